@@ -1,0 +1,497 @@
+"""A stub OpenAI-compatible server: fixed delay, answers that follow from the prompt, faults on demand.
+
+    python bench/stub_server.py --port 0 --delay 0.2 --rate-429 0.05 --rate-500 0.02 --seed 1
+
+prints its base URL (ending in ``/v1``) on the first line and serves until killed. From a test::
+
+    with running_stub(delay=0.01) as stub:
+        ... stub.url ... stub.stats()
+
+It shares two cores with the program it measures, so it is a bare asyncio protocol: standard library
+only, about 0.1 ms of CPU a request. Injected faults are a function of prompt and seed: the first
+attempt at a chosen prompt fails and the next succeeds, so that a run with faults and a run without
+can be compared item by item.
+
+Model names choose a scenario: ``reasoner…`` (refuses temperature and max_tokens, spends hidden tokens),
+``missing`` (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``,
+``refusing``, ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``, ``limited-date``,
+``limited-ms`` (429 at the first attempt, three ways of Retry-After), ``no-max-completion-tokens``,
+``no-stop`` (refuses these parameters), ``slow`` (ten times the delay), ``hang`` (no answer).
+The key ``wrong`` is answered with 401, ``forbidden`` with 403.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+REASONING_TOKENS = 200
+_HTML = b"<!DOCTYPE html><html><head><title>Welcome</title></head><body>It works!</body></html>"
+_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+
+
+@dataclass(slots=True)
+class StubOptions:
+    """What the server does; every field is a command-line option of the same name.
+
+    :param delay: seconds from request to answer, faults included.
+    :param rate_429: share of prompts whose first attempt is answered 429 (``rate_500``: 500).
+    :param retry_after: value of the Retry-After header of those 429 answers; empty for none.
+    :param always_500: prompts that answer 500 for ever: ``22/1000`` (22 of every 1,000 distinct prompts,
+        evenly spread in order of arrival), ``0.022`` (a share, chosen by the prompt's hash) or substrings
+        separated by ``|``.
+    :param fail_all: every call answers 500. :param html: every call answers a web page.
+    :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape
+        sequences), ``huge`` (2 MB) or ``constant:TEXT``.
+    """
+
+    port: int = 0
+    delay: float = 0.2
+    rate_429: float = 0.0
+    rate_500: float = 0.0
+    retry_after: str = "0.2"
+    always_500: str = ""
+    fail_all: bool = False
+    html: bool = False
+    answer: str = "hash"
+    seed: int = 1
+    until_stdin_closes: bool = False
+
+
+def _share(*parts: Any) -> float:
+    """A number in [0, 1) that follows from ``parts``."""
+    digest = hashlib.blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
+    """The stub's answer to the last user message ``prompt``."""
+    if rule == "hash":
+        return "AB"[_share("answer", prompt, sample) >= 0.5]
+    if rule == "echo":
+        return prompt
+    if rule == "empty":
+        return ""
+    if rule == "control":
+        return "A\x1b[31mred\x1b[0m\x00\x07\u202e"
+    if rule == "huge":
+        return "A" + " very" * 400_000
+    if rule.startswith("constant:"):
+        return rule.removeprefix("constant:")
+    raise ValueError(f"unknown answer rule {rule!r}")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the server has seen so far."""
+
+    requests: int = 0
+    answered: int = 0
+    in_flight: int = 0
+    peak_in_flight: int = 0
+    repeats: int = 0
+    dropped: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
+    attempts: Counter[bytes] = field(default_factory=Counter)
+    done: set[bytes] = field(default_factory=set)
+    texts: dict[bytes, str] = field(default_factory=dict)
+    order: dict[bytes, int] = field(default_factory=dict)
+
+    def to_json(self, *, prompts: bool = False) -> dict[str, Any]:
+        """Counts as plain values. ``repeats``: calls for a prompt that had been answered before;
+        ``dropped``: calls whose client was gone before the answer."""
+        data: dict[str, Any] = {
+            "requests": self.requests,
+            "answered": self.answered,
+            "in_flight": self.in_flight,
+            "peak_in_flight": self.peak_in_flight,
+            "distinct": len(self.attempts),
+            "repeats": self.repeats,
+            "dropped": self.dropped,
+            "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
+            "cpu_seconds": time.process_time(),
+        }
+        if prompts:
+            data["prompts"] = {self.texts[key]: count for key, count in self.attempts.items()}
+        return data
+
+
+Answer = tuple[int, Any, dict[str, str]]
+
+
+def _error(
+    status: int,
+    message: str,
+    code: str | None,
+    *,
+    type: str = "invalid_request_error",
+    param: str | None = None,
+    **headers: str,
+) -> Answer:
+    body = {"error": {"message": message, "type": type, "param": param, "code": code}}
+    return status, body, {k.replace("_", "-"): v for k, v in headers.items()}
+
+
+def _unsupported(param: str, message: str, code: str = "unsupported_parameter") -> Answer:
+    return _error(400, message, code, param=param)
+
+
+class Stub:
+    """Decides the answers; knows nothing of sockets."""
+
+    def __init__(self, options: StubOptions) -> None:
+        self.options = options
+        self.counts = Counts()
+        self._doomed = self._doom(options.always_500)
+        answer_text(options.answer, "")
+
+    def _doom(self, text: str) -> Callable[[int, str], bool]:
+        if not text:
+            return lambda index, prompt: False
+        first, slash, second = text.partition("/")
+        if slash and first.isdigit() and second.isdigit():
+            bad, total = int(first), int(second)
+            # Off zero by half a period, so that a run does not open with a failing prompt.
+            return lambda index, prompt: (index * bad + total // 2) % total < bad
+        try:
+            share = float(text)
+        except ValueError:
+            parts = text.split("|")
+            return lambda index, prompt: any(part in prompt for part in parts)
+        return lambda index, prompt: _share("doom", self.options.seed, prompt) < share
+
+    def answer(self, body: bytes, authorization: str) -> tuple[Answer, bytes]:
+        """The answer to one call, and the key of its prompt."""
+        try:
+            data = json.loads(body)
+            messages, model = data["messages"], data["model"]
+        except (ValueError, KeyError, TypeError):
+            return _error(400, "We could not parse the JSON body of your request.", None), b""
+        turns = json.dumps([model, messages], ensure_ascii=False).encode("utf-8", "surrogatepass")
+        key = hashlib.blake2b(turns, digest_size=12).digest()
+        counts = self.counts
+        counts.attempts[key] += 1
+        prompt = next((m["content"] for m in reversed(messages) if m["role"] == "user"), "")
+        if key not in counts.texts:
+            counts.texts[key] = prompt
+            counts.order[key] = len(counts.order)
+        elif key in counts.done:
+            counts.repeats += 1
+        return self._fault(data, model, key, prompt, authorization) or self._reply(data, model, prompt), key
+
+    def _fault(self, data: dict[str, Any], model: str, key: bytes, prompt: str, auth: str) -> Answer | None:
+        options, attempt = self.options, self.counts.attempts[key]
+        if options.html or model == "html":
+            return 200, _HTML, {"content-type": "text/html; charset=utf-8"}
+        if auth.endswith(" wrong"):
+            shown = f"Incorrect API key provided: {auth.rsplit(' ', 1)[-1]}."
+            return _error(401, shown, "invalid_api_key")
+        if auth.endswith(" forbidden"):
+            return _error(403, "You are not allowed to sample from this model.", None)
+        if options.fail_all:
+            return _error(500, "The server had an error.", None, type="server_error")
+        # The prompt's place in order of first arrival decides, for its later attempts too.
+        if self._doomed(self.counts.order[key], prompt):
+            return _error(500, "The server had an error.", None, type="server_error")
+        if attempt == 1 and (options.rate_429 or options.rate_500):
+            draw = _share("fault", options.seed, prompt)
+            if draw < options.rate_429:
+                wait = {"retry_after": options.retry_after} if options.retry_after else {}
+                return _error(429, "Rate limit reached.", "rate_limit_exceeded", type="requests", **wait)
+            if draw < options.rate_429 + options.rate_500:
+                return _error(500, "The server had an error.", None, type="server_error")
+        return _scenario(model, data, attempt)
+
+    def _reply(self, data: dict[str, Any], model: str, prompt: str) -> Answer:
+        limit = data.get("max_completion_tokens", data.get("max_tokens"))
+        reasoning = REASONING_TOKENS if model.startswith("reasoner") else 0
+        choices, completion = [], 0
+        for index in range(data.get("n") or 1):
+            text, finish = answer_text(self.options.answer, prompt, index), "stop"
+            room = None if limit is None else max(0, limit - reasoning)
+            tokens = text.split(" ")
+            if room is not None and len(tokens) > room:
+                tokens, finish = tokens[:room], "length"
+                text = " ".join(tokens)
+            completion += len(tokens) + min(reasoning, limit if limit is not None else reasoning)
+            message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
+            if model == "filtered-reply":
+                message["content"], finish = None, "content_filter"
+            if model == "refusing":
+                message["content"], message["refusal"] = None, "I cannot help with that."
+            choices.append({"index": index, "message": message, "finish_reason": finish, "logprobs": None})
+            if data.get("logprobs") and model != "no-logprobs":
+                choices[-1]["logprobs"] = {"content": _logprobs(tokens[:5], data.get("top_logprobs", 0))}
+        prompt_tokens = sum(len(m["content"]) for m in data["messages"]) // 4
+        hidden = min(reasoning, completion)
+        return (
+            200,
+            {
+                "id": "chatcmpl-stub",
+                "object": "chat.completion",
+                "created": 1700000000,
+                "model": f"{model}-0001",
+                "choices": choices,
+                "usage": {
+                    "prompt_tokens": prompt_tokens,
+                    "completion_tokens": completion,
+                    "total_tokens": prompt_tokens + completion,
+                    "completion_tokens_details": {"reasoning_tokens": hidden},
+                },
+            },
+            {},
+        )
+
+
+def _logprobs(tokens: list[str], top: int) -> list[dict[str, Any]]:
+    entries = []
+    for token in tokens:
+        best = [{"token": token, "logprob": -0.25, "bytes": None}]
+        best += [{"token": f"{token}{i}", "logprob": -2.0 - i, "bytes": None} for i in range(1, top)]
+        entries.append({**best[0], "top_logprobs": best[:top]})
+    return entries
+
+
+def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
+    """The fault that a model's name asks for."""
+    if model.startswith("reasoner"):
+        if data.get("temperature", 1) != 1:
+            return _unsupported(
+                "temperature",
+                f"Unsupported value: 'temperature' does not support {data['temperature']} with this model."
+                " Only the default (1) value is supported.",
+                "unsupported_value",
+            )
+        if "max_tokens" in data:
+            return _unsupported(
+                "max_tokens",
+                "Unsupported parameter: 'max_tokens' is not supported with this model."
+                " Use 'max_completion_tokens' instead.",
+            )
+    if model == "no-max-completion-tokens" and "max_completion_tokens" in data:
+        return _error(400, "Unrecognized request argument supplied: max_completion_tokens", None)
+    if model == "no-stop" and "stop" in data:
+        return _unsupported("stop", "Unsupported parameter: 'stop' is not supported with this model.")
+    if model == "strict" and (unknown := set(data) - {"model", "messages", "temperature", "max_tokens"}):
+        return _error(400, f"Unrecognized request argument supplied: {min(unknown)}", None)
+    if model == "missing":
+        return _error(
+            404, "The model `missing` does not exist or you do not have access to it.", "model_not_found"
+        )
+    if model == "quota":
+        return _error(
+            429,
+            "You exceeded your current quota, please check your plan and billing details.",
+            "insufficient_quota",
+            type="insufficient_quota",
+        )
+    if model == "too-long":
+        return _error(
+            400,
+            "This model's maximum context length is 8 tokens.\nHowever, you sent more.",
+            "context_length_exceeded",
+            param="messages",
+        )
+    if model == "filtered":
+        return _error(
+            400,
+            "The response was filtered due to the prompt triggering the content management policy.",
+            "content_filter",
+            param="prompt",
+        )
+    if model == "not-json":
+        return 200, b"upstream said: hello", {"content-type": "text/plain"}
+    if model.startswith("status-"):
+        return _error(int(model.removeprefix("status-")), "Something\r\nwent \x1b[31mwrong.", None)
+    if model.startswith("limited-") and attempt == 1:
+        wait = {
+            "seconds": ("retry_after", "0.3"),
+            "ms": ("retry_after_ms", "250"),
+            "date": ("retry_after", formatdate(time.time() + 3, usegmt=True)),
+        }
+        name, value = wait[model.removeprefix("limited-")]
+        return _error(429, "Rate limit reached.", "rate_limit_exceeded", type="requests", **{name: value})
+    return None
+
+
+class _Connection(asyncio.Protocol):
+    """One client connection: HTTP/1.1 with Content-Length, keep-alive."""
+
+    __slots__ = ("_buffer", "_closed", "_loop", "_pending", "_stub", "_transport")
+
+    def __init__(self, stub: Stub, loop: asyncio.AbstractEventLoop) -> None:
+        self._stub, self._loop = stub, loop
+        self._buffer = b""
+        self._pending: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if self._pending is not None:
+            self._pending.cancel()
+            self._stub.counts.in_flight -= 1
+            self._stub.counts.dropped += 1
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = self._buffer + data if self._buffer else data
+        if self._pending is None:
+            self._next()
+
+    def _next(self) -> None:
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+        stop = end + 4 + int(headers.get("content-length", 0))
+        if len(self._buffer) < stop:
+            return
+        body, self._buffer = self._buffer[end + 4 : stop], self._buffer[stop:]
+        method, path, _ = first.split(" ", 2)
+        if method == "POST" and path == "/v1/chat/completions":
+            self._chat(body, headers.get("authorization", ""))
+            return
+        counts = self._stub.counts
+        if path.startswith("/stats"):
+            self._write(200, counts.to_json(prompts="prompts" in path), {})
+        elif path == "/reset":
+            self._stub.counts = Counts(in_flight=counts.in_flight)
+            self._write(200, {}, {})
+        else:
+            counts.statuses[404] += 1
+            self._write(*_error(404, f"Invalid URL ({method} {path})", None))
+
+    def _chat(self, body: bytes, authorization: str) -> None:
+        counts, delay = self._stub.counts, self._stub.options.delay
+        counts.requests += 1
+        counts.in_flight += 1
+        counts.peak_in_flight = max(counts.peak_in_flight, counts.in_flight)
+        (status, answer, headers), key = self._stub.answer(body, authorization)
+        if b'"slow"' in body:
+            delay *= 10
+        elif b'"hang"' in body:
+            delay = 3600.0
+        self._pending = self._loop.call_later(delay, self._finish, status, answer, headers, key)
+
+    def _finish(self, status: int, answer: Any, headers: dict[str, str], key: bytes) -> None:
+        self._pending = None
+        counts = self._stub.counts
+        counts.in_flight -= 1
+        counts.statuses[status] += 1
+        if status == 200:
+            counts.answered += 1
+            counts.done.add(key)
+        self._write(status, answer, headers)
+        if self._buffer:
+            self._next()
+
+    def _write(self, status: int, answer: Any, headers: dict[str, str]) -> None:
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Error')}\r\ncontent-length: {len(body)}\r\n"
+        for name, value in {"content-type": "application/json", **headers}.items():
+            head += f"{name}: {value}\r\n"
+        self._transport.write(head.encode() + b"\r\n" + body)
+
+
+async def serve(options: StubOptions) -> None:
+    """Serve until cancelled, or until standard input closes where the options say so."""
+    loop = asyncio.get_running_loop()
+    stub = Stub(options)
+    server = await loop.create_server(
+        lambda: _Connection(stub, loop), "127.0.0.1", options.port, backlog=1024
+    )
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    if options.until_stdin_closes:
+        await loop.run_in_executor(None, sys.stdin.read)
+        os._exit(0)
+    await server.serve_forever()
+
+
+class RunningStub:
+    """A stub server in a process of its own. ``url`` is the base URL for an OpenAI client."""
+
+    def __init__(self, url: str, pid: int) -> None:
+        self.url, self.pid = url, pid
+
+    def get(self, path: str) -> dict[str, Any]:
+        """GET a path beside ``/v1``."""
+        from http.client import HTTPConnection
+
+        connection = HTTPConnection(self.url.split("/")[2], timeout=30)
+        try:
+            connection.request("GET", path)
+            data: dict[str, Any] = json.loads(connection.getresponse().read())
+            return data
+        finally:
+            connection.close()
+
+    def stats(self, *, prompts: bool = False) -> dict[str, Any]:
+        """Counts so far; with ``prompts`` also how often each distinct prompt came (keyed by its text)."""
+        return self.get("/stats?prompts=1" if prompts else "/stats")
+
+    def reset(self) -> None:
+        """Forget all that was counted."""
+        self.get("/reset")
+
+
+@contextmanager
+def running_stub(**options: Any) -> Iterator[RunningStub]:
+    """A stub server for the length of a ``with`` block; options are the fields of :class:`StubOptions`."""
+    names = {f.name for f in fields(StubOptions)}
+    if unknown := set(options) - names:
+        raise TypeError(f"unknown stub option {min(unknown)!r}: there are {', '.join(sorted(names))}")
+    # -I -S: nothing of the environment, so that it starts in about 50 ms.
+    command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), "--until-stdin-closes"]
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        command += [flag] * bool(value) if isinstance(value, bool) else [flag, str(value)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError("the stub server did not start; its message is on standard error")
+        yield RunningStub(url, process.pid)
+    finally:
+        process.stdin.close()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def main() -> None:
+    """Serve with the options of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for f in fields(StubOptions):
+        flag = "--" + f.name.replace("_", "-")
+        if isinstance(f.default, bool):
+            parser.add_argument(flag, action="store_true")
+        else:
+            parser.add_argument(flag, type=type(f.default), default=f.default)
+    try:
+        asyncio.run(serve(StubOptions(**vars(parser.parse_args()))))
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""pytest-llmprops: can a language model be trusted with language itself?
+
+The names below are the public interface; each is imported when first used, so that having the package
+installed costs other people's pytest runs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+    from pytest_llmprops.core.errors import BackendError, DataError, UsageError
+    from pytest_llmprops.core.items import Item
+    from pytest_llmprops.core.metrics import Metric
+    from pytest_llmprops.core.protocols import NamedSettings, Protocol
+    from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
+    from pytest_llmprops.core.verdicts import Verdict
+    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.fake import FakeModel
+    from pytest_llmprops.models.registry import register_model
+    from pytest_llmprops.models.spec import ModelSpec
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Ask": "core.benchmark",
+    "BackendError": "core.errors",
+    "BackendOptions": "models.base",
+    "Benchmark": "core.benchmark",
+    "Chat": "core.requests",
+    "DataError": "core.errors",
+    "DataFiles": "core.benchmark",
+    "FakeModel": "models.fake",
+    "Item": "core.items",
+    "Loaded": "core.benchmark",
+    "Message": "core.requests",
+    "Metric": "core.metrics",
+    "ModelSpec": "models.spec",
+    "NamedSettings": "core.protocols",
+    "Protocol": "core.protocols",
+    "Reply": "core.requests",
+    "Usage": "core.requests",
+    "UsageError": "core.errors",
+    "Verdict": "core.verdicts",
+    "register_model": "models.registry",
+}
+
+__all__ = [
+    "Ask",
+    "BackendError",
+    "BackendOptions",
+    "Benchmark",
+    "Chat",
+    "DataError",
+    "DataFiles",
+    "FakeModel",
+    "Item",
+    "Loaded",
+    "Message",
+    "Metric",
+    "ModelSpec",
+    "NamedSettings",
+    "Protocol",
+    "Reply",
+    "Usage",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "register_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pytest_llmprops' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"pytest_llmprops.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

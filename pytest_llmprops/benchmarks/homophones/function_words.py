@@ -1,0 +1,46 @@
+"""Function words of English and Spanish: answers that are counted apart.
+
+An answer such as Spanish "a" stands in nearly every reply, so a test for "the reply contains the answer" says
+little about it. The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, question words and
+the commonest adverbs of degree and place; they are closed classes, written out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_ENGLISH = """
+a an the this that these those i me my mine myself you your yours yourself he him his himself she her hers
+herself it its itself we us our ours ourselves they them their theirs themselves who whom whose which what
+where when why how whether if and or but nor so yet for because although though unless until while since
+before after as than of in on at by to from with without into onto out off up down over under above below
+about against across along among around behind beside besides between beyond during near through toward
+towards upon within per via not no yes do does did doing done be am is are was were been being have has had
+having will would shall should can could may might must ought there here then thus also too very just only
+even still again ever never each every either neither both all any some none such other another much many
+more most few less least own same once
+"""
+
+_SPANISH = """
+a al ante bajo con contra de del desde durante en entre hacia hasta mediante para por según sin sobre tras
+el la los las lo un una unos unas yo tú vos usted ustedes él ella ello ellos ellas nosotros nosotras vosotros
+vosotras me te se nos os le les mí ti sí conmigo contigo mi mis tu tus su sus mío mía míos mías tuyo tuya
+suyo suya suyos suyas nuestro nuestra nuestros nuestras vuestro vuestra este esta esto estos estas ese esa eso
+esos esas aquel aquella aquello aquellos aquellas que qué quien quién quienes quiénes cual cuál cuales cuáles
+cuyo cuya donde dónde cuando cuándo como cómo cuanto cuánto porque aunque pues si ni no o u y e pero sino
+mientras apenas ya muy más menos tan tanto tanta también tampoco aquí allí ahí allá acá así aún todavía
+siempre nunca jamás cada todo toda todos todas algo alguien algún alguna algunos algunas nada nadie ningún
+ninguna otro otra otros otras mismo misma mucho mucha muchos muchas poco poca pocos pocas ser es son era eran
+fue fueron sea he has ha hemos han había habían haber estar está están estaba estaban estoy soy eres somos
+estamos voy vas va vamos van
+"""
+
+FUNCTION_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"en": frozenset(_ENGLISH.split()), "es": frozenset(_SPANISH.split())}
+)
+
+
+def is_function_word(word: str, lang: str) -> bool:
+    """Whether ``word`` is in the list of ``lang``, case ignored; ``KeyError`` for a language without a list."""
+    return word.casefold() in FUNCTION_WORDS[lang]

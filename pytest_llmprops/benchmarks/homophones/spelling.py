@@ -1,0 +1,59 @@
+"""How unlike two words are spelt: normalised edit distance and a summary of it over a set of items.
+
+Section 10.2 of the paper (Liu & Ross) names spelling as a clue that a model may use without any idea of sound;
+the distance is therefore reported for every item.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+def levenshtein(a: str, b: str) -> int:
+    """Number of single-letter insertions, deletions and substitutions that turn ``a`` into ``b``."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        previous, row = row, [i]
+        for j, y in enumerate(b, start=1):
+            row.append(min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (x != y)))
+    return row[-1]
+
+
+def spelling_distance(word: str, answer: str) -> float:
+    """Edit distance over the longer length, in [0, 1]: 0 the same letters, 1 none kept. Case is ignored."""
+    a, b = word.casefold(), answer.casefold()
+    return levenshtein(a, b) / max(len(a), len(b), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SpellingSummary:
+    """Spelling distances of a set of items: their number, mean, extremes and quartiles (all in [0, 1])."""
+
+    items: int
+    mean: float
+    minimum: float
+    lower_quartile: float
+    median: float
+    upper_quartile: float
+    maximum: float
+
+
+def summarize_spelling(pairs: Iterable[Sequence[str]]) -> SpellingSummary:
+    """Summary of the spelling distance over (word, answer) pairs; ``ValueError`` with fewer than two pairs."""
+    distances = [spelling_distance(word, answer) for word, answer in pairs]
+    if len(distances) < 2:
+        raise ValueError(f"a spelling summary needs at least 2 items, got {len(distances)}")
+    lower, median, upper = statistics.quantiles(distances, n=4, method="inclusive")
+    mean = statistics.fmean(distances)
+    return SpellingSummary(len(distances), mean, min(distances), lower, median, upper, max(distances))
+
+
+def spelling_table(summaries: Iterable[tuple[str, SpellingSummary]]) -> str:
+    """A plain-text table of (name, summary) rows, for the terminal."""
+    lines = [f"{'set':<10}{'items':>6}{'mean':>7}{'min':>7}{'25%':>7}{'50%':>7}{'75%':>7}{'max':>7}"]
+    for name, s in summaries:
+        figures = (s.mean, s.minimum, s.lower_quartile, s.median, s.upper_quartile, s.maximum)
+        lines.append(f"{name:<10}{s.items:>6}" + "".join(f"{figure:>7.2f}" for figure in figures))
+    return "\n".join(lines)

@@ -1,0 +1,2 @@
+"""H-TEST: what text looks and sounds like (Lee & Lim, "Language Models Don't Learn the Physical
+Manifestation of Language")."""

@@ -1,0 +1,209 @@
+"""The H-TEST benchmark: loading, asking, judging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_llmprops.benchmarks.htest import prompts
+from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, read_option
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.verdicts import Verdict
+
+#: the ten tasks by the names of the published files (paper, table 1)
+TASKS = (
+    "uppercase",
+    "start_vowel",
+    "end_punctuation",
+    "palindrome",
+    "end_ly",
+    "spelled_math",
+    "spelled_number",
+    "rhyme",
+    "repeated_word",
+    "hyphenated_word",
+)
+GEOMETRY = "letter_geometry"
+LABELS = ("A", "B")
+_ID_MARK = {"published": "p", "generated": "g"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an item is measured.
+
+    :param k: few-shot examples, half of them A. :param cot: think aloud first; a second model, the
+        helper ``reader``, then reads the answer (appendix D). :param max_tokens: of an A/B answer.
+    :param geometry_max_tokens: of a Letter Geometry answer.
+    """
+
+    k: Literal[4, 14, 28, 50] = 14
+    cot: bool = False
+    temperature: float = 0.0
+    max_tokens: int = 5
+    geometry_max_tokens: int = 5
+
+    def __post_init__(self) -> None:
+        if min(self.max_tokens, self.geometry_max_tokens) < 1 or self.temperature < 0:
+            raise ValueError("max_tokens must be at least 1 and temperature at least 0")
+
+
+class HTest(Benchmark):
+    """Ten A/B tasks that are easy for whoever sees and hears text, and Letter Geometry."""
+
+    name = "htest"
+    about = "Does the model notice what text looks and sounds like, from a few labelled examples?"
+    protocols = {
+        "paper": NamedSettings(
+            Settings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),
+            assumed=(
+                "one user message without a system prompt, as in the published code",
+                "Letter Geometry without examples, one token, read by exact match, as in the published code",
+                "top_p and penalties left at the server's defaults",
+            ),
+        ),
+        "quick": NamedSettings(
+            Settings(),
+            gives_up="36 of the 50 examples, and sampling at temperature 0.7 (0 instead)",
+        ),
+    }
+
+    def helpers(self, settings: Settings) -> tuple[str, ...]:
+        return ("reader",) if settings.cot else ()
+
+    def load(self, files: DataFiles) -> Loaded:
+        """Whichever tasks' files are there; the context maps a task to its (text, label) examples."""
+        items: list[Item] = []
+        examples: dict[str, tuple[prompts.Example, ...]] = {}
+        for task in TASKS:
+            if files.exists(f"htest/{task}_test.jsonl"):
+                items += _items(files, task, options=2)
+                rows = _rows(files, f"htest/{task}_dev.jsonl", options=2)
+                examples[task] = tuple((row["centerpiece"], LABELS[row["correct_options"][0]]) for row in rows)
+        if files.exists(f"htest/{GEOMETRY}_test.jsonl"):
+            items += _items(files, GEOMETRY, options=4)
+        if not items:
+            # Names a file that is missing, and how to get it.
+            files.text(f"htest/{TASKS[0]}_test.jsonl")
+        return Loaded(tuple(items), examples)
+
+    async def evaluate(
+        self, item: Item, context: Mapping[str, Sequence[prompts.Example]], ask: Ask, protocol: Protocol[Settings]
+    ) -> Verdict:
+        settings = protocol.settings
+        if item.task == GEOMETRY:
+            return await _geometry(item, ask, settings)
+        try:
+            examples = prompts.few_shot(context[item.task], settings.k)
+        except ValueError as error:
+            raise DataError(f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N") from None
+        prompt = prompts.classification(examples, item["text"], cot=settings.cot)
+        if not settings.cot:
+            reply = await ask(
+                Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens)
+            )
+            return _judge(item, reply, reply.text, {})
+        thought = await ask(Chat.user(prompt, temperature=settings.temperature))
+        if thought.finish_reason == "content_filter" or not thought.text.strip():
+            return _judge(item, thought, thought.text, {})
+        asked = Chat.user(prompts.reader(thought.text), temperature=settings.temperature, max_tokens=5)
+        read = await ask(asked, role="reader")
+        return _judge(item, read, read.text, {"chain of thought": thought.text})
+
+    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+        """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
+        for (task, language, source), members in _by_task(records):
+            parsed = [r for r in members if r["values"].get("parsed")]
+            yield _rate("adjusted_accuracy", task, language, source, [r["status"] == "correct" for r in parsed], "higher")
+            obeyed = [bool(r["values"].get("format")) for r in members]
+            yield _rate("format_rate", task, language, source, obeyed, "higher")
+
+
+async def _geometry(item: Item, ask: Ask, settings: Settings) -> Verdict:
+    options: Sequence[str] = item["options"]
+    prompt = prompts.geometry(item["text"], options)
+    reply = await ask(
+        Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
+    )
+    chosen = read_option(reply.text, options)
+    values = {"parsed": float(chosen is not None), "format": float(chosen is not None)}
+    expected = options[item["answer"]]
+    if chosen is None:
+        return _unread(reply, expected, values)
+    return Verdict.check(chosen == item["answer"], expected=expected, given=options[chosen], values=values)
+
+
+def _judge(item: Item, reply: Reply, text: str, evidence: Mapping[str, str]) -> Verdict:
+    expected = LABELS[item["answer"]]
+    label = read_label(text)
+    values = {"parsed": float(label is not None), "format": float(obeys_format(text))}
+    if reply.finish_reason == "content_filter" or label is None:
+        return _unread(reply, expected, {**values, "parsed": 0.0}, evidence)
+    return Verdict.check(
+        label == expected,
+        expected=expected,
+        given=label,
+        reason=f"read as {label}" if label == expected else f"read as {label}, which is the other group",
+        values=values,
+        evidence=evidence,
+    )
+
+
+def _unread(
+    reply: Reply, expected: str, values: Mapping[str, float], evidence: Mapping[str, str] | None = None
+) -> Verdict:
+    given = reply.text.strip()
+    if reply.finish_reason == "content_filter":
+        return Verdict("refused", expected, given, "a content filter refused", values=values, evidence=evidence or {})
+    if not given:
+        reason = "the reply is empty"
+    elif reply.finish_reason == "length":
+        reason = "no answer before the reply was cut off"
+    else:
+        reason = "no answer could be read"
+    return Verdict("unparsed", expected, given, reason, values=values, evidence=evidence or {})
+
+
+def _rows(files: DataFiles, path: str, *, options: int) -> list[dict[str, Any]]:
+    rows = files.jsonl(path, required=("centerpiece", "options", "correct_options"))
+    for number, row in enumerate(rows, 1):
+        right = row["correct_options"]
+        fits = isinstance(row["options"], list) and len(row["options"]) == options
+        if not fits or not isinstance(right, list) or len(right) != 1 or right[0] not in range(options):
+            raise DataError(
+                f"{path}: row {number}: needs {options} options and correct_options with the index of the right one"
+            )
+        if not isinstance(row["centerpiece"], str) or not row["centerpiece"].strip():
+            raise DataError(f"{path}: row {number}: centerpiece must be a text")
+    return rows
+
+
+def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
+    mark = _ID_MARK.get(files.source, "")
+    for number, row in enumerate(_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
+        name = f"{mark}{row.get('id', format(number, '04d'))}"
+        fields = {"text": row["centerpiece"], "options": row["options"], "answer": row["correct_options"][0]}
+        yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)
+
+
+def _by_task(records: Sequence[Record]) -> Iterable[tuple[tuple[str, str, str], list[Record]]]:
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        if record["status"] != "error":
+            groups.setdefault((record["task"], record["language"], record["source"]), []).append(record)
+    return groups.items()
+
+
+def _rate(name: str, task: str, language: str, source: str, hits: Sequence[bool], direction: str) -> Metric:
+    if not hits:
+        return Metric(task, language, source, name, None, 0, direction=direction)
+    interval = wilson(sum(hits), len(hits))
+    value = sum(hits) / len(hits)
+    return Metric(task, language, source, name, value, len(hits), "", interval.low, interval.high, direction)

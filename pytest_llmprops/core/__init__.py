@@ -1,0 +1,1 @@
+"""Items, requests, replies, verdicts, statistics: no pytest, no I/O."""

@@ -1,0 +1,92 @@
+"""What a benchmark is: pure code that loads items and judges replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol as TypingProtocol
+
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.requests import Kind, Reply, Request
+from pytest_llmprops.core.verdicts import Verdict
+
+
+class Ask(TypingProtocol):
+    """The only way from a benchmark to a model.
+
+    ``role`` is ``subject`` for the model under test, else the name of a helper (``reader`` ...).
+    Raises :class:`~pytest_llmprops.core.errors.BackendError` when the call could not be made; a
+    benchmark lets it pass.
+    """
+
+    async def __call__(self, request: Request, role: str = "subject") -> Reply: ...
+
+
+class DataFiles(TypingProtocol):
+    """Read access to one folder of data; the strict readers raise DataError in one clear line."""
+
+    @property
+    def source(self) -> str: ...
+    def exists(self, path: str) -> bool: ...
+    def text(self, path: str) -> str: ...
+    def json(self, path: str) -> Any: ...
+    def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]: ...
+    def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Items, and whatever immutable context their evaluation needs (few-shot examples, rules, pools)."""
+
+    items: tuple[Item, ...]
+    context: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """For benchmarks without parameters."""
+
+
+class Benchmark:
+    """Base class of benchmarks. Subclasses set ``name`` and write ``load`` and ``evaluate``.
+
+    A subclass does no I/O and reads no clock or environment; random choices come from
+    ``protocol.rng(item.id)``.
+    """
+
+    name: ClassVar[str]
+    #: one line on what a case tests, for reports
+    about: ClassVar[str] = ""
+    #: the request kinds by any one of which the model under test can be measured
+    kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
+    #: helpers without which no item can be measured under the given settings: see ``helpers``
+    protocols: ClassVar[Mapping[str, NamedSettings[Any]]] = {
+        "paper": NamedSettings(NoSettings()),
+        "quick": NamedSettings(NoSettings()),
+    }
+    #: ``--llm-limit`` counts per cluster, not per task and language
+    limit_per_cluster: ClassVar[bool] = False
+
+    def load(self, files: DataFiles) -> Loaded | Iterable[Item]:
+        """Items in file order, with their context where one is needed."""
+        raise NotImplementedError(f"{type(self).__name__} must define load(files)")
+
+    async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]) -> Verdict:
+        """Ask the model about ``item`` and judge the reply."""
+        raise NotImplementedError(f"{type(self).__name__} must define evaluate(item, context, ask, protocol)")
+
+    def helpers(self, settings: Any) -> tuple[str, ...]:
+        """Roles that must be given by ``--llm-helper`` under these settings."""
+        return ()
+
+    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+        """Further numbers from one model's verdict records, beside accuracy."""
+        return ()
+
+
+def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
+    """``benchmark.load`` with a bare sequence of items accepted."""
+    result = benchmark.load(files)
+    return result if isinstance(result, Loaded) else Loaded(tuple(result))

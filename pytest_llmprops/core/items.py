@@ -1,0 +1,78 @@
+"""Benchmark items, and which of them a limited run takes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_llmprops.core.errors import DataError
+
+CONTROL_MARK = "+"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9/_.+:-]{0,119}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One immutable benchmark item.
+
+    :param id: short and ASCII, stable across releases: ``htest/rhyme/0017``. A control of an item
+        carries the item's id with a suffix: ``homophones/en/0003+word_only``.
+    :param cluster: items of one cluster are not independent; by default an item is its own cluster.
+    :param fields: what the benchmark needs to ask and to judge.
+    """
+
+    id: str
+    task: str
+    language: str
+    source: str = "builtin"
+    cluster: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _ID.match(self.id):
+            raise DataError(f"item id {self.id!r}: use up to 120 ASCII letters, digits and / _ . + : -")
+        if not self.cluster:
+            object.__setattr__(self, "cluster", self.base_id)
+
+    @property
+    def base_id(self) -> str:
+        """The id without its control suffix."""
+        return self.id.partition(CONTROL_MARK)[0]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+
+def check_unique(items: Iterable[Item], benchmark: str) -> None:
+    """Raise :class:`DataError` when two items share an id."""
+    seen: set[str] = set()
+    for item in items:
+        if item.id in seen:
+            raise DataError(f"{benchmark}: two items have the id '{item.id}'; ids must be unique")
+        seen.add(item.id)
+
+
+def _order(seed: int, base_id: str) -> bytes:
+    return hashlib.sha256(f"{seed}\0{base_id}".encode()).digest()
+
+
+def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster: bool = False) -> list[Item]:
+    """The first ``limit`` items of each task, language and source (or cluster), in file order.
+
+    The choice is a shuffle keyed by (seed, id without its control suffix), so that every model, control
+    and setting gets the same items.
+    """
+    if limit is None:
+        return list(items)
+    groups: dict[tuple[str, ...], list[Item]] = {}
+    for item in items:
+        group: tuple[str, ...] = (item.task, item.language, item.source)
+        groups.setdefault((*group, item.cluster) if per_cluster else group, []).append(item)
+    chosen: set[str] = set()
+    for members in groups.values():
+        ranked = sorted(members, key=lambda item: _order(seed, item.base_id))
+        chosen.update(item.id for item in ranked[:limit])
+    return [item for item in items if item.id in chosen]

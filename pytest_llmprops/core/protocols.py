@@ -1,0 +1,108 @@
+"""Measurement protocols: the parameters that define how an item is measured, never which items."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.seeds import generator
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSettings(Generic[S]):
+    """Settings under a name: ``paper`` or ``quick``.
+
+    ``assumed`` lists what the paper leaves open and the settings fill in; ``gives_up`` says what a
+    cheaper protocol loses. Both are printed and recorded.
+    """
+
+    settings: S
+    assumed: tuple[str, ...] = ()
+    gives_up: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol(Generic[S]):
+    """The protocol in force for one benchmark in one run."""
+
+    name: str
+    settings: S
+    seed: int = 0
+    assumed: tuple[str, ...] = ()
+    gives_up: str = ""
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def rng(self, item_id: str, index: int = 0) -> random.Random:
+        """The generator for one random choice: seeded by (seed, item id, test index)."""
+        return generator(self.seed, item_id, index)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the run record: everything that must agree for two runs to be comparable."""
+        return {
+            "name": self.name,
+            "settings": dataclasses.asdict(typing.cast(Any, self.settings)),
+            "seed": self.seed,
+            "assumed": list(self.assumed),
+            "gives_up": self.gives_up,
+            "overrides": dict(self.overrides),
+        }
+
+
+def resolve(
+    benchmark: str,
+    named: Mapping[str, NamedSettings[S]],
+    name: str,
+    overrides: Mapping[str, str],
+    seed: int,
+) -> Protocol[S]:
+    """The named protocol with ``--llm-set BENCHMARK.FIELD=VALUE`` applied.
+
+    :raises UsageError: for an unknown protocol or field, or a value of the wrong type.
+    """
+    if name not in named:
+        raise UsageError(f"--llm-protocol {name}: {benchmark} has {', '.join(sorted(named))}")
+    base = named[name]
+    settings: Any = base.settings
+    changed: dict[str, Any] = {}
+    hints = typing.get_type_hints(type(settings))
+    fields = {f.name: hints[f.name] for f in dataclasses.fields(settings)}
+    for field_name, text in overrides.items():
+        where = f"--llm-set {benchmark}.{field_name}={text}"
+        if field_name not in fields:
+            raise UsageError(f"{where}: {benchmark} has the settings {', '.join(fields) or '(none)'}")
+        changed[field_name] = _typed(text, fields[field_name], where)
+    try:
+        settings = dataclasses.replace(settings, **changed)
+    except ValueError as error:
+        raise UsageError(f"--llm-set {benchmark}: {error}") from None
+    return Protocol(name, settings, seed, base.assumed, base.gives_up, changed)
+
+
+def _typed(text: str, wanted: Any, where: str) -> Any:
+    origin = typing.get_origin(wanted)
+    if origin is typing.Literal:
+        for choice in typing.get_args(wanted):
+            if text == str(choice):
+                return choice
+        raise UsageError(f"{where}: must be one of {', '.join(map(str, typing.get_args(wanted)))}")
+    if origin in (typing.Union, types.UnionType):
+        if text.lower() == "none" and type(None) in typing.get_args(wanted):
+            return None
+        wanted = next(a for a in typing.get_args(wanted) if a is not type(None))
+    if wanted is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in words:
+            raise UsageError(f"{where}: must be true or false")
+        return words[text.lower()]
+    try:
+        return wanted(text)
+    except (TypeError, ValueError):
+        raise UsageError(f"{where}: must be of type {wanted.__name__}") from None

@@ -1,0 +1,73 @@
+"""The judgement of one item, and its form in the run record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from pytest_llmprops.core.items import Item
+
+Status = Literal["correct", "wrong", "refused", "unparsed"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a benchmark thinks of one item's replies.
+
+    :param status: ``correct``, ``wrong``, ``refused`` (the model declined) or ``unparsed`` (no answer
+        could be read, an empty or cut-off reply included).
+    :param score: 1.0 for correct, else 0.0, unless the benchmark defines parts.
+    :param values: flat numbers from which every metric of the benchmark can be recomputed.
+    :param evidence: texts worth showing a person; never needed for a metric.
+    """
+
+    status: Status
+    expected: str = ""
+    given: str = ""
+    reason: str = ""
+    score: float = 0.0
+    values: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def check(cls, correct: bool, *, expected: str, given: str, reason: str = "", **more: Any) -> Verdict:
+        """A verdict that is either ``correct`` or ``wrong``."""
+        if not reason:
+            reason = "as expected" if correct else f"expected {expected!r}"
+        return cls("correct" if correct else "wrong", expected, given, reason, float(correct), **more)
+
+    def __bool__(self) -> bool:
+        return self.status == "correct"
+
+
+def record_of(
+    item: Item,
+    benchmark: str,
+    model: str,
+    verdict: Verdict | None,
+    *,
+    requests: list[str],
+    error: str = "",
+    sample: int = 0,
+) -> dict[str, Any]:
+    """One line of ``verdicts.jsonl`` (DESIGN, "Run record"); without a verdict the status is ``error``."""
+    return {
+        "model": model,
+        "benchmark": benchmark,
+        "task": item.task,
+        "language": item.language,
+        "source": item.source,
+        "id": item.id,
+        "cluster": item.cluster,
+        "sample": sample,
+        "status": "error" if verdict is None else verdict.status,
+        "score": None if verdict is None else verdict.score,
+        "expected": "" if verdict is None else verdict.expected,
+        "given": "" if verdict is None else verdict.given,
+        "reason": error if verdict is None else verdict.reason,
+        "values": {} if verdict is None else dict(verdict.values),
+        "requests": requests,
+    }

@@ -1,0 +1,1 @@
+"""Reading built-in and published data, and pulling published data."""

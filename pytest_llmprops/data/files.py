@@ -1,0 +1,291 @@
+"""Strict readers of data files.
+
+A benchmark gets a :class:`DataFolder` and reads through it; whatever is wrong with a file becomes one line
+that names the file, the row and the fix. Every file read is remembered with its sha256, for the run record.
+"""
+
+from __future__ import annotations
+
+import csv as csv_module
+import hashlib
+import io
+import json as json_module
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pytest_llmprops.core.errors import DataError
+
+if TYPE_CHECKING:
+    from pytest_llmprops.data.manifest import ManifestEntry
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# one decoder for all lines: json.loads with an argument builds a new one each time
+_decode = json_module.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+class DataFolder:
+    """Read access to one folder of data.
+
+    :param root: the folder.
+    :param source: ``builtin``, ``published`` or ``generated``; decides how a missing file can be got.
+
+    ``read`` maps every path read so far (relative, with ``/``) to the sha256 of its bytes.
+    All readers take such a path and raise :class:`DataError`.
+    """
+
+    __slots__ = ("read", "root", "source")
+
+    def __init__(self, root: Path | str, source: str) -> None:
+        self.root = Path(root)
+        self.source = source
+        self.read: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"DataFolder({str(self.root)!r}, {self.source!r})"
+
+    def exists(self, path: str) -> bool:
+        """Whether the folder has this file."""
+        return self._locate(path).is_file()
+
+    def sha256(self, path: str) -> str:
+        """Hexadecimal sha256 of a file's bytes."""
+        self._bytes(path)
+        return self.read[path]
+
+    def text(self, path: str) -> str:
+        """A whole UTF-8 file without its byte-order mark; line ends as they are in the file."""
+        raw = self._bytes(path)
+        if not raw.strip():
+            self._fail(path, "the file is empty", self._how_to_get())
+        start = len(_BOM) if raw.startswith(_BOM) else 0
+        try:
+            return raw[start:].decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._fail(
+                path,
+                f"not UTF-8: byte 0x{raw[start + error.start]:02x} at offset {start + error.start}",
+                f"save it as UTF-8{_encoding_hint(raw)}",
+            )
+
+    def json(self, path: str) -> Any:
+        """One JSON document."""
+        try:
+            return _decode(self.text(path))
+        except DataError:
+            raise
+        except (ValueError, RecursionError) as error:
+            self._fail(path, f"not JSON: {_one_line(error)}", "correct it")
+
+    def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """One JSON object a line; blank lines are skipped.
+
+        :param required: keys that every object must have. Where rows have an ``id``, it must be unique.
+        """
+        rows: list[dict[str, Any]] = []
+        numbers: list[int] = []
+        # not splitlines(): a JSON string may hold U+2028 and other characters that it would split at
+        for number, line in enumerate(self.text(path).split("\n"), start=1):
+            if not line or line.isspace():
+                continue
+            try:
+                row = _decode(line)
+            except (ValueError, RecursionError) as error:
+                self._fail(
+                    path, f"line {number} is not JSON: {_one_line(error)}", "write one JSON object a line"
+                )
+            if type(row) is not dict:
+                self._fail(path, f"line {number} is a JSON {_json_type(row)}", "write one JSON object a line")
+            for key in required:
+                if key not in row:
+                    self._fail(path, f"line {number} has no {key!r}", f"every line needs {_list(required)}")
+            rows.append(row)
+            numbers.append(number)
+        self._check_ids(path, rows, numbers)
+        return rows
+
+    def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
+        """Comma-separated rows under a header, quoted as usual (RFC 4180); blank lines are skipped.
+
+        :param required: columns that the header must have. An ``id`` column must be unique.
+        """
+        reader = csv_module.reader(io.StringIO(self.text(path), newline=""), strict=True)
+
+        def records() -> Iterable[tuple[int, list[str]]]:
+            start = 1
+            try:
+                for fields in reader:
+                    # the line on which the record starts: quoted fields may span several
+                    yield start, fields
+                    start = reader.line_num + 1
+            except csv_module.Error as error:
+                self._fail(path, f"line {start}: {error}", "correct the quoting")
+
+        return self._table(path, records(), required, "comma-separated")
+
+    def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
+        """Tab-separated rows under a header, without quoting: quotes are characters of the text (MSRP)."""
+        lines = (
+            (number, line.removesuffix("\r").split("\t") if line.strip("\r") else [])
+            for number, line in enumerate(self.text(path).split("\n"), start=1)
+        )
+        return self._table(path, lines, required, "tab-separated")
+
+    def source_for(self, benchmark: str) -> str:
+        """``generated`` where ``<benchmark>/SOURCE.json`` says so, else the folder's source."""
+        path = f"{benchmark}/SOURCE.json"
+        if not self.exists(path):
+            return self.source
+        found = self.json(path)
+        source = found.get("source") if isinstance(found, dict) else None
+        if source not in ("builtin", "published", "generated"):
+            self._fail(path, f"source is {source!r}", 'write {"source": "generated"}')
+        return str(source)
+
+    def verify(self, manifest: Iterable[ManifestEntry], *, everything: bool = False) -> list[str]:
+        """Compare files with the manifest, and return warnings about files it does not know.
+
+        Looks at the files read so far (no file is read again), or at all that are there with ``everything``.
+        Raises :class:`DataError` at the first file whose bytes differ. Benchmarks whose data was generated
+        are exempt: their files are nobody's publication.
+        """
+        if self.source == "builtin":
+            return []
+        known = {entry.file: entry for entry in manifest}
+        if everything:
+            for file in known:
+                if file not in self.read and self.exists(file):
+                    self._bytes(file)
+        sources: dict[str, str] = {}
+        warnings = []
+        for path, digest in sorted(self.read.items()):
+            benchmark = path.partition("/")[0]
+            if sources.setdefault(benchmark, self.source_for(benchmark)) == "generated":
+                continue
+            if path == f"{benchmark}/SOURCE.json":
+                continue
+            entry = known.get(path)
+            if entry is None:
+                warnings.append(f"{path}: not in the manifest of published data, so it could not be checked")
+            elif entry.sha256 != digest:
+                self._fail(
+                    path,
+                    f"sha256 {digest[:12]}… differs from the manifest's {entry.sha256[:12]}…",
+                    f"{self._how_to_get()}, or give generated data a SOURCE.json",
+                )
+        return warnings
+
+    def _table(
+        self, path: str, records: Iterable[tuple[int, list[str]]], required: Sequence[str], kind: str
+    ) -> list[dict[str, str]]:
+        header: list[str] | None = None
+        rows: list[dict[str, str]] = []
+        numbers: list[int] = []
+        for number, fields in records:
+            if not fields:
+                continue
+            if header is None:
+                header = fields
+                self._check_header(path, header, required, kind)
+            elif len(fields) != len(header):
+                self._fail(
+                    path,
+                    f"line {number} has {len(fields)} fields, the header {len(header)}",
+                    "give every row one field a column",
+                )
+            else:
+                rows.append(dict(zip(header, fields, strict=True)))
+                numbers.append(number)
+        self._check_ids(path, rows, numbers)
+        return rows
+
+    def _check_header(self, path: str, header: list[str], required: Sequence[str], kind: str) -> None:
+        missing = [column for column in required if column not in header]
+        if missing:
+            self._fail(
+                path,
+                f"no column {_list(missing)} (found {_list(header[:8])})",
+                f"the file must be {kind} with {_list(required)} in its header",
+            )
+        twice = [column for index, column in enumerate(header) if column in header[:index]]
+        if twice:
+            self._fail(path, f"column {_list(twice)} stands twice in the header", "rename one")
+
+    def _check_ids(self, path: str, rows: Sequence[dict[str, Any]], numbers: Sequence[int]) -> None:
+        if not rows:
+            self._fail(path, "the file has no rows", self._how_to_get())
+        if "id" not in rows[0]:
+            return
+        first: dict[str, int] = {}
+        for number, row in zip(numbers, rows, strict=True):
+            if "id" not in row:
+                self._fail(path, f"line {number} has no 'id', other lines have", "give every line its own id")
+            earlier = first.setdefault(str(row["id"]), number)
+            if earlier != number:
+                self._fail(
+                    path,
+                    f"line {number} repeats the id {row['id']!r} of line {earlier}",
+                    "give every row its own id",
+                )
+
+    def _locate(self, path: str) -> Path:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise DataError(f"{path}: a data file is named by its path inside {self.root}")
+        return self.root / path
+
+    def _bytes(self, path: str) -> bytes:
+        try:
+            raw = self._locate(path).read_bytes()
+        except FileNotFoundError:
+            self._fail(path, "no such file", self._how_to_get())
+        except OSError as error:
+            self._fail(
+                path, f"cannot be read ({error.strerror or error})", "check the path and its permissions"
+            )
+        self.read[path] = hashlib.sha256(raw).hexdigest()
+        return raw
+
+    def _how_to_get(self) -> str:
+        if self.source == "published":
+            return "run `llmprops data pull --dest DIR` and pass `--llm-data DIR`"
+        if self.source == "generated":
+            return "run `llmprops generate` again"
+        return "reinstall pytest-llmprops"
+
+    def _fail(self, path: str, what: str, fix: str) -> NoReturn:
+        raise DataError(f"{self.root / path}: {what}; {fix}") from None
+
+
+def _encoding_hint(raw: bytes) -> str:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return " (it starts like UTF-16)"
+    try:
+        raw.decode("gbk")
+    except UnicodeDecodeError:
+        return ""
+    return " (it decodes as GBK: `iconv -f GBK -t UTF-8`)"
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, json_module.JSONDecodeError):
+        return (
+            f"{error.msg} at column {error.colno}"
+            if error.lineno == 1
+            else (f"{error.msg} at line {error.lineno}, column {error.colno}")
+        )
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _json_type(value: object) -> str:
+    names = {list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,28 @@
+"""Where the built-in data lies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_llmprops.core.errors import DataError
+
+#: one file that every copy of the data folder has
+_MARKER = "manifest.tsv"
+
+
+@lru_cache(maxsize=1)
+def builtin_data() -> Path:
+    """The folder of built-in data: the packaged copy, or ``data/`` of the checkout.
+
+    The packaged copy is looked for first: next to an installed package, ``../data`` would be a folder of
+    somebody else. Raises :class:`DataError` where neither exists.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_data", package.parent / "data"):
+        if (folder / _MARKER).is_file():
+            return folder
+    raise DataError(
+        f"built-in data: no {_MARKER} in {package / '_data'} nor in {package.parent / 'data'}; "
+        "reinstall pytest-llmprops"
+    )

@@ -1,0 +1,100 @@
+"""The manifest of published data: which file of which repository, at which commit, with which hash.
+
+The manifest holds facts about public files and none of their content. Its ``file`` column is the layout of
+the folder given to ``--llm-data``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+COLUMNS = ("file", "repository", "commit", "upstream_path", "bytes", "sha256", "licence")
+
+_SHAPES = {
+    "repository": (re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+"), "owner/name"),
+    "commit": (re.compile(r"[0-9a-f]{40}"), "40 hexadecimal digits"),
+    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
+    "bytes": (re.compile(r"[0-9]+"), "a whole number"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One published file.
+
+    :param file: path inside the folder of published data, with ``/``.
+    :param repository: ``owner/name`` of the authors' repository.
+    :param commit: the pinned commit, 40 hexadecimal digits.
+    :param upstream_path: path inside the repository.
+    :param bytes: size of the file.
+    :param sha256: of the file's bytes, 64 hexadecimal digits.
+    :param licence: what the repository states.
+    """
+
+    file: str
+    repository: str
+    commit: str
+    upstream_path: str
+    bytes: int
+    sha256: str
+    licence: str
+
+    @property
+    def benchmark(self) -> str:
+        """First folder of ``file``."""
+        return self.file.partition("/")[0]
+
+
+def read_manifest(path: Path | None = None) -> tuple[ManifestEntry, ...]:
+    """Read a manifest; by default the one that ships with the project.
+
+    Raises :class:`DataError`, naming file and row, for missing columns, a malformed value, a path that
+    leaves the folder, or a file listed twice.
+    """
+    return _read(path if path is not None else builtin_data() / "manifest.tsv")
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path) -> tuple[ManifestEntry, ...]:
+    rows = DataFolder(path.parent, "builtin").tsv_literal(path.name, required=COLUMNS)
+    entries = tuple(_entry(row, f"{path}, row {number}") for number, row in enumerate(rows, start=2))
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.file in seen:
+            raise DataError(f"{path}: {entry.file} is listed twice; keep one row a file")
+        seen.add(entry.file)
+    return entries
+
+
+def _entry(row: dict[str, str], where: str) -> ManifestEntry:
+    for column, (shape, words) in _SHAPES.items():
+        if not shape.fullmatch(row[column]):
+            raise DataError(f"{where}: {column} {row[column]!r} is not {words}")
+    for column in ("file", "upstream_path"):
+        # pull writes to `file`: a manifest must not be able to write elsewhere
+        if not is_inside(row[column]):
+            raise DataError(f"{where}: {column} {row[column]!r} is not a relative path inside its folder")
+    return ManifestEntry(
+        file=row["file"],
+        repository=row["repository"],
+        commit=row["commit"],
+        upstream_path=row["upstream_path"],
+        bytes=int(row["bytes"]),
+        sha256=row["sha256"],
+        licence=row["licence"],
+    )
+
+
+def is_inside(path: str) -> bool:
+    """Whether a ``/``-separated path is relative and stays in its folder, on any system."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "\\" in path or ":" in parts[0]:
+        return False
+    return ".." not in parts and str(PurePosixPath(path)) == path

@@ -1,0 +1,133 @@
+"""The numbers that the papers print, to stand beside a run's own.
+
+``data/published_results/<paper>.csv`` holds only figures printed in a paper's text or tables; a result that
+a paper shows in a plot alone has no row. ``note`` says where a printed figure is doubtful or contradicts
+another one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+PAPERS = ("homophones", "eras", "dtails", "htest", "oracle")
+
+COLUMNS = (
+    "paper", "table", "model", "task", "metric", "value", "n", "note", "language", "k", "setting",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedResult:
+    """One printed number.
+
+    :param paper: benchmark name, one of :data:`PAPERS`.
+    :param table: ``6`` for Table 6, else the section (``section 5.1``).
+    :param model: as the paper names it; for baselines and people too.
+    :param task: the benchmark's task; ``average`` is the mean over H-TEST's ten. Results about a data set or
+        an annotation have tasks of their own (``dataset``, ``rules``, ``concepts``, ``precision``,
+        ``recall``, ``decision``).
+    :param metric: shares are fractions in [0, 1], ``difference`` one in [-1, 1], and correlations, kappas,
+        counts and ratios as printed.
+    :param n: number of cases behind the value, None where the paper does not say.
+    :param note: what a reader must know; empty where there is nothing.
+    :param language: ISO 639-1 code, empty for several languages together.
+    :param k: number of few-shot examples, None where there are none or the paper does not say.
+    :param setting: group, corpus or variant within the task; empty for the plain result.
+    """
+
+    paper: str
+    table: str
+    model: str
+    task: str
+    metric: str
+    value: float
+    n: int | None
+    note: str
+    language: str
+    k: int | None
+    setting: str
+
+
+def load_published(paper: str, *, folder: Path | None = None) -> tuple[PublishedResult, ...]:
+    """All printed results of one paper, in the order of its file.
+
+    :param folder: the folder of CSV files; by default the one that ships with the project.
+
+    Raises :class:`DataError` for an unknown paper or a malformed row.
+    """
+    if paper not in PAPERS:
+        raise DataError(f"published results: no paper {paper!r}; there are {', '.join(PAPERS)}")
+    return _load(paper, folder if folder is not None else builtin_data() / "published_results")
+
+
+@lru_cache(maxsize=16)
+def _load(paper: str, folder: Path) -> tuple[PublishedResult, ...]:
+    name = f"{paper}.csv"
+    rows = DataFolder(folder, "builtin").csv(name, required=COLUMNS)
+    return tuple(_result(row, f"{folder / name}, row {number}") for number, row in enumerate(rows, start=2))
+
+
+def find(
+    results: Iterable[PublishedResult] | None = None,
+    *,
+    paper: str | None = None,
+    table: str | None = None,
+    model: str | None = None,
+    task: str | None = None,
+    metric: str | None = None,
+    language: str | None = None,
+    k: int | None = None,
+    setting: str | None = None,
+) -> tuple[PublishedResult, ...]:
+    """The results that match every argument given; None matches anything.
+
+    Model names match regardless of case, spaces, hyphens and underscores: ``gpt-3.5`` finds ``GPT 3.5``.
+
+    :param results: where to look; by default all papers, or the one named.
+    """
+    if results is None:
+        papers = PAPERS if paper is None else (paper,)
+        results = (result for name in papers for result in load_published(name))
+    wanted = {
+        name: value
+        for name, value in {
+            "paper": paper, "table": table, "task": task, "metric": metric,
+            "language": language, "k": k, "setting": setting,
+        }.items()
+        if value is not None
+    }  # fmt: skip
+    key = None if model is None else _model_key(model)
+    return tuple(
+        result
+        for result in results
+        if (key is None or _model_key(result.model) == key)
+        and all(getattr(result, name) == value for name, value in wanted.items())
+    )
+
+
+def _model_key(model: str) -> str:
+    return re.sub(r"[\s_-]+", "", model).casefold()
+
+
+def _result(row: dict[str, str], where: str) -> PublishedResult:
+    try:
+        value = float(row["value"])
+        n = int(row["n"]) if row["n"] else None
+        k = int(row["k"]) if row["k"] else None
+    except ValueError as error:
+        raise DataError(f"{where}: {error}; value must be a number, n and k whole numbers or empty") from None
+    if not math.isfinite(value):
+        raise DataError(f"{where}: value {row['value']!r} is not finite; leave the row out")
+    return PublishedResult(
+        paper=row["paper"], table=row["table"], model=row["model"], task=row["task"], metric=row["metric"],
+        value=value, n=n, note=row["note"], language=row["language"], k=k, setting=row["setting"],
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The broker (store, limits, retries, budgets, batching) and the evaluator."""

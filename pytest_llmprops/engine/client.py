@@ -1,0 +1,99 @@
+"""A worker's thin connection to the broker's process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import Reply, Request, request_to_json
+from pytest_llmprops.engine import wire
+
+#: The broker's process starts while the workers collect; on a busy machine that takes a while.
+CONNECT_SECONDS = 60.0
+GONE = "the broker's process ended; see the first line it wrote to the terminal, then run again"
+
+
+class BrokerClient:
+    """Speaks to the broker over its socket; connects when first used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._ids = itertools.count()
+        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def _connected(self) -> None:
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+        await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CONNECT_SECONDS
+        while True:
+            try:
+                reader, self._writer = await asyncio.open_unix_connection(self._path, limit=wire.LINE_LIMIT)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                if loop.time() > until:
+                    raise BackendError(GONE, kind="broker") from None
+                await asyncio.sleep(0.02)
+        self._reading = asyncio.create_task(self._read(reader))
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while (message := await wire.read(reader)) is not None:
+            future = self._open.pop(message["id"], None)
+            if future is not None and not future.done():
+                future.set_result(message)
+        self._writer = None
+        for future in self._open.values():
+            if not future.done():
+                future.set_exception(BackendError(GONE, kind="broker"))
+
+    async def _request(self, message: dict[str, Any]) -> dict[str, Any]:
+        await self._connected()
+        if self._writer is None:
+            raise BackendError(GONE, kind="broker")
+        number = next(self._ids)
+        future = self._open[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(wire.encode({"id": number, **message}))
+        answer = await future
+        if "error" in answer:
+            raise BackendError.from_json(answer["error"])
+        if "stopped" in answer:
+            raise RunStopped(answer["stopped"])
+        return answer
+
+    async def ask(self, label: str, role: str, request: Request) -> Reply:
+        """As :meth:`pytest_llmprops.engine.broker.Broker.ask`."""
+        answer = await self._request(
+            {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
+        )
+        return Reply.from_json(answer["reply"], key=answer["key"], cached=answer["cached"])
+
+    async def report(self) -> dict[str, Any]:
+        """As :meth:`pytest_llmprops.engine.broker.Broker.report`."""
+        report: dict[str, Any] = (await self._request({"op": "report"}))["report"]
+        return report
+
+    async def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
+        """As :meth:`pytest_llmprops.engine.broker.Broker.count_stored`."""
+        pairs = [[label, request_to_json(request)] for label, request in asked]
+        return int((await self._request({"op": "stored", "asked": pairs}))["count"])
+
+    async def stop(self, reason: str) -> None:
+        """End the run for all clients."""
+        await self._request({"op": "stop", "reason": reason})
+
+    async def close(self) -> None:
+        """Close the connection."""
+        for task in (self._connecting, self._reading):
+            if task is not None:
+                task.cancel()
+        if self._writer is not None:
+            self._writer.close()

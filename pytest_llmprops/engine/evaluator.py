@@ -1,0 +1,181 @@
+"""Evaluation ahead of reporting: many cases in work at once, each waited for on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.verdicts import Verdict, record_of
+
+BrokerAsk = Callable[[str, str, Request], Awaitable[Reply]]
+_CHAT_FIELDS = ("temperature", "max_tokens", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One item to be measured on one model.
+
+    :param params: ``--llm-param`` values, laid over every request to the model under test.
+    :param helpers: role -> label of the helper model that plays it.
+    """
+
+    benchmark: Benchmark
+    item: Item
+    context: Any
+    protocol: Protocol[Any]
+    model: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    helpers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells cases of one session apart."""
+        return (self.benchmark.name, self.model, self.item.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call made for a case, for the report."""
+
+    role: str
+    request: Request
+    reply: Reply | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case: a verdict, a backend's error, a stopped run, or a fault in the benchmark."""
+
+    case: Case
+    verdict: Verdict | None = None
+    error: BackendError | None = None
+    stopped: str | None = None
+    fault: Exception | None = None
+    calls: Sequence[Call] = ()
+
+    def record(self) -> dict[str, Any]:
+        """The case's line of ``verdicts.jsonl``."""
+        failure = self.error or self.fault
+        message = " ".join(str(failure).split()) if failure else ""
+        return record_of(
+            self.case.item,
+            self.case.benchmark.name,
+            self.case.model,
+            self.verdict,
+            requests=[c.reply.key for c in self.calls if c.reply],
+            error=message,
+        )
+
+
+def with_params(request: Request, params: Mapping[str, Any]) -> Request:
+    """The request with ``--llm-param`` values laid over the benchmark's own."""
+    if not params or not isinstance(request, Chat):
+        return request
+    known = {k: v for k, v in params.items() if k in _CHAT_FIELDS}
+    if isinstance(known.get("stop"), str):
+        known["stop"] = (known["stop"],)
+    extra = dict(request.extra) | {k: v for k, v in params.items() if k not in _CHAT_FIELDS}
+    return replace(request, **known, extra=tuple(sorted(extra.items())))
+
+
+async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
+    """Measure one case; whatever happens is in the outcome."""
+    calls: list[Call] = []
+
+    async def ask(request: Request, role: str = "subject") -> Reply:
+        if role == "subject":
+            label, request = case.model, with_params(request, case.params)
+        elif role in case.helpers:
+            label = case.helpers[role]
+        else:
+            raise BackendError(
+                f"{case.benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC",
+                kind="helper",
+            )
+        try:
+            reply = await broker_ask(label, role, request)
+        except BackendError as error:
+            calls.append(Call(role, request, None, error.message))
+            raise
+        calls.append(Call(role, request, reply))
+        return reply
+
+    try:
+        verdict = await case.benchmark.evaluate(case.item, case.context, ask, case.protocol)
+    except BackendError as error:
+        return Outcome(case, error=error, calls=calls)
+    except RunStopped as stop:
+        return Outcome(case, stopped=str(stop), calls=calls)
+    except Exception as fault:
+        return Outcome(case, fault=fault, calls=calls)
+    return Outcome(case, verdict, calls=calls)
+
+
+class Evaluator:
+    """Evaluates submitted cases in order, at most ``window`` at a time, on a running event loop.
+
+    The window only bounds memory: how many calls are in flight is the broker's business.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker_ask: BrokerAsk, *, window: int) -> None:
+        self._loop = loop
+        self._ask = broker_ask
+        self._window = window
+        self._futures: dict[tuple[str, str, str], concurrent.futures.Future[Outcome]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def submit(self, cases: Iterable[Case]) -> None:
+        """Begin with ``cases``; those already submitted are left alone. Any thread may call this."""
+        fresh = [case for case in cases if case.key not in self._futures]
+        for case in fresh:
+            self._futures[case.key] = concurrent.futures.Future()
+        if fresh:
+            self._loop.call_soon_threadsafe(self._start, fresh)
+
+    def _start(self, cases: list[Case]) -> None:
+        queue = iter(cases)
+        for _ in itertools.repeat(None, min(self._window, len(cases))):
+            self._tasks.append(self._loop.create_task(self._work(queue)))
+
+    async def _work(self, queue: Iterable[Case]) -> None:
+        for case in queue:
+            future = self._futures[case.key]
+            try:
+                future.set_result(await evaluate(case, self._ask))
+            except asyncio.CancelledError:
+                future.set_result(Outcome(case, stopped="the run ended"))
+                raise
+
+    def outcome(self, case: Case, *, timeout: float | None = None) -> Outcome:
+        """Wait for the case's outcome and forget it. ``case`` must have been submitted.
+
+        :raises TimeoutError: after ``timeout`` seconds.
+        """
+        outcome = self._futures[case.key].result(timeout)
+        # Kept as None-like marker: a case asked for twice (a rerun) is evaluated again.
+        del self._futures[case.key]
+        return outcome
+
+    def is_submitted(self, case: Case) -> bool:
+        """Whether the case is in work, or done and not yet fetched."""
+        return case.key in self._futures
+
+    def has_verdicts(self) -> bool:
+        """Whether a verdict stands ready that nobody has fetched."""
+        return any(f.done() and f.result().stopped is None for f in list(self._futures.values()))
+
+    async def close(self) -> None:
+        """Cancel what is in work."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,112 @@
+"""How calls reach one model: each on its own, or in batches sorted by prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import itertools
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Kind, Request
+from pytest_llmprops.models.base import Model, Result, serve
+
+Send = Callable[[Request], Awaitable[Result]]
+
+
+def lane(model: Model) -> Send:
+    """The function that puts one request to ``model``."""
+    if model.blocking:
+        return BatchLane(model).send
+    return SingleLane(model).send
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+class SingleLane:
+    """For asynchronous models: every request is a call of its own."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def send(self, request: Request) -> Result:
+        try:
+            results = serve(self._model, [request])
+            if not isinstance(results, list):
+                results = await cast("Awaitable[list[Result]]", results)
+            return results[0]
+        except BackendError as error:
+            return error
+        except Exception as error:
+            # Whatever a backend lets out is an error of this item, never of the run.
+            return BackendError(_one_line(error), kind="backend")
+
+
+class BatchLane:
+    """For blocking models: one thread, one batch at a time, neighbours by prompt together.
+
+    Waiting requests are kept sorted by kind and prompt and served in a sweep from low to high, so that
+    a model which keeps the last prompt's prefix finds it again.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._waiting: list[tuple[tuple[str, str], int, Request, asyncio.Future[Result]]] = []
+        self._numbers = itertools.count()
+        self._position: tuple[str, str] = ("", "")
+        self._busy = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="llmprops-model")
+
+    async def send(self, request: Request) -> Result:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        place = (request.kind, request.prompt if isinstance(request, Chat) else request.text)
+        bisect.insort(self._waiting, (place, next(self._numbers), request, future))
+        if not self._busy:
+            self._busy = True
+            # One turn of the loop later, so that requests arriving together are sorted together.
+            loop.call_soon(lambda: loop.create_task(self._sweep()))
+        return await future
+
+    def _next_batch(self) -> list[tuple[Request, asyncio.Future[Result]]]:
+        start = bisect.bisect_left(self._waiting, (self._position,))
+        if start == len(self._waiting):
+            start = 0
+        kind: Kind = self._waiting[start][2].kind
+        end = start
+        while (
+            end < len(self._waiting)
+            and end - start < self._model.max_batch
+            and self._waiting[end][2].kind == kind
+        ):
+            end += 1
+        taken = self._waiting[start:end]
+        del self._waiting[start:end]
+        self._position = taken[-1][0]
+        # A request whose asker has gone (a stopped run) is not worth the model's time.
+        return [(request, future) for _, _, request, future in taken if not future.done()]
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch = self._next_batch()
+            if not batch:
+                continue
+            requests = [request for request, _ in batch]
+            try:
+                results = list(await loop.run_in_executor(self._thread, self._serve, requests))
+            except BackendError as error:
+                results = [error] * len(batch)
+            except Exception as error:
+                results = [BackendError(_one_line(error), kind="backend")] * len(batch)
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+        self._busy = False
+
+    def _serve(self, requests: list[Request]) -> list[Result]:
+        return list(cast("list[Result]", serve(self._model, requests)))

@@ -1,0 +1,107 @@
+"""The broker in a process of its own: ``python -m pytest_llmprops.engine.server``.
+
+The first line on standard input is the configuration; the socket's path is the only argument. The
+process ends when standard input is closed, so that it never outlives its controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import request_from_json
+from pytest_llmprops.engine import wire
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+
+
+class Server:
+    """Serves one broker to any number of clients on a Unix socket."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: each message is answered as soon as its answer is known."""
+        while (message := await wire.read(reader)) is not None:
+            task = asyncio.create_task(self._answer(message, writer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        writer.close()
+
+    async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        answer: dict[str, Any] = {"id": message["id"]}
+        try:
+            answer |= await self._handle(message)
+        except BackendError as error:
+            answer["error"] = error.to_json()
+        except RunStopped as stop:
+            answer["stopped"] = str(stop)
+        except Exception as fault:
+            answer["error"] = BackendError(f"broker: {type(fault).__name__}: {fault}").to_json()
+        if not writer.is_closing():
+            writer.write(wire.encode(answer))
+
+    async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message["op"] == "ask":
+            request = request_from_json(message["request"])
+            reply = await self._broker.ask(message["model"], message["role"], request)
+            return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
+        if message["op"] == "stored":
+            asked = [(label, request_from_json(request)) for label, request in message["asked"]]
+            return {"count": self._broker.count_stored(asked)}
+        if message["op"] == "report":
+            return {"report": self._broker.report()}
+        if message["op"] == "stop":
+            self._broker.stop(message["reason"])
+            return {}
+        raise ValueError(f"unknown operation {message['op']!r}")
+
+
+async def _standard_input_closed() -> None:
+    loop = asyncio.get_running_loop()
+    closed = loop.create_future()
+
+    def readable() -> None:
+        with contextlib.suppress(OSError):
+            if os.read(0, 4096):
+                return
+        if not closed.done():
+            closed.set_result(None)
+
+    loop.add_reader(0, readable)
+    await closed
+
+
+async def run(config: BrokerConfig, path: str) -> None:
+    """Serve until standard input is closed."""
+    broker = Broker(config)
+    server = Server(broker)
+    listening = await asyncio.start_unix_server(server.client, path, limit=wire.LINE_LIMIT)
+    os.chmod(path, 0o600)
+    print("ready", flush=True)
+    try:
+        await _standard_input_closed()
+    finally:
+        listening.close()
+        await broker.close()
+
+
+def main() -> None:
+    """Entry point of the broker's process."""
+    # Ctrl-C goes to the whole foreground group; the controller decides when the broker ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+        line += byte
+    asyncio.run(run(BrokerConfig.from_json(line.decode()), sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

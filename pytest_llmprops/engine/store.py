@@ -1,0 +1,134 @@
+"""The reply store: one SQLite file, so that no reply is ever paid for twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.core.requests import Reply
+
+CacheMode = Literal["reuse", "refresh", "off", "only"]
+#: A second run may hold the write lock for the time of one commit; a minute covers a stalled disk.
+BUSY_SECONDS = 60.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY, stored REAL NOT NULL, model TEXT NOT NULL, reply TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+def default_store() -> Path:
+    """``replies.sqlite`` under the user's cache directory."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("pytest-llmprops") / "replies.sqlite"
+
+
+class ReplyStore:
+    """Replies by request key (:func:`~pytest_llmprops.core.requests.request_key`).
+
+    Several runs may share one file. A damaged file is set aside under another name and reported in
+    ``notes``; it is never emptied. Errors of models are not stored.
+
+    :raises StoreError: when the file cannot be opened for writing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notes: list[str] = []
+        self._full = False
+        try:
+            self._db = self._open()
+        except sqlite3.DatabaseError as error:
+            if not _damaged(error):
+                raise StoreError(f"reply store {path}: {error}; give another with --llm-store FILE") from None
+            self._set_aside(error)
+            self._db = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Created by us before SQLite does, so that it is private from its first byte.
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"reply store {self.path}: {error.strerror}; give a writable file with --llm-store FILE"
+            ) from None
+        db = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            # NORMAL does not fsync each commit: a killed process loses nothing, a power cut little.
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute(_SCHEMA)
+            db.execute("SELECT key, stored, model, reply FROM replies LIMIT 1").fetchone()
+        except sqlite3.Error:
+            db.close()
+            raise
+        return db
+
+    def _set_aside(self, error: Exception) -> None:
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}")
+        os.replace(self.path, aside)
+        for suffix in ("-wal", "-shm"):
+            extra = self.path.with_name(self.path.name + suffix)
+            if extra.exists():
+                os.replace(extra, aside.with_name(aside.name + suffix))
+        self.notes.append(f"reply store {self.path} is damaged ({error}); set aside as {aside.name}, a new one is used")
+
+    def get(self, key: str, *, not_before: float = 0.0) -> Reply | None:
+        """The stored reply, unless it is older than the Unix time ``not_before``."""
+        try:
+            row = self._db.execute("SELECT reply, stored FROM replies WHERE key = ?", (key,)).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not _damaged(error):
+                raise StoreError(f"reply store {self.path}: {error}") from None
+            self._db.close()
+            self._set_aside(error)
+            self._db = self._open()
+            return None
+        if row is None or row[1] < not_before:
+            return None
+        try:
+            return Reply.from_json(json.loads(row[0]), key=key, cached=True)
+        except (ValueError, KeyError, TypeError):
+            self.notes.append(f"reply store {self.path}: the entry {key[:12]} is unreadable and is asked again")
+            return None
+
+    def put(self, key: str, model: str, reply: Reply) -> None:
+        """Commit ``reply``. A full disk is noted once and does not end the run: the reply is in hand."""
+        data = json.dumps(reply.to_json(), ensure_ascii=False).encode("utf-8", "replace").decode()
+        try:
+            self._db.execute(
+                "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (key, reply.stored, model, data)
+            )
+        except sqlite3.OperationalError as error:
+            if not self._full:
+                self._full = True
+                self.notes.append(f"reply store {self.path}: {error}; later replies of this run may not be kept")
+
+    def close(self) -> None:
+        """Close the file; SQLite folds the write-ahead log back when this was its last user."""
+        self._db.close()
+
+
+def _damaged(error: sqlite3.DatabaseError) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "no such column" in str(error)
+
+
+def describe(replies: Mapping[str, Any]) -> str:
+    """One line on stored replies for the summary: their share and age."""
+    total, cached = replies["requests"], replies["cache_hits"]
+    if not cached:
+        return ""
+    age = replies.get("oldest_seconds") or 0.0
+    unit, size = next((u, s) for u, s in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)) if age >= s or s == 1)
+    return f"{cached} of {total} replies came from the store, the oldest {age / size:.0f} {unit} old"

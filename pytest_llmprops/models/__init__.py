@@ -1,0 +1,1 @@
+"""One module per backend, its SDK imported inside its factory; the registry; the public fake model."""

@@ -1,0 +1,303 @@
+"""The public fake model: replies by list, rule or function, with no network; users and this project test with it.
+
+From Python::
+
+    FakeModel(["A", "B"])                      # in order; running out stops the run with one line
+    FakeModel({r"rhyme": "A", r".*": "B"})     # first pattern found in the last turn wins
+    FakeModel(lambda chat: chat.prompt[-1])    # str, Reply or an exception as a value
+
+As a model specification: ``fake:echo``, ``fake:constant?text=A``, ``fake:random?choices=A,B&seed=1``,
+``fake:list?file=PATH``, ``fake:rule?file=PATH.json``, ``fake:call?file=PATH.py&function=NAME``; each also
+takes ``delay=SECONDS``, ``fail=RATE`` (the share of prompts whose first call fails, to be retried) and
+``price_in``/``price_out`` (USD per million tokens).
+
+It goes through the broker and the reply store like any other backend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.prices import Price, price
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.spec import ModelSpec
+
+Given = str | Reply | Exception
+Respond = Callable[[Chat], Given | Awaitable[Given]]
+
+_PARAMS: Mapping[str, tuple[str, ...]] = {
+    "echo": (),
+    "constant": ("text",),
+    "random": ("choices", "seed"),
+    "list": ("file",),
+    "rule": ("file",),
+    "call": ("file", "function"),
+}
+_COMMON = ("delay", "fail", "price_in", "price_out")
+
+
+class FakeModel:
+    """A chat model whose replies are given.
+
+    :param replies: a sequence (used up in the order of the calls), a mapping from regular expressions
+        to replies, or a function of the :class:`Chat`. A reply is a text, a :class:`Reply`, or an
+        exception; a :class:`BackendError` is handed on as it is.
+    :param delay: seconds each call takes. :param fail: share of prompts whose first call fails.
+    :param name: tells fakes apart in the reply store, beside what their replies are.
+
+    ``requests`` lists every request received, in order.
+    """
+
+    max_batch = 1
+    blocking = False
+    in_worker = False
+    pinned = True
+
+    def __init__(
+        self,
+        replies: Sequence[Given] | Mapping[str, Given] | Respond,
+        *,
+        delay: float = 0.0,
+        fail: float = 0.0,
+        name: str = "fake",
+        price: Price | None = None,
+    ) -> None:
+        if isinstance(replies, str):
+            raise UsageError("FakeModel takes a list, a mapping or a function: write FakeModel([text])")
+        self.requests: list[Chat] = []
+        self._delay, self._fail, self._price, self._name = delay, fail, price, name
+        self._failed: set[tuple[str, int]] = set()
+        self._respond: Respond
+        if callable(replies):
+            self._respond, source = replies, _source_of(replies)
+        elif isinstance(replies, Mapping):
+            self._respond, source = _by_rule(list(replies.items())), repr(dict(replies))
+        else:
+            self._respond, source = _in_order(list(replies)), repr(list(replies))
+        digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+        self.identity: Mapping[str, Any] = {"backend": "fake", "name": name, "replies": digest}
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+        """One result per request, in order."""
+        started = time.perf_counter()
+        # Recorded before the wait, so that the order is the order of the calls.
+        self.requests += requests
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        return [await self._answer(request, started) for request in requests]
+
+    async def _answer(self, request: Chat, started: float) -> Result:
+        asked = (request.prompt, request.sample)
+        if self._fail and asked not in self._failed and _draw("fail", *asked) < self._fail:
+            self._failed.add(asked)
+            return BackendError("the fake model failed as it was told to", kind="fake", transient=True)
+        try:
+            given = self._respond(request)
+            if inspect.isawaitable(given):
+                given = await given
+        except Exception as error:
+            where = f"the fake model's function raised {type(error).__name__}"
+            return BackendError(f"{where}: {_one_line(str(error))}", kind="fake", fatal=True)
+        if isinstance(given, BackendError):
+            return given
+        if isinstance(given, Exception):
+            return BackendError(f"{type(given).__name__}: {_one_line(str(given))}", kind="fake")
+        if isinstance(given, str):
+            usage = Usage(len(request.prompt) // 4, len(given.split()))
+            given = Reply(given, usage=usage, served_model=self._name)
+        if not isinstance(given, Reply):
+            kind = type(given).__name__
+            return BackendError(f"the fake model's function gave {kind}, not a text", kind="fake", fatal=True)
+        cost = self._price.of(given.usage) if self._price and given.cost_usd is None else given.cost_usd
+        seconds = time.perf_counter() - started
+        return replace(given, seconds=seconds, stored=given.stored or time.time(), cost_usd=cost)
+
+    def deviations(self) -> Sequence[str]:
+        """None: the fake takes every request as it is."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def _in_order(replies: list[Given]) -> Respond:
+    used = 0
+
+    def respond(request: Chat) -> Given:
+        nonlocal used
+        if used >= len(replies):
+            raise_after = f"the fake model ran out of replies after {len(replies)}"
+            return BackendError(raise_after, kind="fake", fatal=True)
+        used += 1
+        return replies[used - 1]
+
+    return respond
+
+
+def _by_rule(rules: Sequence[tuple[str, Given]]) -> Respond:
+    try:
+        compiled = [(re.compile(pattern, re.DOTALL), reply) for pattern, reply in rules]
+    except re.error as error:
+        raise UsageError(f"fake model: {error.pattern!r} is not a regular expression: {error}") from None
+
+    def respond(request: Chat) -> Given:
+        last = request.messages[-1].content
+        for pattern, reply in compiled:
+            if pattern.search(last):
+                return reply
+        return BackendError(f"the fake model has no rule for: {_one_line(last, 80)}", kind="fake", fatal=True)
+
+    return respond
+
+
+def _at_random(choices: Sequence[str], seed: str) -> Respond:
+    def respond(request: Chat) -> Given:
+        return choices[int(_draw(seed, request.prompt, request.sample) * len(choices))]
+
+    return respond
+
+
+def _draw(*parts: Any) -> float:
+    """A number in [0, 1) that follows from ``parts``, the same in every process."""
+    text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big") / 2**48
+
+
+def _one_line(text: str, most: int = 200) -> str:
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    """What the function does, as far as it can be read: its source, else its name."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return (
+            f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(type(function)))}"
+        )
+
+
+def _given(value: Any, where: str) -> Given:
+    """A reply of a file: a text, or ``{"text", "finish_reason"}``, or ``{"error", "transient", "fatal", "kind"}``."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and isinstance(value.get("text"), str):
+        return Reply(value["text"], finish_reason=value.get("finish_reason", "stop"), served_model="fake")
+    if isinstance(value, dict) and isinstance(value.get("error"), str):
+        return BackendError(
+            value["error"],
+            kind=str(value.get("kind", "fake")),
+            transient=bool(value.get("transient")),
+            fatal=bool(value.get("fatal")),
+        )
+    raise UsageError(f'{where}: a reply is a text, {{"text": ...}} or {{"error": ...}}')
+
+
+def _read(spec: ModelSpec) -> str:
+    file = spec.params.get("file")
+    if not file:
+        raise UsageError(f"--model {spec.text}: add file=PATH")
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--model {spec.text}: cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--model {spec.text}: {file} is not UTF-8 text") from None
+
+
+def _read_list(spec: ModelSpec) -> list[Given]:
+    text = _read(spec)
+    if text.lstrip().startswith("["):
+        values = _parse_json(spec, text)
+    else:
+        values = text.splitlines()
+    return [_given(value, f"{spec.params['file']}: entry {i}") for i, value in enumerate(values, 1)]
+
+
+def _read_rules(spec: ModelSpec) -> dict[str, Given]:
+    values = _parse_json(spec, _read(spec))
+    rules: dict[str, Given] = {}
+    for number, rule in enumerate(values, 1):
+        where = f"{spec.params['file']}: rule {number}"
+        if not isinstance(rule, dict) or not isinstance(rule.get("match"), str) or "reply" not in rule:
+            raise UsageError(f'{where}: write {{"match": REGEX, "reply": TEXT}}')
+        rules.setdefault(rule["match"], _given(rule["reply"], where))
+    return rules
+
+
+def _parse_json(spec: ModelSpec, text: str) -> list[Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--model {spec.text}: {spec.params['file']} is not JSON: {error}") from None
+    if not isinstance(values, list):
+        raise UsageError(f"--model {spec.text}: {spec.params['file']} must hold a JSON list")
+    return values
+
+
+def _read_function(spec: ModelSpec) -> Respond:
+    """The function of a Python file that the user named; the file is the user's own code."""
+    source, file, name = _read(spec), spec.params["file"], spec.params.get("function", "reply")
+    names: dict[str, Any] = {"__name__": Path(file).stem, "__file__": file}
+    try:
+        exec(compile(source, file, "exec"), names)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {_one_line(str(error))}"
+        raise UsageError(f"--model {spec.text}: {file} cannot be run: {reason}") from None
+    if not callable(names.get(name)):
+        raise UsageError(f"--model {spec.text}: {file} has no function '{name}'; add function=NAME")
+    function: Respond = names[name]
+    return function
+
+
+def _make(spec: ModelSpec, options: BackendOptions) -> FakeModel:
+    if spec.name not in _PARAMS:
+        raise UsageError(
+            f"--model {spec.text}: unknown fake model '{spec.name}'; there are {', '.join(_PARAMS)}"
+        )
+    spec.only(*_PARAMS[spec.name], *_COMMON)
+    replies: list[Given] | dict[str, Given] | Respond
+    source = ""
+    if spec.name == "echo":
+        replies = lambda chat: chat.messages[-1].content  # noqa: E731
+    elif spec.name == "constant":
+        text = source = spec.params.get("text", "A")
+        replies = lambda chat: text  # noqa: E731
+    elif spec.name == "random":
+        choices = spec.params.get("choices", "A,B").split(",")
+        source = f"{choices} {spec.params.get('seed', '0')}"
+        replies = _at_random(choices, spec.params.get("seed", "0"))
+    elif spec.name == "list":
+        replies = _read_list(spec)
+    elif spec.name == "rule":
+        replies = _read_rules(spec)
+    else:
+        replies, source = _read_function(spec), _read(spec)
+    model = FakeModel(
+        replies,
+        delay=spec.number("delay") or 0.0,
+        fail=spec.number("fail") or 0.0,
+        name=f"fake:{spec.name}",
+        price=price(spec.name, spec.params),
+    )
+    if source or callable(replies):
+        # What a function replies is fixed by the specification or the file it comes from.
+        digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()
+        model.identity = {**model.identity, "replies": digest}
+    return model
+
+
+BACKEND = Backend(_make, always("chat"))

@@ -1,0 +1,155 @@
+"""One registry of backends: built in, from entry points, or registered by a ``conftest.py``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.spec import ModelSpec, split
+
+Factory = Callable[[ModelSpec, BackendOptions], Model]
+KindsOf = Callable[[ModelSpec], frozenset[Kind]]
+ENTRY_POINTS = "pytest_llmprops.models"
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How to make a backend's models. ``kinds`` answers without loading the model."""
+
+    factory: Factory
+    kinds: KindsOf
+
+
+def _module(name: str) -> tuple[str, Callable[[], Backend]]:
+    def load() -> Backend:
+        backend: Backend = importlib.import_module(f"pytest_llmprops.models.{name}").BACKEND
+        return backend
+
+    return name, load
+
+
+# A module is imported only when one of its models is chosen.
+_BUILT_IN: dict[str, Callable[[], Backend]] = {
+    "openai": _module("openai_sdk")[1],
+    "litellm": _module("litellm_sdk")[1],
+    "llamacpp": _module("llamacpp")[1],
+    "smollm2": _module("llamacpp")[1],
+    "hf": _module("hf")[1],
+    "fake": _module("fake")[1],
+}
+_registered: dict[str, tuple[Backend, str]] = {}
+_OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
+
+
+def always(*kinds: Kind) -> KindsOf:
+    """``kinds`` for a backend whose models all serve the same."""
+    served = frozenset(kinds)
+    return lambda spec: served
+
+
+def register_model(name: str, factory: Factory, *, kinds: Iterable[Kind] = ("chat",)) -> None:
+    """Add a backend under ``name``: chosen by ``--model name`` or ``--model name:MODEL``.
+
+    Call it from a ``conftest.py``; packages declare an entry point ``pytest_llmprops.models`` instead,
+    whose object is a :class:`Backend`.
+
+    :raises UsageError: when the name is taken by a built-in backend.
+    """
+    if name in _BUILT_IN:
+        raise UsageError(f"register_model: '{name}' is a built-in backend; choose another name")
+    source = getattr(sys.modules.get(factory.__module__), "__file__", None) or ""
+    _registered[name] = (Backend(factory, always(*kinds)), source)
+
+
+def registration_files() -> list[str]:
+    """Files whose import registers models; the broker's process imports them too."""
+    return sorted({source for _, source in _registered.values() if source})
+
+
+def import_registrations(files: Sequence[str]) -> None:
+    """Import the files of :func:`registration_files` in another process."""
+    for number, file in enumerate(files):
+        spec = importlib.util.spec_from_file_location(f"_llmprops_models_{number}_{Path(file).stem}", file)
+        if spec is None or spec.loader is None:
+            raise UsageError(f"{file}: cannot be imported, so its models cannot be registered")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module.__name__] = module
+        spec.loader.exec_module(module)
+
+
+def backend_names() -> list[str]:
+    """Every name that can stand before the colon of a model specification."""
+    return sorted({*_BUILT_IN, *_registered, *_entry_points()})
+
+
+def find_backend(name: str) -> Backend:
+    """The backend called ``name``.
+
+    :raises UsageError: when there is none.
+    """
+    if name in _registered:
+        return _registered[name][0]
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]()
+    if name in _entry_points():
+        return _entry_points()[name]()
+    raise UsageError(f"unknown backend '{name}': there are {', '.join(backend_names())}")
+
+
+def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
+    """Parse ``NAME[?key=value&...]`` and decide which backend it names.
+
+    A name before a colon is a backend; ``smollm2`` and other one-model backends stand alone; any other
+    bare name is OpenAI's where it looks like one or a base URL is given, else litellm's where it holds
+    a ``/``.
+
+    :raises UsageError: for an unknown backend or a bare name that no rule places.
+    """
+    name, params = split(text)
+    head, colon, rest = name.partition(":")
+    # A fine-tuned OpenAI model is called ft:BASE:ORG::ID, a llama.cpp server's may hold colons too.
+    if colon and head != "ft" and (head in _registered or head in _BUILT_IN or head in _entry_points()):
+        if not rest:
+            raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
+        return ModelSpec(text, head, rest, params)
+    if not colon and (name in _registered or name in ("smollm2",) or name in _entry_points()):
+        return ModelSpec(text, name, name, params)
+    if name in _BUILT_IN:
+        raise UsageError(f"--model {text}: write {name}:MODEL")
+    if base_url or _OPENAI_NAMES.match(name):
+        return ModelSpec(text, "openai", name, params)
+    if colon:
+        raise UsageError(f"--model {text}: unknown backend '{head}': there are {', '.join(backend_names())}")
+    if "/" in name or _known_to_litellm(name):
+        return ModelSpec(text, "litellm", name, params)
+    raise UsageError(
+        f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
+        f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
+        f" or one of {', '.join(backend_names())}"
+    )
+
+
+def _known_to_litellm(name: str) -> bool:
+    from pytest_llmprops.models.prices import price_table
+
+    return name in price_table()
+
+
+_entries: dict[str, Callable[[], Backend]] | None = None
+
+
+def _entry_points() -> dict[str, Callable[[], Backend]]:
+    global _entries
+    if _entries is None:
+        from importlib.metadata import entry_points
+
+        _entries = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
+    return _entries

@@ -1,0 +1,65 @@
+"""Model specifications: ``NAME[?key=value&...]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from pytest_llmprops.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A parsed model specification.
+
+    :param text: as the user wrote it. :param backend: the registry's name of the backend.
+    :param name: what the backend calls the model (repository, file, API name).
+    :param label: short ASCII name for node ids, folders and tables.
+    """
+
+    text: str
+    backend: str
+    name: str
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        base = self.name.rstrip("/").rsplit("/", 1)[-1].rsplit(":", 1)[-1] or self.backend
+        if self.backend in ("llamacpp", "maxmatch"):
+            base = base.rsplit(".", 1)[0]
+        if self.backend == "fake":
+            base = f"fake-{base}"
+        if self.params:
+            base += "-" + "-".join(f"{k}={v}" for k, v in sorted(self.params.items()))
+        return re.sub(r"[^A-Za-z0-9._=-]+", "_", base)
+
+    def number(self, key: str) -> float | None:
+        """A numeric parameter, or None when absent."""
+        if key not in self.params:
+            return None
+        try:
+            return float(self.params[key])
+        except ValueError:
+            raise UsageError(f"--model {self.text}: {key} must be a number") from None
+
+    def only(self, *known: str) -> None:
+        """Raise UsageError when a parameter is not among ``known``."""
+        for key in self.params:
+            if key not in known:
+                raise UsageError(
+                    f"--model {self.text}: '{key}' is not a parameter of {self.backend};"
+                    f" it takes {', '.join(known) or 'none'}"
+                )
+
+
+def split(text: str) -> tuple[str, dict[str, str]]:
+    """``NAME?key=value`` as (NAME, {key: value})."""
+    name, mark, query = text.partition("?")
+    if not name:
+        raise UsageError(f"--model {text!r}: a model name is missing before '?'")
+    pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=False)
+    if mark and (not query or any("=" not in part for part in query.split("&"))):
+        raise UsageError(f"--model {text}: write parameters as NAME?key=value&key=value")
+    return name, dict(pairs)

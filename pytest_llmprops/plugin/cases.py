@@ -1,0 +1,156 @@
+"""From a marked test function to its cases: which items, on which models, under which protocol."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
+from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.items import check_unique, limited
+from pytest_llmprops.core.protocols import Protocol, resolve
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.plugin.options import Settings
+
+HELPER = "helper:"
+
+
+@dataclass(slots=True)
+class Selection:
+    """One benchmark's part of a session."""
+
+    benchmark: Benchmark
+    protocol: Protocol[Any]
+    cases: dict[str, Case] = field(default_factory=dict)
+    #: model label -> number of items it cannot be asked
+    not_served: dict[str, int] = field(default_factory=dict)
+
+
+class Cases:
+    """Loads benchmarks once and makes their cases.
+
+    :param default_folder: where a benchmark of the user's own finds its data by default is the folder
+        of the file that defines it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.models: dict[str, ModelSpec] = _labelled(settings)
+        self.helper_specs: dict[str, ModelSpec] = {
+            role: parse_spec(text, base_url=settings.base_url) for role, text in settings.helpers.items()
+        }
+        self.selections: dict[str, Selection] = {}
+        self.files: dict[str, DataFolder] = {}
+        self._check_sets()
+
+    def _check_sets(self) -> None:
+        for name in self.settings.sets:
+            if name in BUILT_IN:
+                self._protocol(find_benchmark(name))
+
+    def _protocol(self, benchmark: Benchmark) -> Protocol[Any]:
+        settings = self.settings
+        overrides = settings.sets.get(benchmark.name, {})
+        return resolve(benchmark.name, benchmark.protocols, settings.protocol, overrides, settings.seed)
+
+    def select(self, wanted: str | type[Benchmark]) -> Selection:
+        """The cases of a benchmark, by param string ``<model label>-<item id>`` in file order.
+
+        :raises DataError: for data that cannot be read. :raises UsageError: for settings that do not fit.
+        """
+        name = wanted if isinstance(wanted, str) else wanted.name
+        if name not in self.selections:
+            benchmark = find_benchmark(wanted) if isinstance(wanted, str) else wanted()
+            self.selections[name] = self._make(benchmark)
+        return self.selections[name]
+
+    def _make(self, benchmark: Benchmark) -> Selection:
+        settings = self.settings
+        protocol = self._protocol(benchmark)
+        for role in benchmark.helpers(protocol.settings):
+            if role not in settings.helpers:
+                raise UsageError(f"{benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC")
+        selection = Selection(benchmark, protocol)
+        parts = [self._load(benchmark, folder) for folder in self._folders(benchmark)]
+        check_unique((item for part in parts for item in part.items), benchmark.name)
+        helpers = {role: HELPER + role for role in settings.helpers}
+        for label, spec in self.models.items():
+            for part in parts:
+                items = limited(
+                    part.items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster
+                )
+                if not find_backend(spec.backend).kinds(spec) & benchmark.kinds:
+                    selection.not_served[label] = selection.not_served.get(label, 0) + len(items)
+                    continue
+                for item in items:
+                    case = Case(benchmark, item, part.context, protocol, label, settings.params, helpers)
+                    selection.cases[f"{label}-{item.id}"] = case
+        return selection
+
+    def _load(self, benchmark: Benchmark, folder: DataFolder) -> Loaded:
+        part = loaded(benchmark, folder)
+        if not part.items:
+            raise DataError(f"{benchmark.name}: no items in {folder.root}")
+        return part
+
+    def _folders(self, benchmark: Benchmark) -> list[DataFolder]:
+        if benchmark.name not in BUILT_IN:
+            # A benchmark of the user's own lies beside its data, unless --llm-data says otherwise.
+            root = self.settings.data or Path(inspect.getfile(type(benchmark))).parent
+            return [self._folder(root, "own")]
+        source, data = self.settings.source, self.settings.data
+        folders = []
+        if source in ("builtin", "all"):
+            folders.append(self._folder(builtin_data(), "builtin"))
+        if source in ("published", "all"):
+            if data is None:
+                raise UsageError(
+                    f"--llm-source {source}: give the data's folder with --llm-data DIR or LLMPROPS_DATA;"
+                    " 'llmprops data pull --dest DIR' fetches it"
+                )
+            folders.append(self._folder(data, "published", benchmark.name))
+        return folders
+
+    def _folder(self, root: Path, source: str, benchmark: str = "") -> DataFolder:
+        folder = DataFolder(root, source)
+        if benchmark:
+            source = folder.source_for(benchmark)
+            folder = DataFolder(root, source)
+        return self.files.setdefault(f"{root}|{source}", folder)
+
+    def check_all_sets_used(self) -> None:
+        """Raise UsageError for ``--llm-set`` on a benchmark that nobody knows."""
+        for name in self.settings.sets:
+            if name not in BUILT_IN and name not in self.selections:
+                raise UsageError(
+                    f"--llm-set {name}.…: unknown benchmark '{name}':"
+                    f" there are {', '.join(sorted({*BUILT_IN, *self.selections}))}"
+                )
+
+    def data_hashes(self) -> dict[str, str]:
+        """file -> sha256 of every data file that was read."""
+        return {f"{f.source}:{path}": digest for f in self.files.values() for path, digest in f.read.items()}
+
+    def model_specs(self) -> Mapping[str, str]:
+        """label -> specification of all models, helpers under ``helper:ROLE``."""
+        specs = {label: spec.text for label, spec in self.models.items()}
+        return specs | {HELPER + role: spec.text for role, spec in self.helper_specs.items()}
+
+
+def _labelled(settings: Settings) -> dict[str, ModelSpec]:
+    models: dict[str, ModelSpec] = {}
+    for text in settings.models:
+        spec = parse_spec(text, base_url=settings.base_url)
+        label, number = spec.label, 2
+        while label in models:
+            label, number = f"{spec.label}.{number}", number + 1
+        models[label] = spec
+    return models

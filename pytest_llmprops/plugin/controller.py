@@ -1,0 +1,280 @@
+"""The one process that keeps the run record and talks to the person: with workers or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.engine.session import BrokerProcess, Engine
+from pytest_llmprops.plugin.progress import Progress
+from pytest_llmprops.plugin.session import WORKER_INPUT, LLMSession, printable
+from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
+from pytest_llmprops.runs.summary import metric_rows, summary_rows
+
+
+class Controller:
+    """Run record, live progress, exit status and final summary of a session."""
+
+    def __init__(self, config: pytest.Config, session: LLMSession) -> None:
+        self.config = config
+        self.session = session
+        self.settings = session.settings
+        self.record: RunRecord | None = None
+        self.progress: Progress | None = None
+        self.broker_process: BrokerProcess | None = None
+        #: lines for the summary that are neither results nor errors of a case
+        self.notes: list[str] = []
+        self.stopped: str | None = None
+        self._facts: dict[str, Any] = {}
+        self._monitor: Engine | None = None
+        self._interrupted = False
+        self._pytest_session: pytest.Session | None = None
+        if self.settings.plan:
+            # A plan is made in one process and sends nothing; workers would be idle.
+            config.option.dist = "no"
+        self.distributed = config.getoption("dist", "no") != "no"
+        if self.distributed:
+            from pytest_llmprops.plugin.distributed import Distributed
+
+            config.pluginmanager.register(Distributed(self), "llmprops-distributed")
+
+    # ---- start
+
+    def pytest_report_header(self) -> list[str]:
+        settings = self.settings
+        models = ", ".join(settings.models)
+        parts = [f"protocol {settings.protocol}", f"source {settings.source}", f"seed {settings.seed}"]
+        if settings.limit:
+            parts.append(f"limit {settings.limit}")
+        parts.append(f"concurrency {settings.concurrency}")
+        parts.append(f"cache {settings.cache}")
+        return [printable(f"llmprops: {models} ({', '.join(parts)})")]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self._pytest_session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if self.settings.plan or self.config.option.collectonly or self.distributed:
+            return
+        total = sum(self.session.case_of(item) is not None for item in session.items)
+        if total:
+            self.open_record()
+            self.start_progress(total)
+
+    def open_record(self) -> None:
+        """Make the run's folder and write the first ``run.json``."""
+        models = list(self.session.cases.models)
+        root = Path(self.config.rootpath)
+        try:
+            folder = new_run_folder(self.settings.run, models, root)
+            self.record = RunRecord(folder, self._first_facts())
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+        except OSError as error:
+            raise pytest.UsageError(f"run record: {error}") from None
+        self.session.run_dir = folder
+
+    def _first_facts(self) -> dict[str, Any]:
+        cases = self.session.cases
+        invocation = self.config.invocation_params
+        options = {k: _plain(getattr(self.settings, k)) for k in type(self.settings).__slots__}
+        options["command"] = [str(a) for a in invocation.args]
+        return {
+            "models": {label: {"spec": spec.text} for label, spec in cases.models.items()},
+            "helpers": {role: {"spec": spec.text} for role, spec in cases.helper_specs.items()},
+            "options": options,
+            "git": git_state(Path(self.config.rootpath)),
+        }
+
+    def start_progress(self, total: int) -> None:
+        """Show a live line on a terminal."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not Progress.wanted(reporter, self.config):
+            return
+        self.progress = Progress(reporter, total, self.report)
+        self.session.on_wait = self.progress.refresh
+
+    # ---- the broker's reports
+
+    def report(self) -> dict[str, Any] | None:
+        """The broker's counters and facts, or None when it cannot be asked."""
+        try:
+            if self.broker_process is not None:
+                if self._monitor is None:
+                    self._monitor = Engine(socket=self.broker_process.socket, window=1)
+                return self._monitor.report()
+            return self.session.engine.report() if self.session.engine_started else None
+        except (LLMPropsError, TimeoutError):
+            return None
+
+    # ---- while it runs
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        record = getattr(report, "llmprops", None)
+        if record is None or self.record is None:
+            return
+        if self.progress is not None:
+            self.progress.count(record["status"])
+        try:
+            self.record.add(record)
+        except OSError as error:
+            if self.stopped is None:
+                kept = len(self.record.records)
+                self._end(
+                    f"run record {self.record.folder}: {error.strerror or error}; {kept} verdicts are kept, and all"
+                    " replies so far are in the store: make room and run again"
+                )
+
+    def _end(self, reason: str) -> None:
+        self.stopped = reason
+        if self._pytest_session is not None:
+            self._pytest_session.shouldstop = f"llmprops: {reason}"
+        dsession = self.config.pluginmanager.get_plugin("dsession")
+        if dsession is not None:
+            dsession.shouldstop = f"llmprops: {reason}"
+
+    def pytest_report_teststatus(self, report: Any, config: pytest.Config) -> tuple[str, str, Any] | None:
+        record = getattr(report, "llmprops", None)
+        if record is None or report.when != "call":
+            return None
+        status = record["status"]
+        letter = "" if self.progress is not None else {"correct": ".", "refused": "r", "unparsed": "u"}.get(status, "F")
+        markup = {"green": True} if status == "correct" else {"red": True}
+        return report.outcome, letter, (status.upper(), markup)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self._interrupted = True
+
+    def worker_facts(self, facts: dict[str, Any]) -> None:
+        """What a worker found at collection; all workers find the same."""
+        self._facts = facts
+
+    # ---- end
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self.progress is not None:
+            self.progress.clear()
+        if self.record is None:
+            return
+        if exitstatus == pytest.ExitCode.INTERRUPTED:
+            self._interrupted = True
+        report = self.report() or {"counters": {}, "stopped": None, "notes": [], "models": {}}
+        if self.broker_process is not None:
+            failure = self.broker_process.failure()
+            if failure:
+                self.notes.append(failure)
+        self.stopped = self.stopped or report["stopped"]
+        self.notes += report["notes"]
+        facts = self._facts or self.session.facts()
+        self._finish_record(report, facts)
+        self.close_engines()
+        if self.stopped and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+
+    def _finish_record(self, report: dict[str, Any], facts: dict[str, Any]) -> None:
+        assert self.record is not None
+        record = self.record
+        expected = facts.get("cases", 0)
+        done = len({(r["model"], r["benchmark"], r["id"], r["sample"]) for r in record.records})
+        metrics = {n: s.benchmark.metrics for n, s in self.session.cases.selections.items()}
+        if self.distributed:
+            metrics = self._metrics_of_benchmarks(facts)
+        models, helpers = record.facts["models"], record.facts["helpers"]
+        deviations = {}
+        for label, found in report["models"].items():
+            role = label.removeprefix("helper:")
+            (helpers[role] if label != role else models[label]).update(
+                {k: found[k] for k in ("identity", "pinned", "served_as")}
+            )
+            if found["deviations"]:
+                deviations[label] = found["deviations"]
+        counters = dict(report["counters"])
+        if counters.get("unpriced"):
+            # A sum that leaves out calls of unknown price would be read as the price.
+            counters["cost_usd"] = None
+        last = {
+            "complete": bool(expected) and done == expected and not self._interrupted and self.stopped is None,
+            "expected": expected,
+            "stopped": self.stopped,
+            "models": models,
+            "helpers": helpers,
+            "protocols": facts.get("protocols", {}),
+            "data": facts.get("data", {}),
+            "not_served": facts.get("not_served", {}),
+            "deviations": deviations,
+            "calls": counters,
+            "summary": summary_rows(record.records),
+            "metrics": metric_rows(record.records, metrics),
+            "notes": self.notes,
+        }
+        try:
+            record.finish(last)
+        except OSError as error:
+            record.facts.update(last)
+            self.notes.append(f"run record {record.folder}: run.json could not be written: {error.strerror or error}")
+
+    def _metrics_of_benchmarks(self, facts: dict[str, Any]) -> dict[str, Any]:
+        # Workers collected; the controller knows the built-in benchmarks by name. Those of the user's
+        # own are known here once their test module was imported for the purpose.
+        from pytest_llmprops.benchmarks import find_benchmark
+
+        metrics = {}
+        for name in facts.get("protocols", {}):
+            try:
+                metrics[name] = find_benchmark(name).metrics
+            except UsageError:
+                self.notes.append(f"{name}: its own metrics are computed only without workers (-n 0)")
+        return metrics
+
+    def close_engines(self) -> None:
+        """End the broker and everything that talks to it."""
+        self.session.close()
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
+        if self.broker_process is not None:
+            self.broker_process.close()
+            self.broker_process = None
+
+    def pytest_unconfigure(self) -> None:
+        self.close_engines()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
+        # Our failures are listed, shortened, by our own summary; pytest's section for each of hundreds
+        # of wrong answers would bury it. They are put back before pytest counts.
+        stats = terminalreporter.stats
+        failed = stats.get("failed", [])
+        others = [r for r in failed if not hasattr(r, "llmprops")]
+        if len(others) < len(failed):
+            stats["failed"] = others
+        try:
+            yield
+        finally:
+            if failed:
+                stats["failed"] = failed
+        self._write_summary(terminalreporter)
+
+    def _write_summary(self, reporter: Any) -> None:
+        if self.record is None:
+            return
+        from pytest_llmprops.reports.terminal import summary_lines
+
+        facts = self.record.facts
+        facts["stopped"] = self.stopped
+        reporter.section("llmprops", sep="=")
+        for line in summary_lines(facts, self.record.records, self.record.folder, self.notes):
+            reporter.write_line(line)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

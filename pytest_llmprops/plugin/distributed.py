@@ -1,0 +1,71 @@
+"""Runs with xdist workers: the broker's process, what workers are told, and who runs which case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.engine.planning import batch_of
+from pytest_llmprops.engine.session import BrokerProcess
+from pytest_llmprops.engine.store import ReplyStore
+
+if TYPE_CHECKING:
+    from pytest_llmprops.plugin.controller import Controller
+
+from pytest_llmprops.plugin.session import WORKER_INPUT
+
+
+class BatchScheduling(LoadScopeScheduling):
+    """Gives each worker one contiguous share of the cases, which it evaluates ahead as a whole.
+
+    The share is the pure function :func:`~pytest_llmprops.engine.planning.batch_of` of a case's position, so
+    that the worker knows it too.
+    """
+
+    _positions: dict[str, int] | None = None
+
+    def _split_scope(self, nodeid: str) -> str:
+        if self._positions is None:
+            self._positions = {name: n for n, name in enumerate(self.collection)}
+        return f"batch-{batch_of(self._positions[nodeid], len(self._positions), self.numnodes)}"
+
+
+class Distributed:
+    """Hooks that only the controller of a distributed run needs."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._total: int | None = None
+
+    def pytest_configure_node(self, node: Any) -> None:
+        """Before a worker starts: make sure that there is a broker and tell the worker where."""
+        controller = self._controller
+        if controller.broker_process is None:
+            controller.open_record()
+            config = controller.session.broker_config()
+            try:
+                if config.cache != "off":
+                    # Opened here once, so that trouble with the file is reported before anything starts.
+                    store = ReplyStore(controller.session.store_path())
+                    controller.notes += store.notes
+                    store.close()
+            except LLMPropsError as error:
+                raise pytest.UsageError(str(error)) from None
+            controller.broker_process = BrokerProcess(config)
+        node.workerinput[WORKER_INPUT] = {"socket": controller.broker_process.socket}
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
+        return BatchScheduling(config, log)
+
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        if self._total is None:
+            self._total = len(ids)
+            self._controller.start_progress(len(ids))
+
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        output = getattr(node, "workeroutput", None) or {}
+        if WORKER_INPUT in output:
+            self._controller.worker_facts(output[WORKER_INPUT])

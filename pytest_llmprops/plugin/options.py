@@ -1,0 +1,224 @@
+"""Command-line options, their ini keys, and the settings they resolve to: CLI, then ini, then default."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import UsageError
+
+GROUP = "llmprops: measure a language model"
+SOURCES = ("builtin", "published", "all")
+CACHE_MODES = ("reuse", "refresh", "off", "only")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. ``parse`` turns its text (or list of texts) into a value and raises ValueError."""
+
+    name: str
+    parse: Callable[[Any], Any]
+    default: Any
+    help: str
+    metavar: str = "VALUE"
+    repeatable: bool = False
+    flag: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def dest(self) -> str:
+        return self.name.replace("-", "_")
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise ValueError("must not be empty")
+    return value
+
+
+def _positive(value: str) -> int:
+    number = int(value)
+    if number < 1:
+        raise ValueError("must be a whole number of at least 1")
+    return number
+
+
+def _count(value: str) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError("must be a whole number of at least 0")
+    return number
+
+
+def _amount(value: str) -> float:
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise ValueError("must be a number above 0")
+    return number
+
+
+def _age(value: str) -> float:
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    number, unit = (value[:-1], units[value[-1]]) if value[-1:] in units else (value, 3600)
+    if float(number) < 0:
+        raise ValueError("must be a time such as 24h, 30m or 7d")
+    return float(number) * unit
+
+
+def _url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return value
+
+
+def _pairs(values: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, mark, rest = value.partition("=")
+        if not (name.strip() and mark and rest):
+            raise ValueError(f"'{value}' must be NAME=VALUE")
+        pairs[name.strip()] = rest
+    return pairs
+
+
+def _params(values: Sequence[str]) -> dict[str, Any]:
+    def value_of(text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+    return {name: value_of(text) for name, text in _pairs(values).items()}
+
+
+def _sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
+    sets: dict[str, dict[str, str]] = {}
+    for name, text in _pairs(values).items():
+        benchmark, mark, field = name.partition(".")
+        if not (mark and benchmark and field):
+            raise ValueError(f"'{name}={text}' must be BENCHMARK.FIELD=VALUE")
+        sets.setdefault(benchmark, {})[field] = text
+    return sets
+
+
+def _models(values: Sequence[str]) -> tuple[str, ...]:
+    if any(not value.strip() for value in values):
+        raise ValueError("must name a model, for example --model smollm2")
+    if len(set(values)) < len(values):
+        raise ValueError("names a model twice")
+    return tuple(values)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("llm-model", _models, (), "model to measure: NAME[?key=value&...]; repeatable", "SPEC", repeatable=True),
+    Option("llm-helper", _pairs, {}, "model that is not under test, by role (reader ...)", "ROLE=SPEC", repeatable=True),
+    Option("llm-base-url", _url, None, "base URL of an OpenAI-compatible server, usually ending in /v1", "URL"),
+    Option("llm-concurrency", _positive, 64, "most calls in flight, over all workers (default: 64)", "N"),
+    Option("llm-rpm", _amount, None, "most calls a minute", "N"),
+    Option("llm-timeout", _amount, 120.0, "seconds for one call (default: 120)", "SECONDS"),
+    Option("llm-retries", _count, 4, "tries after a failed call (default: 4)", "N"),
+    Option("llm-param", _params, {}, "request parameter laid over every protocol's own", "NAME=VALUE", repeatable=True),
+    Option("llm-limit", _positive, None, "items of each task and language (eras, dtails: of each cluster)", "N"),
+    Option("llm-seed", int, 0, "seed of every random choice (default: 0)", "N"),
+    Option("llm-source", _text, "builtin", "which items (default: builtin)", "SOURCE", choices=SOURCES),
+    Option("llm-data", Path, None, "folder of published or generated data (default: $LLMPROPS_DATA)", "DIR"),
+    Option("llm-protocol", _text, "quick", "named settings: quick (default) or paper", "NAME"),
+    Option("llm-set", _sets, {}, "change one setting of a protocol", "BENCHMARK.FIELD=VALUE", repeatable=True),
+    Option("llm-cache", _text, "reuse", "stored replies: reuse (default), refresh, off, only", "MODE", choices=CACHE_MODES),
+    Option("llm-cache-age", _age, None, "oldest stored reply used for an unpinned model: 24h, 7d", "TIME"),
+    Option("llm-store", Path, None, "file of the reply store (default: in the user's cache folder)", "FILE"),
+    Option("llm-run", str, None, "folder of the run record (default: reports/runs/TIME-MODEL)", "DIR"),
+    Option("llm-max-calls", _positive, None, "refuse to start above, and stop at, this many calls", "N"),
+    Option("llm-max-cost", _amount, None, "refuse to start above, and stop at, this cost", "USD"),
+    Option("llm-plan", bool, False, "print calls, tokens, cost and time, and send nothing", flag=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The resolved options of a session."""
+
+    models: tuple[str, ...]
+    helpers: Mapping[str, str]
+    base_url: str | None
+    concurrency: int
+    rpm: float | None
+    timeout: float
+    retries: int
+    params: Mapping[str, Any]
+    limit: int | None
+    seed: int
+    source: str
+    data: Path | None
+    protocol: str
+    sets: Mapping[str, Mapping[str, str]]
+    cache: Any
+    cache_age: float | None
+    store: Path | None
+    run: str | None
+    max_calls: int | None
+    max_cost: float | None
+    plan: bool
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option and its ini key (the same name with underscores)."""
+    group = parser.getgroup("llmprops", GROUP)
+    for option in OPTIONS:
+        names = [f"--{option.name}"]
+        if option.name == "llm-model":
+            names.insert(0, "--model")
+        if option.flag:
+            group.addoption(*names, dest=option.dest, action="store_true", default=None, help=option.help)
+            kind = "bool"
+        elif option.repeatable:
+            group.addoption(
+                *names, dest=option.dest, action="append", default=None, metavar=option.metavar, help=option.help
+            )
+            kind = "linelist"
+        else:
+            group.addoption(*names, dest=option.dest, default=None, metavar=option.metavar, help=option.help)
+            kind = "string"
+        parser.addini(option.dest, option.help, type=kind, default=None)  # type: ignore[arg-type]
+
+
+def resolve_settings(config: pytest.Config) -> Settings:
+    """The session's settings.
+
+    :raises pytest.UsageError: naming the option, the value and what would be accepted.
+    """
+    values = {option.dest.removeprefix("llm_"): _value(config, option) for option in OPTIONS}
+    values["models"] = values.pop("model")
+    values["helpers"] = values.pop("helper")
+    values["params"] = values.pop("param")
+    values["sets"] = values.pop("set")
+    if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
+        values["data"] = Path(os.environ["LLMPROPS_DATA"])
+    if values["data"] is not None:
+        # xdist workers share the controller's folder, but a test may change directory.
+        values["data"] = (config.invocation_params.dir / values["data"]).absolute()
+    return Settings(**values)
+
+
+def _value(config: pytest.Config, option: Option) -> Any:
+    given = config.getoption(option.dest)
+    where = f"--{option.name}"
+    if given is None:
+        given = config.getini(option.dest)
+        where = f"ini key {option.dest}"
+    if given is None or given == [] or (given == "" and not option.flag):
+        return option.default
+    if option.choices and given not in option.choices:
+        raise pytest.UsageError(f"{where} {given}: must be one of {', '.join(option.choices)}")
+    try:
+        return option.parse(given)
+    except (UsageError, ValueError) as error:
+        text = " ".join(given) if isinstance(given, list) else given
+        reason = str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
+        raise pytest.UsageError(f"{where} {text}: {reason}") from None

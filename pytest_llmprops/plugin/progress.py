@@ -1,0 +1,81 @@
+"""The live line of a long run, on a terminal and outside of CI."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+EVERY_SECONDS = 0.5
+
+
+class Progress:
+    """Rewrites one line twice a second: done and total, calls a second, in flight, errors, cost."""
+
+    def __init__(self, reporter: Any, total: int, report: Callable[[], dict[str, Any] | None]) -> None:
+        self._reporter = reporter
+        self._total = total
+        self._report = report
+        self._done = dict.fromkeys(("correct", "wrong", "refused", "unparsed", "error"), 0)
+        self._begun = time.monotonic()
+        self._last: tuple[float, int] = (self._begun, 0)
+        self._rate = 0.0
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="llmprops-progress", daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def wanted(reporter: Any, config: pytest.Config) -> bool:
+        """On a terminal, not under CI, and not where pytest itself prints a line a test."""
+        from pytest_llmprops.plugin.session import under_ci
+
+        return bool(reporter.isatty) and not under_ci() and config.get_verbosity() <= 0
+
+    def count(self, status: str) -> None:
+        """A case was reported."""
+        self._done[status] += 1
+
+    def _run(self) -> None:
+        while not self._over.wait(EVERY_SECONDS):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Rewrite the line."""
+        if self._over.is_set() or not self._writing.acquire(blocking=False):
+            return
+        try:
+            report = self._report()
+            if report is not None and not self._over.is_set():
+                self._reporter.rewrite(self._line(report["counters"]), erase=True)
+        finally:
+            self._writing.release()
+
+    def _line(self, counters: dict[str, Any]) -> str:
+        now, (then, before) = time.monotonic(), self._last
+        if now - then >= EVERY_SECONDS:
+            self._rate = (counters["answered"] - before) / (now - then)
+            self._last = (now, counters["answered"])
+        done = sum(self._done.values())
+        parts = [
+            f"{done}/{self._total} cases",
+            f"{self._rate:.0f} calls/s",
+            f"{counters['in_flight']} in flight",
+        ]
+        parts += [f"{n} {status}" for status, n in self._done.items() if n]
+        if counters["cache_hits"]:
+            parts.append(f"{counters['cache_hits']} from the store")
+        if counters["retries"]:
+            parts.append(f"{counters['retries']} retries")
+        if counters["cost_usd"]:
+            parts.append(f"{counters['cost_usd']:.4f} USD")
+        return "llmprops: " + " · ".join(parts)
+
+    def clear(self) -> None:
+        """Remove the line for good."""
+        self._over.set()
+        with self._writing:
+            self._reporter.rewrite("", erase=True)

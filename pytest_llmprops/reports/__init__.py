@@ -1,0 +1,1 @@
+"""Tables, figures, terminal, Markdown and HTML, Allure labels and attachments."""

@@ -1,0 +1,158 @@
+"""The final summary on the terminal, as plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.statistics import binomial_standard_error
+from pytest_llmprops.reports.published import beside
+
+#: wrong answers shown per benchmark; all of them are in the run record
+SHOWN = 5
+HEADER = ("task", "lang", "source", "items", "accuracy", "95% interval", "wrong", "refused", "unparsed", "errors")
+
+
+def summary_lines(
+    facts: Mapping[str, Any], records: Sequence[Mapping[str, Any]], folder: Path, notes: Iterable[str]
+) -> list[str]:
+    """The summary of a run whose ``run.json`` holds ``facts``."""
+    lines: list[str] = []
+    for model in facts["models"]:
+        for benchmark in dict.fromkeys(r["benchmark"] for r in facts["summary"] if r["model"] == model):
+            lines += _benchmark(facts, records, model, benchmark)
+    for benchmark, models in facts.get("not_served", {}).items():
+        lines += [f"not served: {n} {benchmark} items ({model} serves no such request)" for model, n in models.items()]
+    if not facts["summary"]:
+        lines.append("no case has a verdict, so there is no score")
+    lines += _calls(facts)
+    lines += [f"note: {note}" for note in notes]
+    if facts.get("stopped"):
+        lines.append(f"stopped: {facts['stopped']}")
+    if not facts["complete"]:
+        missing = facts.get("expected", 0) - len(records)
+        lines.append(f"INCOMPLETE: {missing} of {facts.get('expected', 0)} cases have no verdict; run again to continue")
+    lines.append(f"run record: {folder}")
+    return [clean(line) for line in lines]
+
+
+def _benchmark(
+    facts: Mapping[str, Any], records: Sequence[Mapping[str, Any]], model: str, benchmark: str
+) -> list[str]:
+    rows = [r for r in facts["summary"] if (r["model"], r["benchmark"]) == (model, benchmark)]
+    protocol = facts["protocols"].get(benchmark, {})
+    star = "*" if facts["deviations"].get(model) else ""
+    settings = ", ".join(f"{k} {v}" for k, v in protocol.get("settings", {}).items())
+    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.get('name')} ({settings})"]
+    published = {id(row): beside(row, protocol) for row in rows}
+    table = [HEADER + (("published",) if any(published.values()) else ())]
+    for row in rows:
+        table.append(_cells(row) + ((published[id(row)],) if any(published.values()) else ()))
+    if len(rows) > 1:
+        table.append(_total(rows))
+    lines += aligned(table)
+    if any(published.values()) and any(r["source"] != "published" for r in rows):
+        lines.append("  published: the papers' own figures, on the authors' items; ours are others where source is not 'published'")
+    lines += _metrics(facts, model, benchmark)
+    if star:
+        lines.append(f"  * the API forced: {'; '.join(facts['deviations'][model])}")
+    if protocol.get("gives_up"):
+        lines.append(f"  {protocol['name']} gives up {protocol['gives_up']}")
+    lines += [f"  assumed: {text}" for text in protocol.get("assumed", ())]
+    return lines + _failures(records, model, benchmark)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row["accuracy"] is None:
+        accuracy, interval = "-", "-"
+    else:
+        answered = row["items"] - row["errors"]
+        error = binomial_standard_error(row["accuracy"], answered)
+        accuracy = f"{100 * row['accuracy']:.1f}% ±{100 * error:.1f}"
+        interval = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
+        if row["ci_method"] != "wilson":
+            interval += " (clusters)"
+    counts = (str(row[name]) for name in ("wrong", "refused", "unparsed", "errors"))
+    return (row["task"], row["language"], row["source"], str(row["items"]), accuracy, interval, *counts)
+
+
+def _total(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    sums = {name: sum(r[name] for r in rows) for name in ("items", "wrong", "refused", "unparsed", "errors")}
+    counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
+    accuracies = [r["accuracy"] for r in rows if r["accuracy"] is not None]
+    mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
+    return ("all", "", "", str(sums["items"]), mean, "", *counts)
+
+
+def _metrics(facts: Mapping[str, Any], model: str, benchmark: str) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in facts["metrics"]:
+        if (row["model"], row["benchmark"]) == (model, benchmark):
+            place = "/".join(filter(None, (row["task"], row["language"], row["group"])))
+            value = "-" if row["value"] is None else f"{row['value']:.3g}"
+            found.setdefault(row["name"], []).append(f"{place} {value}")
+    return [f"  {name}: {', '.join(values)}" for name, values in found.items()]
+
+
+def _failures(records: Sequence[Mapping[str, Any]], model: str, benchmark: str) -> list[str]:
+    bad = [
+        r for r in records if (r["model"], r["benchmark"]) == (model, benchmark) and r["status"] != "correct"
+    ]
+    lines = []
+    for record in bad[:SHOWN]:
+        given = f", given {shortened(record['given'])!r}" if record["given"] else ""
+        expected = f": expected {shortened(record['expected'])!r}{given}" if record["expected"] else ""
+        lines.append(f"  {record['status']} {record['id']}{expected} ({shortened(record['reason'])})")
+    if len(bad) > SHOWN:
+        lines.append(f"  … and {len(bad) - SHOWN} more in verdicts.jsonl")
+    return lines
+
+
+def _calls(facts: Mapping[str, Any]) -> list[str]:
+    calls = facts["calls"]
+    if not calls.get("requests"):
+        return []
+    parts = [
+        f"{calls['requests']} requests",
+        f"{calls['sent']} calls",
+        f"{calls['cache_hits']} from the store",
+        f"{calls['retries']} retries",
+        f"{calls['prompt_tokens']:,}+{calls['completion_tokens']:,} tokens",
+    ]
+    parts.append("cost unknown" if calls["cost_usd"] is None else f"{calls['cost_usd']:.4f} USD")
+    if calls["cache_hits"] and calls.get("oldest_seconds"):
+        parts.append(f"oldest stored reply {duration(calls['oldest_seconds'])} old")
+    return ["", "calls: " + ", ".join(parts)]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as the largest unit that fits."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def shortened(text: str, most: int = 90) -> str:
+    """``text`` cut to ``most`` characters, the cut marked."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def clean(text: str) -> str:
+    """``text`` without control characters: replies are untrusted and could drive the terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with columns padded to the same width, numbers to the right."""
+    widths = [max(len(row[n]) for row in table if n < len(row)) for n in range(len(table[0]))]
+    lines = []
+    for row in table:
+        cells = [
+            cell.rjust(width) if n >= 3 and n < len(HEADER) else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,1 @@
+"""Run records: writing, reading, summaries."""

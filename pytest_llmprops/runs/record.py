@@ -1,0 +1,141 @@
+"""Writing a run record (DESIGN, "Run record"): ``run.json`` and ``verdicts.jsonl``."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import UsageError
+
+SCHEMA = 1
+DEFAULT_ROOT = Path("reports") / "runs"
+
+
+def new_run_folder(asked: str | None, models: Sequence[str], root: Path) -> Path:
+    """Make the folder of a new run: ``asked``, or ``reports/runs/<UTC time>-<model>`` under ``root``.
+
+    :raises UsageError: when the folder cannot be made or already holds a run.
+    """
+    if asked:
+        folder = Path(asked)
+        if (folder / "run.json").exists():
+            raise UsageError(f"--llm-run {asked}: already holds a run; give a new folder")
+        candidates = [folder]
+    else:
+        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        name = f"{stamp}-{re.sub(r'[^A-Za-z0-9._=-]+', '_', '+'.join(models))[:60]}"
+        candidates = [root / DEFAULT_ROOT / (name if n == 1 else f"{name}-{n}") for n in range(1, 100)]
+    for folder in candidates:
+        try:
+            folder.mkdir(parents=True, exist_ok=bool(asked))
+            return folder
+        except FileExistsError:
+            if asked:
+                raise UsageError(f"--llm-run {asked}: is not a folder") from None
+        except OSError as error:
+            raise UsageError(
+                f"run record {folder}: {error.strerror}; give a writable folder with --llm-run DIR"
+            ) from None
+    raise UsageError(f"run record {candidates[0]}: too many runs in one second")
+
+
+class RunRecord:
+    """One run on disk. Verdicts are appended and flushed as they come; ``run.json`` is replaced whole."""
+
+    def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.facts: dict[str, Any] = {
+            "schema": SCHEMA,
+            "run_id": folder.name,
+            "started": utc_now(),
+            "finished": None,
+            "complete": False,
+            "models": {},
+            "helpers": {},
+            "protocols": {},
+            "options": {},
+            "versions": versions(),
+            "git": None,
+            "data": {},
+            "deviations": {},
+            "calls": {},
+            "summary": [],
+            "metrics": [],
+            **facts,
+        }
+        self.records: list[dict[str, Any]] = []
+        self.write_facts()
+        self._verdicts = open(folder / "verdicts.jsonl", "a", encoding="utf-8", errors="replace")
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Append a verdict.
+
+        :raises OSError: on a full disk; the lines before are whole.
+        """
+        self._verdicts.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._verdicts.flush()
+        # The evidence stays on disk; a summary needs only these.
+        self.records.append(dict(record))
+
+    def write_facts(self) -> None:
+        """Replace ``run.json`` atomically."""
+        target = self.folder / "run.json"
+        temporary = self.folder / ".run.json.new"
+        try:
+            text = json.dumps(self.facts, ensure_ascii=False, indent=1) + "\n"
+            temporary.write_text(text, encoding="utf-8", errors="replace")
+            os.replace(temporary, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
+        """Add the last facts and close the files."""
+        self.facts.update(facts)
+        self.facts["finished"] = utc_now()
+        try:
+            self._verdicts.close()
+        finally:
+            self.write_facts()
+
+
+def utc_now() -> str:
+    """The time in ISO 8601, UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str]:
+    """Python, platform and the packages that shape a result. Reads metadata, imports nothing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version(), "platform": sys.platform}
+    for package in ("pytest-llmprops", "pytest", "pytest-xdist", "openai", "litellm", "llama-cpp-python", "transformers"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """Commit and cleanness of the repository at ``folder``; None outside of one."""
+    try:
+        commit = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+        status = subprocess.run(
+            ["git", "-C", str(folder), "status", "--porcelain"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if commit.returncode:
+        return None
+    return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}

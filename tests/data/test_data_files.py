@@ -1,0 +1,326 @@
+"""The strict readers: good files come back whole, bad ones as one clear line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.manifest import ManifestEntry, read_manifest
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DataFolder:
+    return DataFolder(tmp_path, "published")
+
+
+def put(folder: DataFolder, path: str, content: str | bytes) -> str:
+    target = folder.root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """The message of the DataError that a call raises, which must be one line."""
+    with pytest.raises(DataError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return message
+
+
+class TestText:
+    def test_byte_order_mark_is_dropped(self, folder: DataFolder) -> None:
+        """A byte-order mark is no part of the text, of the first column or of the first object."""
+        assert folder.text(put(folder, "a.txt", b"\xef\xbb\xbfnight")) == "night"
+        assert folder.csv(put(folder, "a.csv", b"\xef\xbb\xbfid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
+        assert folder.jsonl(put(folder, "a.jsonl", b'\xef\xbb\xbf{"x": 1}\n')) == [{"x": 1}]
+
+    @pytest.mark.parametrize(
+        ("source", "fix"),
+        [
+            ("published", "`llmprops data pull --dest DIR` and pass `--llm-data DIR`"),
+            ("builtin", "reinstall pytest-llmprops"),
+            ("generated", "`llmprops generate`"),
+        ],
+    )
+    def test_missing_file(self, tmp_path: Path, source: str, fix: str) -> None:
+        """A missing file is named in full, with the command that gets it."""
+        message = refusal(lambda: DataFolder(tmp_path, source).text("htest/rhyme_test.jsonl"))
+        assert f"{tmp_path / 'htest/rhyme_test.jsonl'}: no such file" in message
+        assert fix in message
+
+    def test_folder_in_place_of_a_file(self, folder: DataFolder) -> None:
+        """A path that is a folder is refused with the system's reason."""
+        (folder.root / "htest").mkdir()
+        assert "cannot be read (Is a directory)" in refusal(lambda: folder.text("htest"))
+
+    @pytest.mark.parametrize("content", ["", "\n \n", b"\xef\xbb\xbf"])
+    def test_empty_file(self, folder: DataFolder, content: str | bytes) -> None:
+        """A file without any text is empty, not an empty list of items."""
+        path = put(folder, "a.jsonl", content)
+        message = refusal(lambda: folder.jsonl(path))
+        assert "empty" in message or "no rows" in message
+
+    def test_not_utf8_names_the_byte(self, folder: DataFolder) -> None:
+        """The offset counts bytes from the start of the file, byte-order mark included."""
+        path = put(folder, "a.txt", b"\xef\xbb\xbfab\xff\x20")
+        message = refusal(lambda: folder.text(path))
+        assert "byte 0xff at offset 5" in message
+        assert "UTF-8" in message
+        assert "GBK" not in message
+
+    def test_gbk_is_recognised(self, folder: DataFolder) -> None:
+        """Chinese text saved as GBK is told so, with the command that converts it."""
+        path = put(folder, "a.csv", "句子,词\n你好吗,你好\n".encode("gbk"))
+        message = refusal(lambda: folder.csv(path))
+        assert "offset 0" in message
+        assert "iconv -f GBK -t UTF-8" in message
+
+    def test_utf16_is_recognised(self, folder: DataFolder) -> None:
+        """Text saved as UTF-16 is told so."""
+        path = put(folder, "a.txt", "night".encode("utf-16"))
+        assert "UTF-16" in refusal(lambda: folder.text(path))
+
+    @pytest.mark.parametrize("path", ["../a.txt", "/etc/hostname", "htest/../../a.txt"])
+    def test_paths_stay_inside(self, folder: DataFolder, path: str) -> None:
+        """No path leads out of the folder."""
+        assert "inside" in refusal(lambda: folder.text(path))
+
+
+class TestJsonLines:
+    def test_rows_in_order(self, folder: DataFolder) -> None:
+        """Every object comes back in file order; blank lines and Windows line ends do not matter."""
+        path = put(folder, "a.jsonl", '{"id": "b"}\r\n\n{"id": "a"}')
+        assert [{"id": "b"}, {"id": "a"}] == folder.jsonl(path, required=("id",))
+
+    def test_unusual_line_separators_stay_in_strings(self, folder: DataFolder) -> None:
+        """A line ends at a line feed only: U+2028 and U+0085 may stand in a string."""
+        text = "one\u2028two\u0085three"
+        path = put(folder, "a.jsonl", json.dumps({"text": text}, ensure_ascii=False))
+        assert [{"text": text}] == folder.jsonl(path)
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ('{"a": 1', "line 2 is not JSON: Expecting ',' delimiter at column 8"),
+            ('{"a": NaN}', "line 2 is not JSON: NaN is not JSON"),
+            ("[1, 2]", "line 2 is a JSON list"),
+            ("true", "line 2 is a JSON boolean"),
+            ('"a"', "line 2 is a JSON string"),
+            ("[" * 100_000, "line 2 is not JSON: nested too deeply"),
+            ('{"b": 1}', "line 2 has no 'a'; every line needs 'a'"),
+        ],
+    )
+    def test_bad_line(self, folder: DataFolder, line: str, said: str) -> None:
+        """A line that is no JSON object with the required keys is named by its number."""
+        path = put(folder, "a.jsonl", '{"a": 0}\n' + line + "\n")
+        message = refusal(lambda: folder.jsonl(path, required=("a",)))
+        assert f"{folder.root / path}: {said}" in message
+
+    def test_repeated_id(self, folder: DataFolder) -> None:
+        """Two rows with one id are refused, naming both lines."""
+        path = put(folder, "a.jsonl", '{"id": "x/1"}\n{"id": "x/2"}\n\n{"id": "x/1"}\n')
+        assert "line 4 repeats the id 'x/1' of line 1" in refusal(lambda: folder.jsonl(path))
+
+    def test_id_on_some_lines_only(self, folder: DataFolder) -> None:
+        """Rows either all have an id or none has."""
+        path = put(folder, "a.jsonl", '{"id": "x"}\n{"x": 1}\n')
+        assert "line 2 has no 'id'" in refusal(lambda: folder.jsonl(path))
+
+    def test_speed(self, folder: DataFolder) -> None:
+        """200 rows are read and hashed in under two milliseconds."""
+        row = {"id": "", "centerpiece": "a sentence of some length, as they come", "options": ["A", "B"]}
+        lines = (json.dumps(row | {"id": f"t/{index}"}) for index in range(200))
+        path = put(folder, "a.jsonl", "\n".join(lines))
+        seconds = []
+        for _ in range(40):
+            start = time.perf_counter()
+            rows = folder.jsonl(path, required=("id", "centerpiece", "options"))
+            seconds.append(time.perf_counter() - start)
+            assert len(rows) == 200
+        assert min(seconds) < 0.002
+
+
+class TestTables:
+    def test_quoted_fields(self, folder: DataFolder) -> None:
+        """Commas, doubled quotes and line breaks stand inside quoted fields."""
+        path = put(folder, "a.csv", 'concept,text\nsee,"a, ""b""\nc"\n\nmy,d\n')
+        expected = [{"concept": "see", "text": 'a, "b"\nc'}, {"concept": "my", "text": "d"}]
+        assert expected == folder.csv(path, required=("concept",))
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ("a,b\n1,2\n", "no column 'word' (found 'a', 'b')"),
+            ("word,b,word\n1,2,3\n", "column 'word' stands twice in the header"),
+            ('word,b\n"1\n2",x\n3\n', "line 4 has 1 fields, the header 2"),
+            ("word,b\n1,2,3\n", "line 2 has 3 fields, the header 2"),
+            ('word,b\n1,2\n"3" 4,5\n', "line 3:"),
+            ('word,b\n1,2\n"3,4\n', "line 3:"),
+            ("word,b\n", "the file has no rows"),
+            ("word,id\nx,1\ny,1\n", "line 3 repeats the id '1' of line 2"),
+        ],
+    )
+    def test_bad_csv(self, folder: DataFolder, content: str, said: str) -> None:
+        """Missing and doubled columns, ragged rows, broken quotes, no rows, repeated ids: file and line."""
+        path = put(folder, "a.csv", content)
+        message = refusal(lambda: folder.csv(path, required=("word",)))
+        assert f"{folder.root / path}: {said}" in message
+
+    def test_quotes_are_literal_in_tsv(self, folder: DataFolder) -> None:
+        """In a literal table quotes are characters, even one that is never closed."""
+        path = put(folder, "a.txt", '\ufeffQuality\t#1 String\r\n1\t"the witness\r\n0\tsaid "so"\r\n')
+        expected = [
+            {"Quality": "1", "#1 String": '"the witness'},
+            {"Quality": "0", "#1 String": 'said "so"'},
+        ]
+        assert expected == folder.tsv_literal(path, required=("Quality", "#1 String"))
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ("a,b\n1,2\n", "no column 'a' (found 'a,b'); the file must be tab-separated"),
+            ("a\tb\n1\t2\n3\n", "line 3 has 1 fields, the header 2"),
+            ("a\tb\n\n", "the file has no rows"),
+        ],
+    )
+    def test_bad_tsv(self, folder: DataFolder, content: str, said: str) -> None:
+        """A literal table is as strict about columns and rows as a quoted one."""
+        path = put(folder, "a.tsv", content)
+        assert said in refusal(lambda: folder.tsv_literal(path, required=("a",)))
+
+
+def test_json_document(folder: DataFolder) -> None:
+    """A JSON document is read whole; a broken one is named with line and column."""
+    assert {"a": [1]} == folder.json(put(folder, "a.json", '{"a": [1]}'))
+    path = put(folder, "b.json", '{"a":\n 1,}')
+    assert f"{folder.root / path}: not JSON:" in refusal(lambda: folder.json(path))
+    assert "line 2, column" in refusal(lambda: folder.json(path))
+
+
+def test_files_read_are_remembered(folder: DataFolder) -> None:
+    """Every file read is recorded with the sha256 of its bytes, and nothing else is."""
+    put(folder, "unread.txt", "x")
+    put(folder, "b/a.jsonl", b'\xef\xbb\xbf{"x": 1}\n')
+    folder.jsonl("b/a.jsonl")
+    expected = hashlib.sha256(b'\xef\xbb\xbf{"x": 1}\n').hexdigest()
+    assert {"b/a.jsonl": expected} == folder.read
+    assert expected == folder.sha256("b/a.jsonl")
+    assert folder.exists("unread.txt")
+    assert not folder.exists("b")
+
+
+def entry(file: str, content: bytes) -> ManifestEntry:
+    return ManifestEntry(
+        file=file,
+        repository="o/r",
+        commit="0" * 40,
+        upstream_path=file,
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        licence="MIT",
+    )
+
+
+class TestVerify:
+    def test_right_files_pass(self, folder: DataFolder) -> None:
+        """Files whose bytes are the manifest's raise nothing and warn of nothing."""
+        folder.text(put(folder, "htest/a.txt", "right"))
+        assert [] == folder.verify([entry("htest/a.txt", b"right"), entry("htest/absent.txt", b"x")])
+
+    def test_wrong_hash(self, folder: DataFolder) -> None:
+        """A changed published file is refused with both hashes and the command that restores it."""
+        folder.text(put(folder, "htest/a.txt", "changed"))
+        message = refusal(lambda: folder.verify([entry("htest/a.txt", b"right")]))
+        assert (
+            f"{folder.root / 'htest/a.txt'}: sha256 {hashlib.sha256(b'changed').hexdigest()[:12]}" in message
+        )
+        assert hashlib.sha256(b"right").hexdigest()[:12] in message
+        assert "llmprops data pull" in message
+
+    def test_only_files_read_unless_asked_for_everything(self, folder: DataFolder) -> None:
+        """A changed file that nobody read does not matter, except when everything is to be checked."""
+        put(folder, "htest/a.txt", "changed")
+        manifest = [entry("htest/a.txt", b"right")]
+        assert [] == folder.verify(manifest)
+        assert "sha256" in refusal(lambda: folder.verify(manifest, everything=True))
+
+    def test_unknown_file_is_a_warning(self, folder: DataFolder) -> None:
+        """A file that the manifest does not know is reported, not refused."""
+        folder.text(put(folder, "htest/mine.txt", "x"))
+        (warning,) = folder.verify([entry("htest/a.txt", b"right")])
+        assert warning.startswith("htest/mine.txt: not in the manifest")
+
+    def test_generated_data_is_exempt(self, folder: DataFolder) -> None:
+        """A benchmark's SOURCE.json makes its files generated ones, and only its own."""
+        put(folder, "htest/SOURCE.json", '{"source": "generated", "seed": 3}')
+        folder.text(put(folder, "htest/a.txt", "changed"))
+        manifest = [entry("htest/a.txt", b"right"), entry("eras/b.txt", b"right")]
+        assert [] == folder.verify(manifest)
+        assert folder.source_for("htest") == "generated"
+        assert folder.source_for("eras") == "published"
+        folder.text(put(folder, "eras/b.txt", "changed"))
+        assert "eras" in refusal(lambda: folder.verify(manifest))
+
+    def test_malformed_source_file(self, folder: DataFolder) -> None:
+        """A SOURCE.json that names no known source is refused: it must not pass for published data."""
+        put(folder, "htest/SOURCE.json", '{"source": "mine"}')
+        message = refusal(lambda: folder.source_for("htest"))
+        assert "source is 'mine'" in message
+        assert '{"source": "generated"}' in message
+
+    def test_builtin_data_is_not_compared(self, tmp_path: Path) -> None:
+        """Built-in files may have the names of published ones; the manifest says nothing about them."""
+        builtin = DataFolder(tmp_path, "builtin")
+        builtin.text(put(builtin, "htest/a.txt", "own"))
+        assert [] == builtin.verify([entry("htest/a.txt", b"right")])
+
+
+@pytest.mark.skipif("LLMPROPS_DATA" not in os.environ, reason="LLMPROPS_DATA names no published data")
+def test_published_files_are_readable() -> None:
+    """Every published file that is there has the manifest's hash and passes its strict reader."""
+    folder = DataFolder(os.environ["LLMPROPS_DATA"], "published")
+    manifest = read_manifest()
+    present = [entry.file for entry in manifest if folder.exists(entry.file)]
+    if not present:
+        pytest.skip("the folder LLMPROPS_DATA has no file of the manifest")
+    assert [] == folder.verify(manifest, everything=True)
+    for file in present:
+        if file.endswith(".jsonl"):
+            assert len(folder.jsonl(file, ("centerpiece", "options", "correct_options"))) >= 50
+        elif file.startswith("dtails/") and file.endswith(".csv"):
+            assert folder.csv(file, ("concept", "source language text", "variations", "label"))
+        elif file.startswith("homophones/"):
+            assert len(folder.csv(file, ("sentence", "word"))) == 100
+        elif file.startswith("msrp/"):
+            rows = folder.tsv_literal(file, ("Quality", "#1 String", "#2 String"))
+            assert {"0", "1"} == {row["Quality"] for row in rows}
+        elif file.endswith(".json"):
+            assert folder.json(file)
+    assert set(present) == set(folder.read)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """Importing the readers loads no array or table library, no network and no retry package."""
+    code = (
+        "import sys\n"
+        "import pytest_llmprops.data.files, pytest_llmprops.data.manifest, pytest_llmprops.data.pull\n"
+        "import pytest_llmprops.data.published_results, pytest_llmprops.data.location\n"
+        "heavy = {'numpy', 'pandas', 'scipy', 'tenacity', 'urllib.request', 'http.client', 'ssl'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

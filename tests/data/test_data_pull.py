@@ -1,0 +1,334 @@
+"""Pulling published data, against a server that the test runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.data.manifest import ManifestEntry
+from pytest_llmprops.data.pull import BASE_URL, pull
+
+COMMIT = "c0ffee" + "0" * 34
+
+
+class Upstream:
+    """A small web server whose files, and whose bad habits, a test sets by path."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        #: (status, headers) to answer before the file itself, one a request
+        self.faults: dict[str, list[tuple[int, dict[str, str]]]] = {}
+        #: requests of a path that get only the first half of the file
+        self.cut: dict[str, int] = {}
+        self.requests: Counter[str] = Counter()
+        upstream = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path
+                upstream.requests[path] += 1
+                if upstream.faults.get(path):
+                    status, headers = upstream.faults[path].pop(0)
+                    self.send_response(status)
+                    for name, value in headers.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
+                body = upstream.files.get(path)
+                if body is None:
+                    self.send_error(404)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if upstream.cut.get(path, 0):
+                    upstream.cut[path] -= 1
+                    body = body[: len(body) // 2]
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.base_url = f"http://127.0.0.1:{self.server.server_port}/{{repository}}/{{commit}}/{{path}}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def add(self, file: str, content: bytes, upstream_path: str | None = None) -> ManifestEntry:
+        """Serve a file, and return the manifest's row for it."""
+        path = upstream_path or f"data/{file}"
+        self.files[self.address(path)] = content
+        return ManifestEntry(
+            file=file,
+            repository="owner/name",
+            commit=COMMIT,
+            upstream_path=path,
+            bytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            licence="MIT",
+        )
+
+    def address(self, path: str) -> str:
+        return f"/owner/name/{COMMIT}/{path}".replace(" ", "%20")
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = Upstream()
+    yield server
+    server.close()
+
+
+class Pull:
+    """Calls pull() and keeps what it printed and how long it would have slept."""
+
+    def __init__(self, dest: Path, upstream: Upstream, *manifest: ManifestEntry) -> None:
+        self.dest, self.upstream, self.manifest = dest, upstream, manifest
+        self.lines: list[str] = []
+        self.slept: list[float] = []
+
+    def __call__(self, *files: str) -> int:
+        self.lines.clear()
+        return pull(
+            self.dest,
+            files=files or None,
+            base_url=self.upstream.base_url,
+            manifest=self.manifest,
+            sleep=self.slept.append,
+            out=self.lines.append,
+        )
+
+    def left(self) -> list[str]:
+        """Every file under the destination."""
+        return sorted(str(path.relative_to(self.dest)) for path in self.dest.rglob("*") if path.is_file())
+
+
+def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
+    """Every file of the manifest lands under its own path with its own bytes, one line each, status 0."""
+    one = upstream.add("htest/one.jsonl", b"first\n" * 50_000)
+    two = upstream.add("eras/two words.json", "句子".encode(), upstream_path="a folder/two.json")
+    run = Pull(tmp_path / "new", upstream, one, two)
+    assert run() == 0
+    assert ["htest/one.jsonl: pulled (300000 bytes)", "eras/two words.json: pulled (6 bytes)"] == run.lines
+    assert (tmp_path / "new/htest/one.jsonl").read_bytes() == b"first\n" * 50_000
+    assert (tmp_path / "new/eras/two words.json").read_text("utf-8") == "句子"
+    assert run.slept == []
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (tmp_path / "new/htest/one.jsonl").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> None:
+    """Files that verify are not asked for again; one that was changed or lost is."""
+    entries = [upstream.add(f"htest/{index}.txt", b"x" * index) for index in range(1, 4)]
+    run = Pull(tmp_path, upstream, *entries)
+    assert run() == 0
+    (tmp_path / "htest/2.txt").write_bytes(b"yy")
+    (tmp_path / "htest/3.txt").unlink()
+    assert run() == 0
+    assert [
+        "htest/1.txt: already there",
+        "htest/2.txt: replaced, its bytes were others (2 bytes)",
+        "htest/3.txt: pulled (3 bytes)",
+    ] == run.lines
+    counts = [upstream.requests[upstream.address(f"data/htest/{index}.txt")] for index in range(1, 4)]
+    assert [1, 2, 2] == counts
+
+
+def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
+    """A file with another hash is not kept, keeps the old one in place, and is not asked for twice."""
+    wrong = upstream.add("htest/wrong.txt", b"right")
+    right = upstream.add("htest/right.txt", b"also right")
+    upstream.files[upstream.address("data/htest/wrong.txt")] = b"WRONG"
+    (tmp_path / "htest").mkdir()
+    (tmp_path / "htest/wrong.txt").write_bytes(b"older")
+    run = Pull(tmp_path, upstream, wrong, right)
+    assert run() == 1
+    error, done = run.lines
+    assert error.startswith("error: htest/wrong.txt: http://127.0.0.1")
+    assert f"wrong sha256 {hashlib.sha256(b'WRONG').hexdigest()[:12]}" in error
+    assert "\n" not in error
+    assert done == "htest/right.txt: pulled (10 bytes)"
+    assert (tmp_path / "htest/wrong.txt").read_bytes() == b"older"
+    assert run.left() == ["htest/right.txt", "htest/wrong.txt"]
+    assert upstream.requests[upstream.address("data/htest/wrong.txt")] == 1
+
+
+def test_larger_than_the_manifest(tmp_path: Path, upstream: Upstream) -> None:
+    """A file that is larger than the manifest says is given up as soon as it is."""
+    entry = upstream.add("htest/a.txt", b"small")
+    upstream.files[upstream.address("data/htest/a.txt")] = b"large" * 1000
+    run = Pull(tmp_path, upstream, entry)
+    assert run() == 1
+    assert "larger than the manifest's 5 bytes" in run.lines[0]
+    assert run.left() == []
+
+
+def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
+    """A file that is gone upstream is one error line with its status, and the others still arrive."""
+    gone = upstream.add("htest/gone.txt", b"x")
+    there = upstream.add("htest/there.txt", b"y")
+    del upstream.files[upstream.address("data/htest/gone.txt")]
+    run = Pull(tmp_path, upstream, gone, there)
+    assert run() == 1
+    assert "status 404; the repository or the commit may be gone" in run.lines[0]
+    assert run.left() == ["htest/there.txt"]
+    assert run.slept == []
+
+
+def test_passing_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
+    """429, 503 and a cut-off download are tried again, waiting at least what the server asked for."""
+    entry = upstream.add("htest/a.txt", b"content")
+    address = upstream.address("data/htest/a.txt")
+    upstream.faults[address] = [(429, {"Retry-After": "17"}), (503, {})]
+    upstream.cut[address] = 1
+    run = Pull(tmp_path, upstream, entry)
+    assert run() == 0
+    assert upstream.requests[address] == 4
+    assert run.lines == ["htest/a.txt: pulled (7 bytes)"]
+    assert run.slept[0] >= 17
+    assert len(run.slept) == 3
+    assert all(0 < seconds < 17 for seconds in run.slept[1:])
+
+
+def test_absurd_retry_after_is_bounded(tmp_path: Path, upstream: Upstream) -> None:
+    """A server cannot make the pull sleep for hours."""
+    entry = upstream.add("htest/a.txt", b"content")
+    upstream.faults[upstream.address("data/htest/a.txt")] = [(429, {"Retry-After": "86400"})]
+    run = Pull(tmp_path, upstream, entry)
+    assert run() == 0
+    assert run.slept == [60.0]
+
+
+def test_always_cut_off(tmp_path: Path, upstream: Upstream) -> None:
+    """A download that is always cut off ends as one error line, and leaves nothing behind."""
+    entry = upstream.add("htest/a.txt", b"content")
+    address = upstream.address("data/htest/a.txt")
+    upstream.cut[address] = 99
+    run = Pull(tmp_path, upstream, entry)
+    assert run() == 1
+    assert len(run.lines) == 1
+    assert "cut off after 3 of 7 bytes; check the network" in run.lines[0]
+    assert upstream.requests[address] == 4
+    assert run.left() == []
+
+
+def test_unreachable_host(tmp_path: Path) -> None:
+    """An unreachable host is one error line, not one a file."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    entries = [ManifestEntry(f"a/{n}", "o/r", COMMIT, f"{n}", 1, "0" * 64, "MIT") for n in range(5)]
+    lines: list[str] = []
+    slept: list[float] = []
+    status = pull(
+        tmp_path,
+        base_url=f"http://127.0.0.1:{port}/{{repository}}/{{commit}}/{{path}}",
+        manifest=entries,
+        sleep=slept.append,
+        out=lines.append,
+    )
+    assert status == 1
+    assert len(lines) == 1
+    assert lines[0].startswith(f"error: a/0: http://127.0.0.1:{port}/o/r/{COMMIT}/0: cannot be reached")
+    assert "Connection refused" in lines[0]
+    assert len(slept) == 3
+
+
+def test_unwritable_destination(tmp_path: Path, upstream: Upstream) -> None:
+    """A destination that cannot be written is one error line that names it."""
+    (tmp_path / "file").write_bytes(b"x")
+    run = Pull(tmp_path / "file", upstream, upstream.add("a/1", b"1"), upstream.add("a/2", b"2"))
+    assert run() == 1
+    assert len(run.lines) == 1
+    assert run.lines[0].startswith(f"error: {tmp_path / 'file' / 'a' / '1'}: cannot be written (")
+    assert not upstream.requests
+
+
+def test_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a file leaves neither that file nor a temporary one."""
+
+    class Interrupted:
+        blocks = iter([b"half"])
+
+        def read(self, size: int, /) -> bytes:
+            for block in self.blocks:
+                return block
+            raise KeyboardInterrupt
+
+        def __enter__(self) -> Interrupted:
+            return self
+
+        def __exit__(self, *details: object) -> None:
+            pass
+
+    entry = ManifestEntry("a/1", "o/r", COMMIT, "1", 8, "0" * 64, "MIT")
+    with pytest.raises(KeyboardInterrupt):
+        pull(tmp_path, manifest=[entry], opener=lambda url: Interrupted(), out=lambda line: None)
+    assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (["htest"], ["htest/a_dev.jsonl", "htest/a_test.jsonl"]),
+        (["htest/"], ["htest/a_dev.jsonl", "htest/a_test.jsonl"]),
+        (["*_test.jsonl", "eras/t.json"], ["htest/a_test.jsonl", "eras/t.json"]),
+        (["ht"], []),
+    ],
+)
+def test_chosen_files(tmp_path: Path, upstream: Upstream, wanted: list[str], expected: list[str]) -> None:
+    """Files are chosen by path, folder or pattern; what matches nothing is an error that lists folders."""
+    names = ["htest/a_dev.jsonl", "htest/a_test.jsonl", "eras/t.json"]
+    run = Pull(tmp_path, upstream, *(upstream.add(name, name.encode()) for name in names))
+    status = run(*wanted)
+    assert run.left() == sorted(expected)
+    if expected:
+        assert status == 0
+    else:
+        assert status == 1
+        assert run.lines == ["error: no file of the manifest matches 'ht'; its folders are eras, htest"]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "said"),
+    [
+        ("https://example.org/{path}", "has no {repository}"),
+        ("file:///{repository}/{commit}/{path}", "is not a web address"),
+    ],
+)
+def test_bad_base_url(tmp_path: Path, base_url: str, said: str) -> None:
+    """A base URL without its placeholders, or that is no web address, is refused with the default."""
+    lines: list[str] = []
+    assert pull(tmp_path, base_url=base_url, manifest=[], out=lines.append) == 1
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert BASE_URL in lines[0]
+
+
+def test_default_address_is_pinned(tmp_path: Path) -> None:
+    """The default address names repository, commit and path: no branch that could move."""
+    seen: list[str] = []
+
+    def refuse(url: str) -> object:
+        seen.append(url)
+        raise OSError("no network in tests")
+
+    entry = ManifestEntry("a/1", "owner/name", COMMIT, "some dir/1.csv", 1, "0" * 64, "MIT")
+    assert pull(tmp_path, manifest=[entry], opener=refuse, attempts=1, out=lambda line: None) == 1
+    assert [f"https://raw.githubusercontent.com/owner/name/{COMMIT}/some%20dir/1.csv"] == seen
