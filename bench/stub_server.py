@@ -32,7 +32,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from email.utils import formatdate
 from pathlib import Path
@@ -137,11 +137,11 @@ def _error(
     message: str,
     code: str | None,
     *,
-    type: str = "invalid_request_error",
+    error_type: str = "invalid_request_error",
     param: str | None = None,
     **headers: str,
 ) -> Answer:
-    body = {"error": {"message": message, "type": type, "param": param, "code": code}}
+    body = {"error": {"message": message, "type": error_type, "param": param, "code": code}}
     return status, body, {k.replace("_", "-"): v for k, v in headers.items()}
 
 
@@ -202,17 +202,19 @@ class Stub:
         if auth.endswith(" forbidden"):
             return _error(403, "You are not allowed to sample from this model.", None)
         if options.fail_all:
-            return _error(500, "The server had an error.", None, type="server_error")
+            return _error(500, "The server had an error.", None, error_type="server_error")
         # The prompt's place in order of first arrival decides, for its later attempts too.
         if self._doomed(self.counts.order[key], prompt):
-            return _error(500, "The server had an error.", None, type="server_error")
+            return _error(500, "The server had an error.", None, error_type="server_error")
         if attempt == 1 and (options.rate_429 or options.rate_500):
             draw = _share("fault", options.seed, prompt)
             if draw < options.rate_429:
                 wait = {"retry_after": options.retry_after} if options.retry_after else {}
-                return _error(429, "Rate limit reached.", "rate_limit_exceeded", type="requests", **wait)
+                return _error(
+                    429, "Rate limit reached.", "rate_limit_exceeded", error_type="requests", **wait
+                )
             if draw < options.rate_429 + options.rate_500:
-                return _error(500, "The server had an error.", None, type="server_error")
+                return _error(500, "The server had an error.", None, error_type="server_error")
         return _scenario(model, data, attempt)
 
     def _reply(self, data: dict[str, Any], model: str, prompt: str) -> Answer:
@@ -231,7 +233,7 @@ class Stub:
             if model == "filtered-reply":
                 message["content"], finish = None, "content_filter"
             if model == "refusing":
-                message["content"], message["refusal"] = None, "I cannot help with that."
+                message["content"], message["refusal"] = (None, "I cannot help with that.")
             choices.append({"index": index, "message": message, "finish_reason": finish, "logprobs": None})
             if data.get("logprobs") and model != "no-logprobs":
                 choices[-1]["logprobs"] = {"content": _logprobs(tokens[:5], data.get("top_logprobs", 0))}
@@ -296,7 +298,7 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
             429,
             "You exceeded your current quota, please check your plan and billing details.",
             "insufficient_quota",
-            type="insufficient_quota",
+            error_type="insufficient_quota",
         )
     if model == "too-long":
         return _error(
@@ -323,7 +325,9 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
             "date": ("retry_after", formatdate(time.time() + 3, usegmt=True)),
         }
         name, value = wait[model.removeprefix("limited-")]
-        return _error(429, "Rate limit reached.", "rate_limit_exceeded", type="requests", **{name: value})
+        return _error(
+            429, "Rate limit reached.", "rate_limit_exceeded", error_type="requests", **{name: value}
+        )
     return None
 
 
@@ -487,10 +491,8 @@ def main() -> None:
             parser.add_argument(flag, action="store_true")
         else:
             parser.add_argument(flag, type=type(f.default), default=f.default)
-    try:
+    with suppress(KeyboardInterrupt):
         asyncio.run(serve(StubOptions(**vars(parser.parse_args()))))
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":

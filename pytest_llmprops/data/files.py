@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.location import builtin_data
 
 if TYPE_CHECKING:
     from pytest_llmprops.data.manifest import ManifestEntry
@@ -40,15 +41,30 @@ class DataFolder:
     All readers take such a path and raise :class:`DataError`.
     """
 
-    __slots__ = ("read", "root", "source")
+    __slots__ = ("_builtin", "read", "root", "source")
 
     def __init__(self, root: Path | str, source: str) -> None:
         self.root = Path(root)
         self.source = source
         self.read: dict[str, str] = {}
+        self._builtin: DataFolder | None = None
 
     def __repr__(self) -> str:
         return f"DataFolder({str(self.root)!r}, {self.source!r})"
+
+    @property
+    def builtin(self) -> DataFolder:
+        """The built-in data, for what a published folder lacks (rules, lists)."""
+        if self.source == "builtin":
+            return self
+        if self._builtin is None:
+            self._builtin = DataFolder(builtin_data(), "builtin")
+        return self._builtin
+
+    def hashes(self) -> dict[str, str]:
+        """``source:path`` -> sha256 of every file read so far, those of ``builtin`` included."""
+        found = {f"{self.source}:{path}": digest for path, digest in self.read.items()}
+        return found | self._builtin.hashes() if self._builtin is not None else found
 
     def exists(self, path: str) -> bool:
         """Whether the folder has this file."""

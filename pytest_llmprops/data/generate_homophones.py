@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -66,12 +65,19 @@ def _generate_es(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row
         {
             "sentence": item.sentence,
             "word": item.word,
-            # empty where no translation is known: such an item is judged by its Spanish answer alone
-            "answer_english": known.get(item.answer, ""),
+            "answer_english": _unseen(known.get(item.answer, ""), item.sentence),
             "answer_spanish": item.answer,
         }
         for item in items
     ]
+
+
+def _unseen(translations: str, sentence: str) -> str:
+    """The translations ("a/b") that a reply would not contain by merely repeating the sentence.
+
+    Empty where none is known: such an item is judged by its Spanish answer alone.
+    """
+    return "/".join(t for t in translations.split("/") if t.casefold() not in sentence.casefold())
 
 
 def _generate_zh(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row]:
@@ -110,8 +116,8 @@ def read_sentences(path: Path) -> list[str]:
 def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path | None = None) -> Path:
     """Generate ``n`` items and write them below ``out``; returns the CSV file written.
 
-    ``out/homophones/`` gets the published file name, and ``SOURCE.json``, which marks the folder as generated:
-    ``seed`` and ``n`` are those of the latest call, ``languages`` those of every language in the folder.
+    ``out/homophones/`` gets the published file name, and ``SOURCE.json``, which marks the folder as
+    generated: ``seed`` and ``n`` are those of the latest call, ``languages`` those of every language there.
 
     :raises UsageError: when the items cannot be made, or the folder holds data that was not generated.
     """
@@ -122,7 +128,9 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
         earlier = _read_source(source)
         languages = dict(earlier)
     elif any((folder / name).exists() for name in FILES.values()):
-        raise UsageError(f"{folder}: holds homophone data that was not generated; choose another output folder")
+        raise UsageError(
+            f"{folder}: holds homophone data that was not generated; choose another output folder"
+        )
     rows = generate(lang, n=n, seed=seed, sentences=None if sentences is None else read_sentences(sentences))
     languages[lang] = {"file": FILES[lang], "seed": seed, "n": n}
     record = {
@@ -136,7 +144,9 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
         _replace(source, json.dumps(record, indent=2) + "\n")
         _replace(target, to_csv(rows, COLUMNS[lang]))
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be written ({error.strerror or error}); choose another folder") from None
+        raise UsageError(
+            f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
+        ) from None
     return target
 
 
@@ -163,4 +173,4 @@ def _replace(path: Path, text: str) -> None:
     """Write a file in one step, so that a reader never sees half of it."""
     draft = path.with_name(path.name + ".part")
     draft.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(draft, path)
+    draft.replace(path)

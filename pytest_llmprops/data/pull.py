@@ -8,7 +8,6 @@ pull that was cut off goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -37,7 +36,7 @@ class Response(Protocol):
 Opener = Callable[[str], Any]
 
 
-class _Transient(Exception):
+class _TransientError(Exception):
     """A failure worth another try; ``wait`` is the number of seconds that the server asked for."""
 
     def __init__(self, message: str, *, wait: float = 0.0) -> None:
@@ -45,7 +44,7 @@ class _Transient(Exception):
         self.wait = wait
 
 
-class _WrongFile(Exception):
+class _WrongFileError(Exception):
     """The server answered, but not with the file of the manifest: another try would not help."""
 
 
@@ -99,10 +98,10 @@ def pull(
             _fetch(entry, target, _url(base_url, entry), opener, attempts, sleep)
             done = "replaced, its bytes were others" if was_there else "pulled"
             out(f"{entry.file}: {done} ({entry.bytes} bytes)")
-        except _WrongFile as error:
+        except _WrongFileError as error:
             failed += 1
             out(f"error: {entry.file}: {error}")
-        except _Transient as error:
+        except _TransientError as error:
             failed += 1
             out(f"error: {entry.file}: {error}; check the network and run the same command again")
             break
@@ -163,12 +162,12 @@ def _fetch(
 
     def wait(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
-        asked = error.wait if isinstance(error, _Transient) else 0.0
-        backoff = min(8.0, 0.5 * 2 ** (state.attempt_number - 1)) + random.uniform(0.0, 0.5)
+        asked = error.wait if isinstance(error, _TransientError) else 0.0
+        backoff = min(8.0, 0.5 * 2.0 ** (state.attempt_number - 1)) + random.uniform(0.0, 0.5)  # noqa: S311 (jitter)
         return max(backoff, min(asked, _LONGEST_WAIT))
 
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(_Transient),
+        retry=tenacity.retry_if_exception_type(_TransientError),
         stop=tenacity.stop_after_attempt(attempts),
         wait=wait,
         sleep=sleep or time.sleep,
@@ -185,13 +184,13 @@ def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> N
         with partial.open("xb") as file:
             size, digest = _stream(entry, url, opener, file.write)
         if size < entry.bytes:
-            raise _Transient(f"{url}: cut off after {size} of {entry.bytes} bytes")
+            raise _TransientError(f"{url}: cut off after {size} of {entry.bytes} bytes")
         if digest != entry.sha256:
-            raise _WrongFile(
+            raise _WrongFileError(
                 f"{url}: wrong sha256 {digest[:12]}… instead of {entry.sha256[:12]}…; nothing was kept, "
                 "the file upstream is not the one of the manifest"
             )
-        os.replace(partial, target)
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -214,12 +213,14 @@ def _stream(
             try:
                 block = response.read(_BLOCK)
             except (OSError, HTTPException) as error:
-                raise _Transient(f"{url}: {_reason(error)}") from None
+                raise _TransientError(f"{url}: {_reason(error)}") from None
             if not block:
                 return size, digest.hexdigest()
             size += len(block)
             if size > entry.bytes:
-                raise _WrongFile(f"{url}: larger than the manifest's {entry.bytes} bytes; nothing was kept")
+                raise _WrongFileError(
+                    f"{url}: larger than the manifest's {entry.bytes} bytes; nothing was kept"
+                )
             digest.update(block)
             write(block)
 
@@ -233,9 +234,9 @@ def _refuse(url: str, error: Exception) -> NoReturn:
         message = f"{url}: status {error.code}"
         if error.code == 429 or error.code >= 500:
             asked = (error.headers.get("Retry-After") or "") if error.headers else ""
-            raise _Transient(message, wait=float(asked) if asked.isdecimal() else 0.0) from None
-        raise _WrongFile(f"{message}; the repository or the commit may be gone") from None
-    raise _Transient(f"{url}: cannot be reached ({_reason(error)})") from None
+            raise _TransientError(message, wait=float(asked) if asked.isdecimal() else 0.0) from None
+        raise _WrongFileError(f"{message}; the repository or the commit may be gone") from None
+    raise _TransientError(f"{url}: cannot be reached ({_reason(error)})") from None
 
 
 def _reason(error: BaseException) -> str:
@@ -246,4 +247,6 @@ def _reason(error: BaseException) -> str:
 def _urlopen(url: str) -> Any:
     from urllib.request import Request, urlopen
 
-    return urlopen(Request(url, headers={"User-Agent": "pytest-llmprops"}), timeout=_TIMEOUT)
+    # pull() has checked that the base URL is a web address
+    request = Request(url, headers={"User-Agent": "pytest-llmprops"})  # noqa: S310
+    return urlopen(request, timeout=_TIMEOUT)  # noqa: S310

@@ -14,7 +14,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request, request_key
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.lanes import Send, lane
-from pytest_llmprops.engine.limits import Breaker, RateLimit, retrying
+from pytest_llmprops.engine.limits import Breaker, RateLimit, retrying, worth_retrying
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.models.base import BackendOptions, Model
@@ -131,7 +131,7 @@ class Broker:
 
     async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
         try:
-            reply = await self._with_retries(served, request)
+            reply = await self._with_retries(label, served, request)
         except BackendError as error:
             self.counters.failed += 1
             reason = served.breaker.failure(error, final=True)
@@ -148,28 +148,31 @@ class Broker:
             self.stop(f"{label}: {reason}")
         return reply
 
-    async def _with_retries(self, served: Served, request: Request) -> Reply:
+    async def _with_retries(self, label: str, served: Served, request: Request) -> Reply:
         first = await self._try(served, request)
         if isinstance(first, Reply):
             return first
-        pending: BackendError | None = first
+        self._failed_try(label, served, first)
+        if not worth_retrying(first):
+            raise first
+        result: Reply | BackendError | None = None
         async for attempt in retrying(self.config.retries):
             with attempt:
-                if pending is not None:
-                    error, pending = pending, None
-                    reason = served.breaker.failure(error, final=False)
-                    if reason:
-                        self.stop(reason)
-                    raise error
-                self.counters.retries += 1
-                result = await self._try(served, request)
-                if isinstance(result, Reply):
-                    return result
-                reason = served.breaker.failure(result, final=False)
-                if reason:
-                    self.stop(reason)
+                if result is None:
+                    result = first
+                else:
+                    self.counters.retries += 1
+                    result = await self._try(served, request)
+                    if isinstance(result, Reply):
+                        return result
+                    self._failed_try(label, served, result)
                 raise result
         raise AssertionError("tenacity reraises")  # pragma: no cover
+
+    def _failed_try(self, label: str, served: Served, error: BackendError) -> None:
+        reason = served.breaker.failure(error, final=False)
+        if reason:
+            raise self.stop(f"{label}: {reason}")
 
     async def _try(self, served: Served, request: Request) -> Reply | BackendError:
         if served.model.blocking:

@@ -62,7 +62,7 @@ class BrokerClient:
         number = next(self._ids)
         future = self._open[number] = asyncio.get_running_loop().create_future()
         self._writer.write(wire.encode({"id": number, **message}))
-        answer = await future
+        answer: dict[str, Any] = await future
         if "error" in answer:
             raise BackendError.from_json(answer["error"])
         if "stopped" in answer:

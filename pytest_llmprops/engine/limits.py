@@ -51,10 +51,16 @@ def retrying(retries: int) -> AsyncRetrying:
     Waits as long as the server's Retry-After says where it gave one, never less; else exponentially
     longer from a quarter of a second, with jitter so that refused calls do not come back together.
     """
-    from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-    from tenacity import wait_exponential_jitter
+    from tenacity import (
+        AsyncRetrying,
+        RetryCallState,
+        retry_if_exception,
+        stop_after_attempt,
+        wait_exponential,
+        wait_random,
+    )
 
-    backoff = wait_exponential_jitter(initial=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT)
+    backoff = wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT)
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None

@@ -44,6 +44,8 @@ class LoopThread:
         """Stop the loop and wait for the thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(CLOSE_SECONDS)
+        if not self._thread.is_alive():
+            self.loop.close()
 
 
 class Engine:

@@ -1,4 +1,4 @@
-"""The public fake model: replies by list, rule or function, with no network; users and this project test with it.
+"""The public fake model: replies by list, rule or function, without a network, for everybody's tests.
 
 From Python::
 
@@ -21,6 +21,7 @@ import hashlib
 import inspect
 import json
 import re
+import runpy
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -104,7 +105,7 @@ class FakeModel:
             self._failed.add(asked)
             return BackendError("the fake model failed as it was told to", kind="fake", transient=True)
         try:
-            given = self._respond(request)
+            given: Any = self._respond(request)
             if inspect.isawaitable(given):
                 given = await given
         except Exception as error:
@@ -162,6 +163,10 @@ def _by_rule(rules: Sequence[tuple[str, Given]]) -> Respond:
     return respond
 
 
+def _echo(request: Chat) -> Given:
+    return request.messages[-1].content
+
+
 def _at_random(choices: Sequence[str], seed: str) -> Respond:
     def respond(request: Chat) -> Given:
         return choices[int(_draw(seed, request.prompt, request.sample) * len(choices))]
@@ -191,7 +196,7 @@ def _source_of(function: Callable[..., Any]) -> str:
 
 
 def _given(value: Any, where: str) -> Given:
-    """A reply of a file: a text, or ``{"text", "finish_reason"}``, or ``{"error", "transient", "fatal", "kind"}``."""
+    """A reply in a file: text, ``{"text", "finish_reason"}``, ``{"error", "transient", "fatal", "kind"}``."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and isinstance(value.get("text"), str):
@@ -250,10 +255,10 @@ def _parse_json(spec: ModelSpec, text: str) -> list[Any]:
 
 def _read_function(spec: ModelSpec) -> Respond:
     """The function of a Python file that the user named; the file is the user's own code."""
-    source, file, name = _read(spec), spec.params["file"], spec.params.get("function", "reply")
-    names: dict[str, Any] = {"__name__": Path(file).stem, "__file__": file}
+    _read(spec)
+    file, name = spec.params["file"], spec.params.get("function", "reply")
     try:
-        exec(compile(source, file, "exec"), names)
+        names = runpy.run_path(file)
     except Exception as error:
         reason = f"{type(error).__name__}: {_one_line(str(error))}"
         raise UsageError(f"--model {spec.text}: {file} cannot be run: {reason}") from None
@@ -272,10 +277,9 @@ def _make(spec: ModelSpec, options: BackendOptions) -> FakeModel:
     replies: list[Given] | dict[str, Given] | Respond
     source = ""
     if spec.name == "echo":
-        replies = lambda chat: chat.messages[-1].content  # noqa: E731
+        replies = _echo
     elif spec.name == "constant":
-        text = source = spec.params.get("text", "A")
-        replies = lambda chat: text  # noqa: E731
+        replies = {"": spec.params.get("text", "A")}
     elif spec.name == "random":
         choices = spec.params.get("choices", "A,B").split(",")
         source = f"{choices} {spec.params.get('seed', '0')}"

@@ -71,7 +71,7 @@ def price(model_name: str, params: Mapping[str, str]) -> Price | None:
     entry = price_table().get(model_name)
     if entry is None:
         return None
-    sent, received = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    sent, received = (entry.get("input_cost_per_token"), entry.get("output_cost_per_token"))
     if not isinstance(sent, int | float) or not isinstance(received, int | float):
         return None
     return Price(float(sent), float(received))

@@ -72,6 +72,6 @@ def verdict(request: pytest.FixtureRequest, llm_case: str) -> Verdict:
 
     Waits until the model's replies are in. A call that could not be made is an error of the set-up.
     """
-    session = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
+    session: Any = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
     result: Verdict = session.verdict(request.node, llm_case)
     return result

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
 from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
@@ -15,6 +17,7 @@ from pytest_llmprops.core.items import check_unique, limited
 from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
@@ -49,6 +52,8 @@ class Cases:
         }
         self.selections: dict[str, Selection] = {}
         self.files: dict[str, DataFolder] = {}
+        #: warnings about data files, for the summary
+        self.notes: list[str] = []
         self._check_sets()
 
     def _check_sets(self) -> None:
@@ -97,6 +102,8 @@ class Cases:
 
     def _load(self, benchmark: Benchmark, folder: DataFolder) -> Loaded:
         part = loaded(benchmark, folder)
+        if folder.source == "published":
+            self.notes += [note for note in folder.verify(read_manifest()) if note not in self.notes]
         if not part.items:
             raise DataError(f"{benchmark.name}: no items in {folder.root}")
         return part
@@ -137,12 +144,34 @@ class Cases:
 
     def data_hashes(self) -> dict[str, str]:
         """file -> sha256 of every data file that was read."""
-        return {f"{f.source}:{path}": digest for f in self.files.values() for path, digest in f.read.items()}
+        return {name: digest for folder in self.files.values() for name, digest in folder.hashes().items()}
 
     def model_specs(self) -> Mapping[str, str]:
         """label -> specification of all models, helpers under ``helper:ROLE``."""
         specs = {label: spec.text for label, spec in self.models.items()}
         return specs | {HELPER + role: spec.text for role, spec in self.helper_specs.items()}
+
+
+def class_reference(cls: type[Benchmark]) -> tuple[str, str]:
+    """File and name from which another process can load a benchmark; a built-in one needs no file."""
+    if cls.name in BUILT_IN:
+        return "", cls.name
+    return inspect.getfile(cls), cls.__qualname__
+
+
+def load_benchmark(reference: Sequence[str]) -> Benchmark:
+    """The benchmark of a :func:`class_reference`."""
+    file, name = reference
+    return cast("Benchmark", _load_class(file, name)()) if file else find_benchmark(name)
+
+
+def _load_class(file: str, name: str) -> type[Benchmark]:
+    spec = importlib.util.spec_from_file_location(f"_llmprops_{Path(file).stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)
+    return cast("type[Benchmark]", getattr(module, name))
 
 
 def _labelled(settings: Settings) -> dict[str, ModelSpec]:

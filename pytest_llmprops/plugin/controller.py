@@ -10,10 +10,11 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.session import BrokerProcess, Engine
+from pytest_llmprops.plugin.cases import load_benchmark
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.session import WORKER_INPUT, LLMSession, printable
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
-from pytest_llmprops.runs.summary import metric_rows, summary_rows
+from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
 
 class Controller:
@@ -36,6 +37,9 @@ class Controller:
         if self.settings.plan:
             # A plan is made in one process and sends nothing; workers would be idle.
             config.option.dist = "no"
+            from pytest_llmprops.plugin.plan import PlanOnly
+
+            config.pluginmanager.register(PlanOnly(session), "llmprops-plan")
         self.distributed = config.getoption("dist", "no") != "no"
         if self.distributed:
             from pytest_llmprops.plugin.distributed import Distributed
@@ -171,8 +175,8 @@ class Controller:
             if failure:
                 self.notes.append(failure)
         self.stopped = self.stopped or report["stopped"]
-        self.notes += report["notes"]
         facts = self._facts or self.session.facts()
+        self.notes += [*report["notes"], *facts["notes"]]
         self._finish_record(report, facts)
         self.close_engines()
         if self.stopped and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -183,9 +187,11 @@ class Controller:
         record = self.record
         expected = facts.get("cases", 0)
         done = len({(r["model"], r["benchmark"], r["id"], r["sample"]) for r in record.records})
-        metrics = {n: s.benchmark.metrics for n, s in self.session.cases.selections.items()}
-        if self.distributed:
-            metrics = self._metrics_of_benchmarks(facts)
+        # Workers collected; here their benchmarks are known by class.
+        metrics = {name: load_benchmark(c).metrics for name, c in facts.get("classes", {}).items()}
+        # Workers report in any order; tables follow the suites.
+        places = {tuple(group): place for place, group in enumerate(facts.get("groups", ()))}
+        in_order = sorted(record.records, key=lambda r: places.get(tuple(r[n] for n in GROUP), 0))
         models, helpers = record.facts["models"], record.facts["helpers"]
         deviations = {}
         for label, found in report["models"].items():
@@ -210,8 +216,8 @@ class Controller:
             "not_served": facts.get("not_served", {}),
             "deviations": deviations,
             "calls": counters,
-            "summary": summary_rows(record.records),
-            "metrics": metric_rows(record.records, metrics),
+            "summary": summary_rows(in_order),
+            "metrics": metric_rows(in_order, metrics),
             "notes": self.notes,
         }
         try:
@@ -219,19 +225,6 @@ class Controller:
         except OSError as error:
             record.facts.update(last)
             self.notes.append(f"run record {record.folder}: run.json could not be written: {error.strerror or error}")
-
-    def _metrics_of_benchmarks(self, facts: dict[str, Any]) -> dict[str, Any]:
-        # Workers collected; the controller knows the built-in benchmarks by name. Those of the user's
-        # own are known here once their test module was imported for the purpose.
-        from pytest_llmprops.benchmarks import find_benchmark
-
-        metrics = {}
-        for name in facts.get("protocols", {}):
-            try:
-                metrics[name] = find_benchmark(name).metrics
-            except UsageError:
-                self.notes.append(f"{name}: its own metrics are computed only without workers (-n 0)")
-        return metrics
 
     def close_engines(self) -> None:
         """End the broker and everything that talks to it."""

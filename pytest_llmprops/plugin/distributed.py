@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +12,10 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.engine.store import ReplyStore
+from pytest_llmprops.plugin.session import WORKER_INPUT
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.controller import Controller
-
-from pytest_llmprops.plugin.session import WORKER_INPUT
 
 
 class BatchScheduling(LoadScopeScheduling):
@@ -49,7 +49,7 @@ class Distributed:
             try:
                 if config.cache != "off":
                     # Opened here once, so that trouble with the file is reported before anything starts.
-                    store = ReplyStore(controller.session.store_path())
+                    store = ReplyStore(Path(config.store))
                     controller.notes += store.notes
                     store.close()
             except LLMPropsError as error:

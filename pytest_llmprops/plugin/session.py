@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.plugin import PLUGIN_NAME
-from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.bare import bare
+from pytest_llmprops.plugin.cases import Cases, class_reference
 from pytest_llmprops.plugin.options import Settings, resolve_settings
 
 if TYPE_CHECKING:
@@ -228,14 +229,16 @@ class LLMSession:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Iterator[Any]:
+    ) -> Generator[None, Any, Any]:
         outcome = item.stash.get(OUTCOME, None)
         if outcome is not None and call.excinfo is not None:
-            line = _line(outcome)
-            is_ours = call.excinfo.errisinstance((AssertionError, BackendError))
-            if line is not None and is_ours and call.when == "call":
-                # Rendering a traceback costs milliseconds, and says nothing about the model.
-                setattr(item, "repr_failure", lambda *args, **options: line)  # noqa: B010
+            # Rendering a traceback costs milliseconds, and says nothing about the model.
+            if call.excinfo.errisinstance(BackendError):
+                call.excinfo = pytest.ExceptionInfo.from_exception(bare(call.excinfo.value))
+            elif call.when == "call" and call.excinfo.errisinstance(AssertionError):
+                line = _line(outcome)
+                if line is not None:
+                    setattr(item, "repr_failure", lambda *args, **options: line)  # noqa: B010
         report = yield
         if outcome is not None:
             ours = call.when == "call" or (call.when == "setup" and report.outcome != "passed")
@@ -260,6 +263,9 @@ class LLMSession:
             "cases": len(self._ordered),
             "protocols": {n: s.protocol.to_json() for n, s in self.cases.selections.items()},
             "data": self.cases.data_hashes(),
+            "groups": list(dict.fromkeys(_group(case) for case in self._ordered)),
+            "notes": list(self.cases.notes),
+            "classes": {n: class_reference(type(s.benchmark)) for n, s in self.cases.selections.items()},
             "not_served": {n: dict(s.not_served) for n, s in self.cases.selections.items() if s.not_served},
         }
 
@@ -268,6 +274,11 @@ class LLMSession:
         if self._engine is not None:
             engine, self._engine = self._engine, None
             engine.close()
+
+
+def _group(case: Case) -> tuple[str, ...]:
+    item = case.item
+    return (case.model, case.benchmark.name, item.task, item.language, item.source)
 
 
 def _wanted(marker: pytest.Mark) -> str | type[Benchmark]:

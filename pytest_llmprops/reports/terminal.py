@@ -45,14 +45,14 @@ def _benchmark(
     star = "*" if facts["deviations"].get(model) else ""
     settings = ", ".join(f"{k} {v}" for k, v in protocol.get("settings", {}).items())
     lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.get('name')} ({settings})"]
-    published = {id(row): beside(row, protocol) for row in rows}
-    table = [HEADER + (("published",) if any(published.values()) else ())]
-    for row in rows:
-        table.append(_cells(row) + ((published[id(row)],) if any(published.values()) else ()))
+    published = [beside(row, protocol) for row in rows]
+    table = [(*HEADER, "published"), *((*_cells(row), p) for row, p in zip(rows, published, strict=True))]
     if len(rows) > 1:
-        table.append(_total(rows))
-    lines += aligned(table)
-    if any(published.values()) and any(r["source"] != "published" for r in rows):
+        table.append((*_total(rows), ""))
+    if not any(published):
+        table = [row[:-1] for row in table]
+    lines += aligned_table(table)
+    if any(published) and any(r["source"] != "published" for r in rows):
         lines.append("  published: the papers' own figures, on the authors' items; ours are others where source is not 'published'")
     lines += _metrics(facts, model, benchmark)
     if star:
@@ -145,14 +145,19 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with columns padded to the same width, numbers to the right."""
-    widths = [max(len(row[n]) for row in table if n < len(row)) for n in range(len(table[0]))]
+def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal length with columns padded to the same width; columns of numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    right = [all(_numeric(cell) for cell in column[1:]) for column in zip(*table, strict=True)]
     lines = []
     for row in table:
         cells = [
-            cell.rjust(width) if n >= 3 and n < len(HEADER) else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=False))
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
         ]
         lines.append("  " + "  ".join(cells).rstrip())
     return lines
+
+
+def _numeric(cell: str) -> bool:
+    return not cell or cell in ("-", "?", "unknown") or cell.lstrip("~<= ")[:1].isdigit()

@@ -55,7 +55,7 @@ class Upstream:
                     body = body[: len(body) // 2]
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, *args: object) -> None:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -124,7 +124,7 @@ def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
     two = upstream.add("eras/two words.json", "句子".encode(), upstream_path="a folder/two.json")
     run = Pull(tmp_path / "new", upstream, one, two)
     assert run() == 0
-    assert ["htest/one.jsonl: pulled (300000 bytes)", "eras/two words.json: pulled (6 bytes)"] == run.lines
+    assert run.lines == ["htest/one.jsonl: pulled (300000 bytes)", "eras/two words.json: pulled (6 bytes)"]
     assert (tmp_path / "new/htest/one.jsonl").read_bytes() == b"first\n" * 50_000
     assert (tmp_path / "new/eras/two words.json").read_text("utf-8") == "句子"
     assert run.slept == []
@@ -141,13 +141,13 @@ def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> Non
     (tmp_path / "htest/2.txt").write_bytes(b"yy")
     (tmp_path / "htest/3.txt").unlink()
     assert run() == 0
-    assert [
+    assert run.lines == [
         "htest/1.txt: already there",
         "htest/2.txt: replaced, its bytes were others (2 bytes)",
         "htest/3.txt: pulled (3 bytes)",
-    ] == run.lines
+    ]
     counts = [upstream.requests[upstream.address(f"data/htest/{index}.txt")] for index in range(1, 4)]
-    assert [1, 2, 2] == counts
+    assert counts == [1, 2, 2]
 
 
 def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
@@ -280,7 +280,7 @@ def test_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
     entry = ManifestEntry("a/1", "o/r", COMMIT, "1", 8, "0" * 64, "MIT")
     with pytest.raises(KeyboardInterrupt):
         pull(tmp_path, manifest=[entry], opener=lambda url: Interrupted(), out=lambda line: None)
-    assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,10 @@ def test_spot_values() -> None:
     assert one(paper="homophones", model="Ernie-4.0", language="zh", metric="accuracy").value == 0.63
     assert one(paper="homophones", model="GPT-4", language="es", metric="standard_error").value == 0.038
     table1 = {"paper": "eras", "table": "1", "model": "PKUSEG", "metric": "test_accuracy"}
-    assert [0.754, 0.784, 0.712] == [
-        one(**table1, setting=group).value for group in ("overall", "left", "right")
+    assert [one(**table1, setting=group).value for group in ("overall", "left", "right")] == [
+        0.754,
+        0.784,
+        0.712,
     ]
     assert one(paper="eras", model="Megatron-1.3B", metric="difference", setting="+/0").value == 0.136
     assert one(paper="eras", model="CWS", metric="necessity").value == 0.403
@@ -264,7 +266,7 @@ def test_eras_human_baseline() -> None:
 def test_dtails_languages() -> None:
     """Every language table has the nine languages, and the test sets sum to 1,377 sentences."""
     for table in "1234567":
-        assert DTAILS_LANGUAGES == {result.language for result in find(paper="dtails", table=table)}
+        assert {result.language for result in find(paper="dtails", table=table)} == DTAILS_LANGUAGES
     assert sum(r.value for r in find(paper="dtails", table="2", metric="item_count")) == 1377
     assert find(paper="dtails", table="4", metric="fleiss_kappa", language="lv") == ()  # printed as NaN
 

@@ -225,6 +225,4 @@ oll = OW L | AA L
 all = AO L
 """
 
-ENGLISH_RULES: tuple[str, ...] = tuple(
-    line for line in (_CONSONANTS + _VOWELS).splitlines() if line.strip()
-)
+ENGLISH_RULES: tuple[str, ...] = tuple(line for line in (_CONSONANTS + _VOWELS).splitlines() if line.strip())

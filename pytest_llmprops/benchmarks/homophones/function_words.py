@@ -1,8 +1,8 @@
 """Function words of English and Spanish: answers that are counted apart.
 
-An answer such as Spanish "a" stands in nearly every reply, so a test for "the reply contains the answer" says
-little about it. The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, question words and
-the commonest adverbs of degree and place; they are closed classes, written out here.
+An answer such as Spanish "a" stands in nearly every reply, so a test for "the reply contains the answer"
+says little about it. The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, question
+words and the commonest adverbs of degree and place; they are closed classes, written out here.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ FUNCTION_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def is_function_word(word: str, lang: str) -> bool:
-    """Whether ``word`` is in the list of ``lang``, case ignored; ``KeyError`` for a language without a list."""
+    """Whether ``word``, in any case, is in the list of ``lang``; ``KeyError`` where there is none."""
     return word.casefold() in FUNCTION_WORDS[lang]

@@ -11,7 +11,7 @@ search for the cheapest path through the lattice of all readings.
 Costs (all documented here, none learnt):
 
 * vowel for vowel: 0.15 a step of height (0 low .. 3 high), 0.15 a step of backness (0 front .. 2 back),
-  0.10 for rounding, 0.25 for another off-glide or r-colour; at most 0.3 when one of them is the weak vowel AH;
+  0.10 for rounding, 0.25 for another off-glide or r-colour; at most 0.3 when one is the weak vowel AH;
 * consonant for consonant: 0.25 for voicing, 0.2 a step of place (at most 0.4), 0.4 for manner;
 * a glide for its vowel (Y/IY, W/UW, R/ER): 0.3; any other vowel for a consonant: 1;
 * a phoneme too many or too few: 1; 0.5 for the weak ones (AH, HH, Y, and Spanish glide i);
@@ -67,9 +67,7 @@ _CONSONANTS: Mapping[str, tuple[int, float, str]] = MappingProxyType({
     "rr": (1, 2, "trill"),
 })  # fmt: skip
 
-_GLIDES = frozenset(
-    {("Y", "IY"), ("Y", "IH"), ("W", "UW"), ("W", "UH"), ("R", "ER"), ("ʝ", "i")}
-)
+_GLIDES = frozenset({("Y", "IY"), ("Y", "IH"), ("W", "UW"), ("W", "UH"), ("R", "ER"), ("ʝ", "i")})
 _WEAK = frozenset({"AH", "HH", "Y", "i"})
 
 
@@ -78,12 +76,15 @@ def substitution_cost(a: str, b: str) -> float:
     """Cost in [0, 1] of hearing phoneme ``b`` for ``a`` (symmetric). ``ValueError`` for an unknown symbol."""
     for phoneme in (a, b):
         if phoneme not in _VOWELS and phoneme not in _CONSONANTS:
-            raise ValueError(f"unknown phoneme {phoneme!r}: use ARPAbet without stress digits, or {sorted(_VOWELS)}")
+            raise ValueError(
+                f"unknown phoneme {phoneme!r}: use ARPAbet without stress digits, or the Spanish symbols"
+            )
     if a == b:
         return 0.0
     if a in _VOWELS and b in _VOWELS:
         va, vb = _VOWELS[a], _VOWELS[b]
-        cost = 0.15 * (abs(va[0] - vb[0]) + abs(va[1] - vb[1])) + 0.1 * (va[2] != vb[2]) + 0.25 * (va[3] != vb[3])
+        tongue = abs(va[0] - vb[0]) + abs(va[1] - vb[1])
+        cost = 0.15 * tongue + 0.1 * (va[2] != vb[2]) + 0.25 * (va[3] != vb[3])
         return min(cost, 0.3) if "AH" in (a, b) else min(cost, 1.0)
     if a in _CONSONANTS and b in _CONSONANTS:
         ca, cb = _CONSONANTS[a], _CONSONANTS[b]
@@ -154,7 +155,8 @@ def _edges(word: str, lang: str) -> list[list[tuple[int, Phonemes, float]]]:
     rules = _rules(lang)
     edges: list[list[tuple[int, Phonemes, float]]] = []
     for start, letter in enumerate(word):
-        matches = [(m.end(), rule) for rule in rules.get(letter, ()) if (m := rule.pattern.match(word, start))]
+        tried = ((rule.pattern.match(word, start), rule) for rule in rules.get(letter, ()))
+        matches = [(match.end(), rule) for match, rule in tried if match]
         longest = max((end for end, _ in matches), default=start)
         edges.append([
             (end, phonemes, cost + SHORTER_GRAPHEME * (end < longest))
@@ -166,8 +168,8 @@ def _edges(word: str, lang: str) -> list[list[tuple[int, Phonemes, float]]]:
 def closest_reading(spelling: str, target: Sequence[str], lang: str) -> Reading:
     """The reading of ``spelling`` under the rules of ``lang`` that sounds most like ``target``.
 
-    Lattice search: a table of (letter position, target position) holds the cheapest cost and its reading; every
-    rule moves it on. A spelling that the rules cannot read (a digit, another script) has distance 1.
+    Lattice search: a table of (letter position, target position) holds the cheapest cost and its reading;
+    every rule moves it on. A spelling that the rules cannot read (a digit, another script) has distance 1.
     """
     word = strip_accents(spelling.lower()) if lang == "es" else spelling.lower()
     width = len(target)
@@ -214,7 +216,7 @@ def _advance(
 
 
 def spanish_phonemes(word: str) -> Phonemes:
-    """The cheapest reading of a Spanish spelling by the rules (seseo, yeísmo, silent h), first rule on ties."""
+    """The cheapest reading of a Spanish spelling (seseo, yeísmo, silent h); the first rule wins ties."""
     text = strip_accents(word.lower())
     edges = _edges(text, "es")
     cheapest: list[tuple[float, int, Phonemes] | None] = [None] * (len(text) + 1)

@@ -1,8 +1,8 @@
 """Making homophone items: respell a word of a sentence so that it sounds the same and looks different.
 
-The paper (Liu & Ross, section 13) asks for this automation. A word is respelt many times by seeded choice among
-the spellings of :mod:`.respelling_tables`; of the candidates that the letter-to-sound rules read as the answer
-(phoneme distance at most :data:`GENERATED_DISTANCE`), the one spelt least like it is kept.
+The paper (Liu & Ross, section 13) asks for this automation. A word is respelt many times by seeded choice
+among the spellings of :mod:`.respelling_tables`; of the candidates that the letter-to-sound rules read as
+the answer (phoneme distance at most :data:`GENERATED_DISTANCE`), the one spelt least like it is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .phonetics import (
     english_pronunciations,
     sound_distance,
 )
-from .respelling_tables import ENGLISH_SPELLINGS, ENGLISH_UNREADABLE, SPANISH_SPELLINGS
+from .respelling_tables import ENGLISH_SPELLINGS, ENGLISH_UNREADABLE, HETERONYMS, SPANISH_SPELLINGS
 from .spelling import spelling_distance
 
 CANDIDATES = 160
@@ -49,7 +49,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Respelling:
-    """A made-up spelling of ``answer``, with its phoneme and its spelling distance from it (both in [0, 1])."""
+    """A made-up spelling of ``answer``, and its phoneme and spelling distance from it, each in [0, 1]."""
 
     word: str
     answer: str
@@ -224,7 +224,8 @@ def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations |
     """The content words of a sentence that can become an item's answer, in order.
 
     They are in lower case (names are left alone), have at least four letters and no apostrophe, and stand
-    nowhere else in the sentence, not even inside another word; English ones are in the dictionary.
+    nowhere else in the sentence, not even inside another word; English ones are in the dictionary, and said
+    in one way only.
     """
     lowered = sentence.lower()
     return [
@@ -235,7 +236,7 @@ def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations |
         and len(word) >= SHORTEST_ANSWER
         and not is_function_word(word, lang)
         and lowered.count(word) == 1
-        and (lang != "en" or word in (pronunciations or {}))
+        and (lang != "en" or (word in (pronunciations or {}) and word not in HETERONYMS))
     ]
 
 

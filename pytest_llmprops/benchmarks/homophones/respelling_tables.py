@@ -155,3 +155,16 @@ cq
 ENGLISH_UNREADABLE: tuple[str, ...] = tuple(line for line in _ENGLISH_UNREADABLE.splitlines() if line.strip())
 ENGLISH_SPELLINGS: tuple[str, ...] = tuple(line for line in _ENGLISH.splitlines() if line.strip())
 SPANISH_SPELLINGS: tuple[str, ...] = tuple(line for line in _SPANISH.splitlines() if line.strip())
+
+_HETERONYMS = """
+live lives read wind winds lead leads tear tears close use used house abuse excuse bow bows row rows sow
+wound wounds minute desert deserts object present record refuse separate bass dove does invalid moderate
+polish resume sewer graduate estimate alternate appropriate deliberate duplicate elaborate intimate
+perfect project produce progress rebel reject subject suspect conduct conflict content contract contrast
+convict address advocate aged articulate associate attribute august blessed buffet compact console
+contest dictate digest entrance export extract import incense insult lower permit pasty predicate putting
+recall rejoin secret slough supply transfer transport
+"""
+
+HETERONYMS: frozenset[str] = frozenset(_HETERONYMS.split())
+"""English words that are said in two ways: the dictionary does not tell which one a sentence means."""

@@ -1,9 +1,10 @@
 """Letter-to-sound rules of Spanish, as data.
 
-The reading is that of most of America: seseo (c before e and i, s and z are one sound), yeísmo (ll = y), b = v,
-silent h. The orthography is regular, so nearly every grapheme has one reading; the extra ones are for spellings
-that Spanish does not use but its readers understand (k, w, ph, q without u). Same format as the English rules:
-``regex = reading | reading:cost``. Accents are stripped before reading (stress is not compared).
+The reading is that of most of America: seseo (c before e and i, s and z are one sound), yeísmo (ll = y),
+b = v, silent h. The orthography is regular, so nearly every grapheme has one reading; the extra ones are for
+spellings that Spanish does not use but its readers understand (k, w, ph, q without u). Same format as the
+English rules: ``regex = reading | reading:cost``. Accents are stripped before reading: stress is not
+compared.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ p = p
 pp = p
 ^ps = s
 ^pt = t
-(?<!^)r = r
+(?<!^)(?<![nls])r = r
 ^r = rr
 (?<=[nls])r = rr
 rr = rr

@@ -1,7 +1,7 @@
 """How unlike two words are spelt: normalised edit distance and a summary of it over a set of items.
 
-Section 10.2 of the paper (Liu & Ross) names spelling as a clue that a model may use without any idea of sound;
-the distance is therefore reported for every item.
+Section 10.2 of the paper (Liu & Ross) names spelling as a clue that a model may use without any idea of
+sound; the distance is therefore reported for every item.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SpellingSummary:
 
 
 def summarize_spelling(pairs: Iterable[Sequence[str]]) -> SpellingSummary:
-    """Summary of the spelling distance over (word, answer) pairs; ``ValueError`` with fewer than two pairs."""
+    """Summary of the spelling distance over (word, answer) pairs; ``ValueError`` with fewer than two."""
     distances = [spelling_distance(word, answer) for word, answer in pairs]
     if len(distances) < 2:
         raise ValueError(f"a spelling summary needs at least 2 items, got {len(distances)}")

@@ -268,18 +268,27 @@ def _rhyme(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
         for word in pair:
             for letters in range(3):
                 by_ending.setdefault(word[len(word) - letters :], []).append(word)
+
+    def partner(first: str, model: str, shared: int) -> str | None:
+        """A word in the place of ``model``: as long, as alike to ``first`` in spelling, but no rhyme."""
+        candidates = by_ending[first[len(first) - shared :]]
+        for _attempt in range(_ATTEMPTS):
+            second = rng.choice(candidates)
+            alike = len(second) == len(model) and _shared_ending(first, second) == shared
+            if alike and ends[first] != ends[second] and item_key("rhyme", f"{first} {second}") not in used:
+                return second
+        return None
+
     by_shared = [[pair for pair in pairs if _shared_ending(*pair) == shared] for shared in range(3)]
     in_b: list[str] = []
     for _ in range(half):
         shared = _shared_ending(*rng.choice(pairs))
         for _attempt in range(_ATTEMPTS):
             first, model = rng.sample(rng.choice(by_shared[shared]), 2)
-            second = rng.choice(by_ending[first[len(first) - shared :]])
-            candidate = " ".join(rng.sample((first, second), 2))
-            key = item_key("rhyme", candidate)
-            alike = _shared_ending(first, second) == shared and len(second) == len(model)
-            if alike and ends[first] != ends[second] and key not in used:
-                used.add(key)
+            second = partner(first, model, shared)
+            if second is not None:
+                candidate = " ".join(rng.sample((first, second), 2))
+                used.add(item_key("rhyme", candidate))
                 in_b.append(candidate)
                 break
         else:

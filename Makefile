@@ -1,0 +1,42 @@
+# Every target builds what it needs in its own virtual environment, from Python 3.11 and a C++ compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LIMIT ?= 4
+DATA ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+
+.PHONY: demo test lint bench clean
+
+# The CPU build of torch first: what asks for torch later takes it, and not gigabytes of CUDA.
+TORCH := torch==2.13.0
+
+$(VENV)/base: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[local]'
+	touch $@
+
+$(VENV)/dev: $(VENV)/base
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --group dev
+	touch $@
+
+demo: $(VENV)/base
+	@echo "Each suite on a sample of $(LIMIT) items a task, with SmolLM2-135M on this machine; a small model is often wrong."
+	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/dev
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Homophones (Liu & Ross, "Examining the Efficacy of LLMs in Comprehending Homophones")."""

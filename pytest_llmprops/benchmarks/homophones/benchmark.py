@@ -1,0 +1,154 @@
+"""The homophones benchmark: asking, judging, counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, items
+from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, reading
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.verdicts import Verdict
+
+RULES = "homophones/refusal_rules.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an item is measured.
+
+    :param match: how the answer must stand in the reply: anywhere (``contains``, the paper's rule,
+        section 6.4, by which "a" is in nearly every reply) or as a word of its own (``word``).
+    :param asks: how often a model that refuses is asked, in the same conversation (section 9.1).
+    """
+
+    match: Literal["contains", "word"] = "word"
+    asks: int = 1
+    temperature: float | None = 0.0
+    max_tokens: int | None = 256
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.asks <= 10:
+            raise ValueError("asks must be from 1 to 10")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError("max_tokens must be at least 1, or none")
+
+
+class Homophones(Benchmark):
+    """Which word is meant by one that only sounds like it? With controls for the other clues."""
+
+    name = "homophones"
+    about = "Does the model understand a word that was swapped for one that sounds the same?"
+    protocols = {
+        "paper": NamedSettings(
+            Settings(match="contains", temperature=None, max_tokens=None),
+            assumed=(
+                "temperature and length left at the server's defaults; the paper used chat pages",
+                "no system prompt",
+            ),
+        ),
+        "quick": NamedSettings(
+            Settings(),
+            gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (whole words instead)",
+        ),
+    }
+
+    def load(self, files: DataFiles) -> Loaded:
+        rules = files if files.exists(RULES) else files.builtin
+        return Loaded(tuple(items(files)), parse_rules(rules.json(RULES)))
+
+    async def evaluate(
+        self, item: Item, context: Rules, ask: Ask, protocol: Protocol[Settings]
+    ) -> Verdict:
+        settings = protocol.settings
+        question = ask_about(item)
+        chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
+        verdict = judge(item, await ask(chat), context, settings.match, asks=1)
+        first = verdict
+        for number in range(2, settings.asks + 1):
+            if verdict.status != "refused" or "content filter" in verdict.reason:
+                break
+            # The paper's forced answer: the same question again in the same conversation.
+            chat = chat.then(verdict.evidence["reply"], question)
+            verdict = judge(item, await ask(chat), context, settings.match, asks=number)
+        values = {**verdict.values, "first_correct": float(first.status == "correct")}
+        return Verdict(
+            verdict.status, verdict.expected, verdict.given, verdict.reason, verdict.score, values, verdict.evidence
+        )
+
+    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+        """``several_answers_rate``; accuracy on function words and on the others; gain by asking again."""
+        groups: dict[tuple[str, str, str], list[Record]] = {}
+        for record in records:
+            if record["status"] != "error":
+                groups.setdefault((record["task"], record["language"], record["source"]), []).append(record)
+        for place, members in groups.items():
+            values = [r["values"] for r in members]
+            yield _rate(place, "several_answers_rate", "", [bool(v["several"]) for v in values], "lower")
+            if any(v["asks"] > 1 for v in values):
+                yield _rate(place, "first_ask_accuracy", "", [bool(v["first_correct"]) for v in values], "higher")
+            if place[0] != ASKED:
+                continue
+            for group, flag in (("function_words", 1.0), ("content_words", 0.0)):
+                hits = [r["status"] == "correct" for r in members if r["values"]["function_word"] == flag]
+                if hits:
+                    yield _rate(place, "accuracy", group, hits, "higher")
+
+
+def ask_about(item: Item) -> str:
+    """The question: the paper's (section 6.3), or a control's that withholds one kind of clue."""
+    if item.task == ASKED:
+        return (
+            f"In the sentence '{item['sentence']}', the word '{item['word']}' is a homophone word,"
+            " can you tell its true meaning?"
+        )
+    if item.task == CONTEXT_ONLY:
+        return (
+            f"In the sentence '{item['masked']}', one word was left out and '{MASK}' stands in its place,"
+            " can you tell which word it is?"
+        )
+    return f"The word '{item['word']}' is a homophone word, can you tell its true meaning?"
+
+
+def judge(
+    item: Item, reply: Reply, rules: Rules, match: Literal["contains", "word"], *, asks: int
+) -> Verdict:
+    """Read one reply. A reply that was cut off before it named anything is ``unparsed``, as is an empty one."""
+    answers: Sequence[str] = item["answers"]
+    read = reading(
+        reply.text, answers, match, item.language, rules, word=item["word"], sentence=item["sentence"]
+    )
+    values = {
+        "several": float(read.several),
+        "answers_named": float(len(read.answers_named)),
+        "function_word": float(item["function_word"]),
+        "asks": float(asks),
+    }
+    status: Literal["correct", "wrong", "refused", "unparsed"]
+    given, reason = ", ".join(read.answers_named) or reply.text, read.reason
+    if reply.finish_reason == "content_filter":
+        status, reason = "refused", "a content filter refused"
+    elif read.correct:
+        status, given = "correct", next(iter(read.answers_named), answers[0])
+    elif read.empty:
+        status, reason = "unparsed", "the reply is empty"
+    elif read.refused:
+        status, given = "refused", reply.text
+    elif reply.finish_reason == "length" and not read.answers_named:
+        status, reason = "unparsed", "cut off before an answer"
+    else:
+        status = "wrong"
+    evidence: Mapping[str, Any] = {"reply": reply.text}
+    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values, evidence)
+
+
+def _rate(place: tuple[str, str, str], name: str, group: str, hits: Sequence[bool], direction: str) -> Metric:
+    interval = wilson(sum(hits), len(hits))
+    value = sum(hits) / len(hits)
+    return Metric(*place, name, value, len(hits), group, interval.low, interval.high, direction)

@@ -1,0 +1,292 @@
+"""Reading a model's reply to "can you tell its true meaning?".
+
+The paper counts a reply as correct when it contains the answer, and names two things that a plain accuracy
+hides: refusals, its most common error (section 9.1), and replies that guess several answers (10.3). Both are
+recognised by regular expressions which are data (``data/homophones/refusal_rules.json``) and can be replaced.
+
+Before the rules see a reply it is normalised: quotation marks of every kind, bold and code marks become
+``⟦ ⟧``, the homophone word becomes ``<w>``, the quoted sentence ``<s>``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+#: Only so much of a reply is searched by the rules; a rambling model repeats itself long before.
+LONGEST_READ = 20_000
+SECTIONS = ("ignore", "refusal", "answer", "alternatives", "list")
+LANGUAGES = ("en", "zh", "es")
+#: What a rule may write for short.
+_SHORTHANDS = {
+    "{term}": r"⟦[^⟦⟧\n]{1,80}⟧",
+    "{gap}": r"[^⟦⟧.;!?。；！？\n]",
+    "{word}": r"[^\W\d_][\w'-]*",
+    "{han}": "[一-鿿]",
+}
+_NEGATION = re.compile(r"\b(?:not|no|nor|any|cannot|unable|never|ni|ningún|ninguna|sin)\b|n't\b|[不没无未非]", re.I)
+_CLAUSE = re.compile(r"[,.;:!?，。；：！？\n]")
+_ARTICLE = re.compile(r"(?:an?|the|to|el|la|los|las|una?|either|simply|just)\s+", re.I)
+_SEPARATOR = re.compile(r"\s*(?:[,，、/;]|\b(?:or|and|o|u)\b|或者?|还是)\s*", re.I)
+_HAN = re.compile(r"[一-鿿]")
+_INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad]")
+_QUOTES = str.maketrans({**dict.fromkeys("“„‟«「『〝", "⟦"), **dict.fromkeys("”»」』〞", "⟧")})
+_EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One regular expression; ``name`` appears in reasons."""
+
+    name: str
+    language: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The reading rules, by section.
+
+    :param ignore: spans taken out before anything else (definitions of "homophone", glosses of an answer).
+    :param refusal: says that it cannot know, asks for context, knows no such word.
+    :param answer: commits to an answer: groups named ``answer…``.
+    :param alternatives: offers several: groups named ``answer…``, or ``items``, to be split.
+    :param list: one line of a list of candidates: groups named ``answer…``, counted over the reply.
+    :param not_answers: words that are no candidate wherever they are caught ("typo", "something").
+    """
+
+    ignore: tuple[Rule, ...]
+    refusal: tuple[Rule, ...]
+    answer: tuple[Rule, ...]
+    alternatives: tuple[Rule, ...]
+    list: tuple[Rule, ...]
+    not_answers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reply says.
+
+    :param correct: it contains the answer, whatever else it says.
+    :param refused: it commits to no answer and says why not.
+    :param empty: it holds no letter and no digit.
+    :param answers_named: distinct answers it names, in order, as far as the rules find them.
+    :param several: it offers more than one answer (paper, section 10.3), correct or not.
+    :param reason: one phrase on what decided.
+    """
+
+    correct: bool
+    refused: bool
+    empty: bool
+    answers_named: tuple[str, ...]
+    several: bool
+    reason: str
+
+
+def parse_rules(document: object) -> Rules:
+    """The rules of a parsed JSON document.
+
+    :raises ValueError: naming the section, the rule and what is wrong with it.
+    """
+    if not isinstance(document, Mapping):
+        _fail(f"a JSON {type(document).__name__} instead of an object with the sections {', '.join(SECTIONS)}")
+    known = {*SECTIONS, "not_answers", "about"}
+    if unknown := sorted(map(str, set(document) - known)):
+        _fail(f"unknown section {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    sections = {name: tuple(_rule(name, i, r) for i, r in enumerate(_list(document, name), 1)) for name in SECTIONS}
+    if not sections["refusal"]:
+        _fail("section 'refusal' has no rule")
+    words = _list(document, "not_answers")
+    if bad := [word for word in words if not isinstance(word, str)]:
+        _fail(f"not_answers holds {bad[0]!r}, which is not text")
+    return Rules(**sections, not_answers=frozenset(_fold(word) for word in words))
+
+
+def contains_answer(
+    reply: str, answers: Iterable[str], match: Literal["contains", "word"] | str, language: str
+) -> bool:
+    """Whether the reply contains one of the answers, upper and lower case alike, accents respected.
+
+    :param match: ``contains``, the paper's plain substring; ``word``: as whole words where the script has
+        them (Chinese has none). Inflected forms are other words.
+    :param language: of the item; outside English an English answer "to sow" is also found as "sow".
+    """
+    if match not in ("contains", "word"):
+        raise ValueError(f"homophones.match is {match!r}: use contains or word")
+    text = _fold(reply)
+    for answer in answers:
+        wanted = _fold(answer).strip()
+        if language != "en" and wanted.startswith("to "):
+            wanted = wanted[3:].strip()
+        if not wanted:
+            continue
+        if match == "contains" or _HAN.search(wanted):
+            found = wanted in text
+        else:
+            spaced = r"\s+".join(map(re.escape, wanted.split()))
+            found = re.search(rf"(?<!\w){spaced}(?!\w)", text) is not None
+        if found:
+            return True
+    return False
+
+
+def reading(
+    reply: str,
+    answers: Sequence[str],
+    match: str,
+    language: str,
+    rules: Rules,
+    *,
+    word: str = "",
+    sentence: str = "",
+) -> Reading:
+    """Read one reply. Never raises for any ``reply``.
+
+    :param word: the homophone word, and
+    :param sentence: its sentence: quoted back they are no answers.
+    """
+    if not any(character.isalnum() for character in reply):
+        return Reading(False, False, True, (), False, "the reply is empty")
+    correct = contains_answer(reply, answers, match, language)
+    text = _prepare(reply[:LONGEST_READ], word, sentence)
+    for rule in rules.ignore:
+        text = rule.pattern.sub(lambda m: _without_group(m, "gloss"), text)
+    named: dict[str, str] = {}
+    for rule in rules.answer:
+        for found in rule.pattern.finditer(text):
+            named.update(_candidates(found, rules, word))
+    offered = [_candidates(m, rules, word) for r in rules.alternatives for m in r.pattern.finditer(text)]
+    listed: dict[str, str] = {}
+    for rule in rules.list:
+        for found in rule.pattern.finditer(text):
+            listed.update(_candidates(found, rules, word))
+    offered.append(listed)
+    plural = [group for group in offered if _distinct(group, answers, match, language) > 1]
+    for group in plural:
+        named.update(group)
+    refusal = next((rule for rule in rules.refusal if rule.pattern.search(text)), None)
+    if not named and refusal is None and len(text.split()) <= 4 and len(text) <= 40:
+        named.update(_clean(text, rules, word))
+    refused = refusal is not None and not correct and not named
+    if correct:
+        reason = "contains the answer"
+    elif refused and refusal is not None:
+        reason = f"refuses: {refusal.name}"
+    else:
+        reason = f"names {next(iter(named.values()))}" if named else "no answer found in the reply"
+    return Reading(correct, refused, False, tuple(named.values()), bool(plural), reason)
+
+
+def _prepare(reply: str, word: str, sentence: str) -> str:
+    """The reply as the rules see it."""
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFC", reply))
+    text = re.sub(r"[⟦⟧]", " ", text).translate(_QUOTES).replace("‘", "'").replace("’", "'")
+    text = re.sub(r"^[ \t]*[*•·–-][ \t]+", "- ", text, flags=re.M)
+    echoed = unicodedata.normalize("NFC", sentence).replace("‘", "'").replace("’", "'").translate(_QUOTES)
+    if echoed:
+        text = re.sub(re.escape(echoed), "<s>", text, flags=re.I)
+    text = re.sub(r'"([^"\n]{1,80})"', r"⟦\1⟧", text)
+    text = re.sub(r"(?<!\w)'([^'\n]{1,80})'(?!\w)", r"⟦\1⟧", text)
+    text = re.sub(r"(\*\*|__|`|\*)(?=\S)([^*`\n]{1,80}?)(?<=\S)\1", r"⟦\2⟧", text)
+    text = re.sub(r"⟦[\s⟦]*⟦", "⟦", re.sub(r"⟧[\s⟧]*⟧", "⟧", text)).replace("*", "")
+    if homophone := unicodedata.normalize("NFC", word).strip():
+        escaped = re.escape(homophone)
+        text = re.sub(rf"⟦\s*{escaped}[.,。，]?\s*⟧", "<w>", text, flags=re.I)
+        # A short word also occurs by itself or inside others ("a", "要"): there only quotes tell it.
+        if len(homophone) > (1 if _HAN.search(homophone) else 3):
+            edge = "" if _HAN.search(homophone) else r"\b"
+            text = re.sub(f"{edge}{escaped}{edge}", "<w>", text, flags=re.I)
+    return re.sub(r"[ \t]+", " ", text).strip()
+
+
+def _candidates(found: re.Match[str], rules: Rules, word: str) -> dict[str, str]:
+    """The answers that one match names: folded -> as written; none when the clause denies them."""
+    named: dict[str, str] = {}
+    for group, value in found.groupdict().items():
+        if value is None or not group.startswith(("answer", "items")):
+            continue
+        before = found.string[max(0, found.start(group) - 60) : found.start(group)]
+        clause = _CLAUSE.split(before)[-1][-30:]
+        if _NEGATION.search(re.sub(r"⟦[^⟧]*⟧|<w>", " ", clause)):
+            continue
+        parts = [value]
+        if group.startswith("items"):
+            quoted = re.findall(_SHORTHANDS["{term}"], value)
+            parts = quoted if len(quoted) > 1 else _SEPARATOR.split(value)
+        for part in parts:
+            named.update(_clean(part, rules, word))
+    return named
+
+
+def _clean(text: str, rules: Rules, word: str) -> dict[str, str]:
+    """A candidate without quotes, articles and brackets; nothing when it is no candidate."""
+    shown = re.sub(r"[(（][^)）]*[)）]?", " ", text).strip(_EDGES)
+    folded = _fold(shown)
+    while (shorter := _ARTICLE.sub("", folded, count=1) if _ARTICLE.match(folded) else folded) != folded:
+        folded = shorter.strip(_EDGES)
+    words = folded.split()
+    if not words or "<w>" in folded or "<s>" in folded or folded == _fold(word):
+        return {}
+    if folded in rules.not_answers or words[0] in rules.not_answers or words[-1] in rules.not_answers:
+        return {}
+    if _HAN.search(folded) and any(w in folded for w in rules.not_answers if _HAN.search(w)):
+        return {}
+    return {folded: shown}
+
+
+def _distinct(group: Mapping[str, str], answers: Sequence[str], match: str, language: str) -> int:
+    """How many different answers: "fridge or refrigerator" is one, and so is 键盘 with its translation."""
+    by_script: dict[bool, set[str]] = {True: set(), False: set()}
+    for folded in group:
+        same = contains_answer(folded, answers, match, language)
+        by_script[_HAN.search(folded) is not None].add("the answer" if same else folded)
+    return max(len(found) for found in by_script.values())
+
+
+def _without_group(found: re.Match[str], group: str) -> str:
+    """The match without its group of that name; nothing when the rule has no such group."""
+    if group not in found.re.groupindex or found.group(group) is None:
+        return " "
+    start, end = found.span(group)
+    return found.string[found.start() : start] + " " + found.string[end : found.end()]
+
+
+def _fold(text: str) -> str:
+    normal = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    return unicodedata.normalize("NFC", normal.replace("‘", "'").replace("’", "'").casefold())
+
+
+def _list(document: Mapping[str, Any], section: str) -> Sequence[Any]:
+    value = document.get(section)
+    if not isinstance(value, list):
+        _fail(f"section {section!r} must be a list, not {'missing' if value is None else type(value).__name__}")
+    return value
+
+
+def _rule(section: str, number: int, rule: object) -> Rule:
+    where = f"rule {number} of {section!r}"
+    if not isinstance(rule, Mapping):
+        _fail(f"{where} is not an object with name, language, pattern and note")
+    for key in ("name", "language", "pattern", "note"):
+        if not isinstance(rule.get(key), str) or not rule[key].strip():
+            _fail(f"{where} has no {key!r}")
+    if rule["language"] not in LANGUAGES:
+        _fail(f"{where} ({rule['name']}) has the language {rule['language']!r}; use {', '.join(LANGUAGES)}")
+    source = rule["pattern"]
+    for short, full in _SHORTHANDS.items():
+        source = source.replace(short, full)
+    try:
+        pattern = re.compile(source, re.IGNORECASE | re.MULTILINE)
+    except (re.error, OverflowError, RecursionError) as error:
+        _fail(f"{where} ({rule['name']}) is not a regular expression: {error}")
+    groups = [group for group in pattern.groupindex if group.startswith(("answer", "items"))]
+    if section in ("answer", "alternatives", "list") and not groups:
+        _fail(f"{where} ({rule['name']}) has no group (?P<answer>...)")
+    return Rule(rule["name"], rule["language"], pattern)
+
+
+def _fail(what: str) -> NoReturn:
+    raise ValueError(f"refusal rules: {what}")

@@ -1,0 +1,240 @@
+"""What went wrong with a call over the network, as a :class:`BackendError` value; for every SDK the same.
+
+The classification needs a status, headers and a body, or an exception that carries them; it imports no
+SDK. Texts from outside are cut to one short line, without control characters and without keys.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError
+
+LONGEST_MESSAGE = 300
+_SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SECRETS = (
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|AIza|key)[-_][A-Za-z0-9_*.-]{6,}"), "[key]"),
+    (re.compile(r"(?<=//)[^/\s@]+@"), ""),
+    (re.compile(r"(?i)((?:api[-_]?key|access_token|token)=)[^&\s]+"), r"\1[key]"),
+)
+_NO_MODEL = re.compile(
+    r"model\b.{0,120}(does not exist|do(es)? not have access|not found|not exist|is not available)"
+    r"|(unknown|invalid|no such|unsupported) model|invalid model id",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|insufficient (funds|credits|balance)", re.IGNORECASE
+)
+_CODED = re.compile(r"content_filter|ContentPolicyViolation")
+_FILTER = re.compile(r"content_filter|content_?policy|responsible ?ai", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|not allowed|not permitted"
+    r"|deprecated|extra inputs|extra_forbidden|incompatible",
+    re.IGNORECASE,
+)
+_TRANSIENT = (408, 409, 425, 429)
+
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
+
+
+def secrets(*keys: str) -> tuple[str, ...]:
+    """Texts that must not be shown: ``keys`` and what the environment holds under a secret's name."""
+    found = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
+    # Longest first: a key may hold another.
+    return tuple(sorted(found | {key for key in keys if key}, key=len, reverse=True))
+
+
+def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
+    """``text`` as one printable line of at most 300 characters, without the texts in ``hidden``."""
+    # A long text is cut before the patterns run over it, far enough behind what will be shown.
+    text = text[: 20 * LONGEST_MESSAGE]
+    for secret in hidden:
+        text = text.replace(secret, "[key]")
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    text = _ESCAPES.sub("", text)
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asked to wait: ``retry-after-ms``, or Retry-After as seconds or a date."""
+    given = headers.get("retry-after-ms")
+    try:
+        if given is not None:
+            return max(0.0, float(given) / 1000)
+    except ValueError:
+        pass
+    given = headers.get("retry-after")
+    if given is None:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+def is_html(headers: Mapping[str, str], body: str) -> bool:
+    """Whether the answer is a web page."""
+    start = body[:200].lstrip().lower()
+    return "text/html" in headers.get("content-type", "").lower() or start.startswith(("<!doctype", "<html"))
+
+
+def _details(body: Any) -> tuple[str, str, str, str]:
+    """(message, code, type, parameter) of an error body in any of the usual shapes."""
+    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
+        body = body["error"]
+    if not isinstance(body, Mapping):
+        return (body if isinstance(body, str) else ""), "", "", ""
+    inner = body.get("innererror")
+    inner_code = inner.get("code", "") if isinstance(inner, Mapping) else ""
+    message = body.get("message") or body.get("detail") or body.get("error") or ""
+    code = f"{body.get('code') or ''} {inner_code}".strip()
+    return str(message), code, str(body.get("type") or ""), str(body.get("param") or "")
+
+
+def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str, Any]) -> str | None:
+    """The parameter among ``sent`` that the API does not take, where that is what its error says."""
+    if status not in (400, 403, 422):
+        return None
+    message, code, _, param = _details(body)
+    if not _REFUSED.search(f"{code} {message}"):
+        return None
+    names = list(sent)
+    if param in names:
+        return param
+    # A parameter in quotes is the one meant; a bare word may only be prose.
+    for form in (r"['\"`]{}['\"`]", r"\b{}\b"):
+        for name in names:
+            if re.search(form.format(re.escape(name)), message):
+                return name
+    return None
+
+
+def is_filtered(status: int, body: Any) -> bool:
+    """Whether the error is a content filter's refusal of the prompt."""
+    message, code, kind, _ = _details(body)
+    said = f"{code} {kind} {message if _CODED.search(message) else ''}"
+    return status in (400, 403) and bool(_FILTER.search(said))
+
+
+def from_status(
+    status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str, hidden: tuple[str, ...] = ()
+) -> BackendError:
+    """The error that an HTTP answer stands for.
+
+    :param headers: with lower-case names. :param body: parsed JSON, or the text that was no JSON.
+    :param url: base URL, for the message. :param hidden: texts that must not be shown.
+    """
+    message, code, kind, _ = _details(body)
+    if isinstance(body, str) and is_html(headers, body):
+        message = ""
+    said = f": {message}" if message else ""
+
+    def error(text: str, **fields: Any) -> BackendError:
+        return BackendError(clean(text, hidden), **fields)
+
+    if status >= 500 or status in _TRANSIENT:
+        if status == 429 and _QUOTA.search(f"{code} {kind} {message}"):
+            return error(f"the account's quota is spent{said}", kind="quota", fatal=True)
+        wait = retry_after(headers)
+        return error(f"status {status}{said}", kind=f"status {status}", transient=True, retry_after=wait)
+    if isinstance(body, str) and is_html(headers, body):
+        return not_json(url, body, headers)
+    if status == 402:
+        return error(f"the account's quota is spent{said}", kind="quota", fatal=True)
+    if status in (401, 403):
+        return error(f"the API refuses the key (status {status}){said}", kind="key", fatal=True)
+    no_model = "model_not_found" in code or _NO_MODEL.search(message)
+    if no_model and status in (400, 404):
+        return error(f"unknown model '{model}'{said}", kind="model", fatal=True)
+    if status in (404, 405) or 300 <= status < 400:
+        return error(
+            f"nothing answers at {url} (status {status}); a base URL usually ends in /v1{said}",
+            kind="url",
+            fatal=True,
+        )
+    return error(f"the API refuses the request (status {status}){said}", kind="request")
+
+
+def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
+    """The error for an answer that no API gives."""
+    what = "HTML" if is_html(headers, body) else "something else"
+    return BackendError(
+        clean(f"{url} answers {what}, not JSON; check the base URL, which usually ends in /v1"),
+        kind="url",
+        fatal=True,
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen = 0
+    cause: BaseException | None = error
+    while cause is not None and seen < 10:
+        yield cause
+        cause, seen = cause.__cause__ or cause.__context__, seen + 1
+
+
+def body_of(error: Exception) -> Any:
+    """The answer's body that an SDK's exception carries, or its message."""
+    return getattr(error, "body", None) or getattr(error, "message", None) or str(error)
+
+
+def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str, ...] = ()) -> BackendError:
+    """The error that an SDK's exception stands for; OpenAI's SDK sets the names of the attributes."""
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", None)
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if "APITimeoutError" in names or isinstance(error, TimeoutError):
+        return BackendError("no answer in time (--llm-timeout)", kind="timeout", transient=True)
+    if "APIConnectionError" in names or isinstance(error, OSError):
+        return _from_connection(error, url, hidden)
+    if isinstance(status, int):
+        # litellm keeps the server's headers apart from the response that it makes up.
+        found = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+        headers = {str(k).lower(): str(v) for k, v in dict(found).items()}
+        body = body_of(error)
+        if "litellm" in type(error).__module__ and not isinstance(body, Mapping):
+            known = _from_litellm(str(body), url, model, hidden)
+            if known is not None:
+                return known
+        return from_status(status, headers, body, url=url, model=model, hidden=hidden)
+    return BackendError(clean(f"{type(error).__name__}: {error}", hidden), kind="backend")
+
+
+def _from_litellm(message: str, url: str, model: str, hidden: tuple[str, ...]) -> BackendError | None:
+    """What litellm reports under the status of something else."""
+    text = clean(message, hidden)
+    if "Missing credentials" in message or ("Missing" in message and "API Key" in message):
+        return BackendError(text, kind="key", fatal=True)
+    if "LLM Provider NOT provided" in message:
+        hint = f"unknown provider in '{model}': write litellm:PROVIDER/NAME, for example"
+        return BackendError(f"{hint} litellm:anthropic/claude-3-5-haiku-20241022", kind="model", fatal=True)
+    received = message.partition("invalid response from LLM endpoint. Received: ")[2]
+    if received:
+        return not_json(url, received.lstrip("'\""), {})
+    if message.endswith("Connection error."):
+        return BackendError(f"cannot reach {url}", kind="connection", transient=True)
+    return None
+
+
+def _from_connection(error: Exception, url: str, hidden: tuple[str, ...]) -> BackendError:
+    chain = list(_chain(error))
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
+        text = f"{url}: the server's certificate cannot be verified"
+        return BackendError(clean(text, hidden), kind="connection", fatal=True)
+    # The innermost cause that says anything is the operating system's own word.
+    reason = next((str(cause) for cause in reversed(chain) if str(cause)), "")
+    return BackendError(clean(f"cannot reach {url}: {reason}", hidden), kind="connection", transient=True)

@@ -1,0 +1,102 @@
+"""Models of every other provider, through litellm: ``litellm:PROVIDER/NAME``.
+
+litellm is imported at the first call (it takes seconds), with its network look-ups at import, its
+reading of ``.env`` files and its own retries switched off. Each provider's key is read by litellm from
+that provider's environment variable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra
+from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.models import errors
+from pytest_llmprops.models.api import ApiCalls
+from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.departures import Departures
+from pytest_llmprops.models.openai_sdk import normalised_url
+from pytest_llmprops.models.prices import price
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.replies import pinned_by_name
+from pytest_llmprops.models.spec import ModelSpec
+
+#: Read by litellm at import: its own copies of its tables, and no look into ``.env``.
+_ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOCAL_BLOG_POSTS": "True",
+    "LITELLM_LOCAL_POLICY_TEMPLATES": "True",
+    "LITELLM_LOCAL_AUTOROUTER_PRESETS": "True",
+    "LITELLM_MODE": "PRODUCTION",
+}
+
+
+class LiteLLMModel:
+    """One model of a provider that litellm knows; as many calls at once as the caller likes."""
+
+    max_batch = 1
+    blocking = False
+    in_worker = False
+
+    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+        url = normalised_url(options.base_url) if options.base_url else ""
+        self._spec, self._options = spec, options
+        self._calls = ApiCalls(spec.name, url or spec.name, Departures())
+        self._complete: Any = None
+        self.identity: Mapping[str, Any] = {"backend": "litellm", "name": spec.name, "base_url": url}
+        self.pinned = pinned_by_name(spec.name)
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+        """One result per request, in order."""
+        if self._complete is None:
+            self._complete = load_litellm().acompletion
+            self._calls.hidden = errors.secrets()
+            self._calls.price = price(self._spec.name, self._spec.params)
+        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    def deviations(self) -> Sequence[str]:
+        """What the API made us leave out or change, so far."""
+        return self._calls.departures.phrases()
+
+    def close(self) -> None:
+        """litellm closes its connections itself."""
+
+    async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
+        settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}
+        if self._options.base_url:
+            settings["api_base"] = self._options.base_url
+        response = await self._complete(**body, **settings)
+        answer: dict[str, Any] = response.model_dump()
+        hidden = getattr(response, "_hidden_params", None)
+        if isinstance(hidden, dict) and isinstance(hidden.get("response_cost"), int | float):
+            answer["cost_usd"] = hidden["response_cost"]
+        return answer
+
+
+def load_litellm() -> Any:
+    """Import litellm quietly: no network, no ``.env``, no advice printed, no callbacks."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    litellm: Any = importlib.import_module("litellm")
+    litellm.suppress_debug_info = True
+    litellm.set_verbose = False
+    litellm.telemetry = False
+    return litellm
+
+
+def _make(spec: ModelSpec, options: BackendOptions) -> LiteLLMModel:
+    spec.only("price_in", "price_out")
+    if spec.params:
+        price(spec.name, spec.params)
+    if importlib.util.find_spec("litellm") is None:
+        raise MissingExtra(f"--model {spec.text}", package="litellm", extra="litellm")
+    return LiteLLMModel(spec, options)
+
+
+BACKEND = Backend(_make, always("chat"))

@@ -1,0 +1,213 @@
+"""One llama.cpp model with one sequence, over the C interface of llama-cpp-python.
+
+The high-level class of that package evaluates one prompt at a time as well, but it keeps a score matrix,
+samples in C with its own random state and cannot evaluate a guessed continuation; about a hundred
+lines over the stable C functions give what is needed here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.models.sampling import common_prefix
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: the most tokens of one evaluation step; larger steps were no faster on a CPU
+BATCH = 512
+# Templates of some models print today's date. A prompt must not change from one day to the next.
+_DATE = datetime(2024, 7, 26)
+_log: list[str] = []
+_callback: Any = None
+
+
+def _silence(llama: Any) -> None:
+    """Send llama.cpp's log to a list instead of standard error."""
+    global _callback
+    if _callback is None:
+
+        def keep(level: int, text: bytes, _: Any) -> None:
+            if level == 3:  # GGML_LOG_LEVEL_ERROR (4 is debug)
+                _log.append(text.decode("utf-8", "replace").strip())
+                del _log[:-20]
+
+        # C keeps the pointer: the object must live as long as the process.
+        _callback = llama.llama_log_callback(keep)
+        llama.llama_log_set(_callback, ctypes.c_void_p(0))
+        llama.llama_backend_init()
+
+
+class LlamaContext:
+    """A loaded GGUF file and the keys and values of the last tokens evaluated.
+
+    :param n_ctx: context length in tokens; 0 takes the length the model was trained with.
+    :raises ValueError: when llama.cpp cannot load the file; the message is llama.cpp's first error.
+    """
+
+    def __init__(self, file: Path, *, n_ctx: int, threads: int) -> None:
+        llama: Any = importlib.import_module("llama_cpp")
+        self._llama = llama
+        self._model: Any = None
+        self._ctx: Any = None
+        self._batch: Any = None
+        _silence(llama)
+        _log.clear()
+        self._model = llama.llama_model_load_from_file(str(file).encode(), llama.llama_model_default_params())
+        if not self._model:
+            raise ValueError(_log[0] if _log else "llama.cpp cannot load it")
+        params = llama.llama_context_default_params()
+        params.n_ctx = n_ctx
+        params.n_batch = BATCH
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.no_perf = True
+        self._ctx = llama.llama_init_from_model(self._model, params)
+        if not self._ctx:
+            raise ValueError(_log[0] if _log else "llama.cpp cannot make a context for it")
+        self._memory = llama.llama_get_memory(self._ctx)
+        self._vocab = llama.llama_model_get_vocab(self._model)
+        self._batch = llama.llama_batch_init(BATCH, 0, 1)
+        self.n_ctx: int = llama.llama_n_ctx(self._ctx)
+        self.n_vocab: int = llama.llama_vocab_n_tokens(self._vocab)
+        #: tokens can be taken back; not so with recurrent layers, whose state is one running sum
+        self.rewinds = not (
+            llama.llama_model_is_recurrent(self._model) or llama.llama_model_is_hybrid(self._model)
+        )
+        self.tokens: list[int] = []  # whose keys and values are held
+        self._pieces: dict[int, bytes] = {}
+        self._ends: dict[int, bool] = {}
+        self._template: Any = None
+
+    # -- text ---------------------------------------------------------------------------------
+
+    def metadata(self, key: str) -> str | None:
+        """A value of the file's header as text, or None."""
+        size = self._llama.llama_model_meta_val_str(self._model, key.encode(), None, 0)
+        if size < 0:
+            return None
+        buffer = ctypes.create_string_buffer(size + 1)
+        self._llama.llama_model_meta_val_str(self._model, key.encode(), buffer, size + 1)
+        return buffer.value.decode("utf-8", "replace")
+
+    def render(self, messages: list[dict[str, str]]) -> str:
+        """The conversation as the file's own chat template writes it, ready for the reply.
+
+        :raises ValueError: when the file has no template, or the template refuses the conversation.
+        """
+        if self._template is None:
+            source = self.metadata("tokenizer.chat_template")
+            if source is None:
+                raise ValueError("the file holds no chat template; use an instruction-tuned GGUF")
+            formats: Any = importlib.import_module("llama_cpp.llama_chat_format")
+            self._template = formats.Jinja2ChatFormatter(
+                template=source,
+                eos_token=self._token_text(self._llama.llama_vocab_eos(self._vocab)),
+                bos_token=self._token_text(self._llama.llama_vocab_bos(self._vocab)),
+            )
+            self._template.strftime_now = _DATE.strftime
+        return str(self._template(messages=messages).prompt)
+
+    def _token_text(self, token: int) -> str:
+        return "" if token < 0 else str(self._llama.llama_vocab_get_text(self._vocab, token).decode())
+
+    def tokenize(self, prompt: str) -> list[int]:
+        """Tokens of a rendered conversation; a begin token is added where the model wants one."""
+        raw = prompt.encode("utf-8", "replace")
+        size = len(raw) + 8
+        tokens = (ctypes.c_int32 * size)()
+        count = self._llama.llama_tokenize(self._vocab, raw, len(raw), tokens, size, False, True)
+        if count < 0:
+            raise ValueError("llama.cpp cannot tokenize the prompt")
+        found = list(tokens[:count])
+        bos = self._llama.llama_vocab_bos(self._vocab)
+        if bos >= 0 and self._llama.llama_vocab_get_add_bos(self._vocab) and found[:1] != [bos]:
+            found.insert(0, bos)
+        return found
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of a token; a character's bytes may lie in several tokens."""
+        if token not in self._pieces:
+            size = 64
+            while True:
+                buffer = ctypes.create_string_buffer(size)
+                n = self._llama.llama_token_to_piece(self._vocab, token, buffer, size, 0, False)
+                if n >= 0:
+                    break
+                size = -n
+            self._pieces[token] = buffer.raw[:n]
+        return self._pieces[token]
+
+    def ends(self, token: int) -> bool:
+        """The token ends the model's turn."""
+        if token not in self._ends:
+            self._ends[token] = bool(self._llama.llama_vocab_is_eog(self._vocab, token))
+        return self._ends[token]
+
+    # -- evaluation -----------------------------------------------------------------------------
+
+    def keep(self, count: int) -> int:
+        """Forget all but the first ``count`` tokens; gives how many are really left (``count`` or 0)."""
+        if count == len(self.tokens):
+            return count
+        if count <= 0 or not self.rewinds or not self._llama.llama_memory_seq_rm(self._memory, 0, count, -1):
+            self._llama.llama_memory_clear(self._memory, True)
+            count = 0
+        del self.tokens[count:]
+        return count
+
+    def prompt(self, tokens: list[int], guess: list[int]) -> None:
+        """Evaluate a prompt and a guessed continuation, from the first token that is not held already.
+
+        Afterwards :meth:`logits` gives the position before each guessed token and the one after all.
+        """
+        # The last token of the prompt is always evaluated: its logits are not kept.
+        left = self.keep(min(common_prefix(self.tokens, tokens), len(tokens) - 1))
+        self.extend(tokens[left:] + guess, len(guess) + 1)
+
+    def extend(self, tokens: list[int], wanted: int) -> None:
+        """Evaluate further tokens; the logits of the last ``wanted`` can be read until the next call.
+
+        :raises RuntimeError: when llama.cpp fails; nothing is held then.
+        """
+        batch = self._batch
+        # Only the first step may be short, so that the wanted logits all lie in the last one.
+        starts = [0, *range(len(tokens) % BATCH or BATCH, len(tokens), BATCH)]
+        for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
+            past = len(self.tokens)
+            batch.n_tokens = end - start
+            for i in range(end - start):
+                batch.token[i] = tokens[start + i]
+                batch.pos[i] = past + i
+                batch.n_seq_id[i] = 1
+                batch.seq_id[i][0] = 0
+                batch.logits[i] = start + i >= len(tokens) - wanted
+            code = self._llama.llama_decode(self._ctx, batch)
+            if code != 0:
+                self.tokens.append(-1)  # whatever was evaluated is cleared
+                self.keep(0)
+                raise RuntimeError(f"llama.cpp could not evaluate the prompt (llama_decode gave {code})")
+            self.tokens += tokens[start:end]
+        self._last = len(tokens) - starts[-1]
+
+    def logits(self, back: int) -> NDArray[np.float32]:
+        """Logits after the token ``back`` before the last, shape (vocabulary,); a view, to be read at once."""
+        import numpy as np
+
+        pointer = self._llama.llama_get_logits_ith(self._ctx, self._last - 1 - back)
+        return np.ctypeslib.as_array(pointer, shape=(self.n_vocab,))
+
+    def close(self) -> None:
+        """Free the context and the model; may be called twice."""
+        if self._batch is not None:
+            self._llama.llama_batch_free(self._batch)
+        if self._ctx:
+            self._llama.llama_free(self._ctx)
+        if self._model:
+            self._llama.llama_model_free(self._model)
+        self._batch = self._ctx = self._model = None

