@@ -21,7 +21,7 @@ $(VENV)/base: pyproject.toml
 
 $(VENV)/dev: $(VENV)/base
 	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --group dev
+	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/base

@@ -1,15 +1,15 @@
 """Writing H-TEST files: the built-in set, fresh sets, and chat data for fine-tuning.
 
-A thin shell over the pure generators of ``benchmarks.htest``: it loads the pronunciation dictionary and writes
-files, each under a temporary name first, so that a file is there whole or not at all.
+A thin shell over the pure generators of ``benchmarks.htest``: it loads the pronunciation dictionary and
+writes files, each under a temporary name first, so that a file is there whole or not at all.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +26,18 @@ VERSION = 1
 
 def _write(path: Path, text: str) -> None:
     """Write a UTF-8 file with LF line ends, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.replace(path)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; choose another folder") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would keep colleagues from reading the set
-        os.replace(temporary, path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise UsageError(f"cannot write {path}: {error.strerror}; free some space or choose another folder") from error
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; free some space or choose another folder"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -83,8 +79,8 @@ def write_builtin(folder: Path) -> list[Path]:
 def generate_set(out_dir: str | Path, *, seed: int, n: int, tasks: Sequence[str] | None = None) -> list[Path]:
     """Write a fresh set into ``<out_dir>/htest``, a folder that ``--llm-data <out_dir>`` reads.
 
-    ``<task>_test.jsonl`` has ``n`` rows, ``<task>_dev.jsonl`` has 50, ``SOURCE.json`` says how they were made.
-    All rows are made before the first file is written.
+    ``<task>_test.jsonl`` has ``n`` rows, ``<task>_dev.jsonl`` has 50, ``SOURCE.json`` says how they were
+    made. All rows are made before the first file is written.
 
     :param n: an even number of at least 2.
     :param tasks: names of tasks; all ten by default.
@@ -111,7 +107,12 @@ def train_prompt(text: str) -> str:
 
 
 def export_train(
-    out_dir: str | Path, *, n: int, seed: int, exclude: Collection[str] = (), tasks: Sequence[str] | None = None
+    out_dir: str | Path,
+    *,
+    n: int,
+    seed: int,
+    exclude: Collection[str] = (),
+    tasks: Sequence[str] | None = None,
 ) -> list[Path]:
     """Write ``<task>_train.jsonl`` in the chat format for fine-tuning (the paper's appendix F).
 

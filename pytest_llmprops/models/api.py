@@ -50,22 +50,26 @@ class ApiCalls:
             except UnicodeEncodeError:
                 return BackendError("the prompt holds characters that UTF-8 cannot carry", kind="request")
             except Exception as error:
-                if self._adapts(error, body):
+                refused = self._refused(error, body)
+                if refused is not None and self.departures.refused(refused, body):
                     continue
-                return self._failed(error)
+                failed = self._failed(error)
+                if refused in dict(request.extra) and isinstance(failed, BackendError):
+                    text = errors.clean(f"the API refuses --llm-param {refused}: {failed}")
+                    return BackendError(text, kind="request", fatal=True)
+                return failed
             if isinstance(answer, BackendError):
                 return answer
             if spent_on_reasoning(answer) and self.departures.raise_budget(body, budget):
                 continue
             return chat_reply(answer, self.price, time.perf_counter() - started, self.url, self.name)
 
-    def _adapts(self, error: Exception, sent: Mapping[str, Any]) -> bool:
-        """Whether the call was refused for a parameter that it can be repeated without."""
+    def _refused(self, error: Exception, sent: Mapping[str, Any]) -> str | None:
+        """The parameter that the call was refused for, where it was."""
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
-            return False
-        parameter = errors.refused_parameter(status, errors.body_of(error), sent)
-        return parameter is not None and self.departures.refused(parameter, sent)
+            return None
+        return errors.refused_parameter(status, errors.body_of(error), sent)
 
     def _failed(self, error: Exception) -> Result:
         status = getattr(error, "status_code", None)

@@ -65,7 +65,13 @@ class LiteLLMModel:
         return self._calls.departures.phrases()
 
     def close(self) -> None:
-        """litellm closes its connections itself."""
+        """litellm keeps its connections until the process ends; :meth:`aclose` closes them."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._complete is not None:
+            litellm: Any = importlib.import_module("litellm")
+            await litellm.close_litellm_async_clients()
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}

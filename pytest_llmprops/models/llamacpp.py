@@ -6,11 +6,8 @@ A conversation is written by the chat template in the file's header, as it stand
 system turn "You are a helpful AI assistant named SmolLM, trained by Hugging Face" before a conversation
 that has none. The date in templates that print one is fixed.
 
-Prompts are evaluated one at a time in one sequence. The keys and values of the previous prompt and its
-reply are kept, and only what follows the common prefix is evaluated, so sorted prompts cost little more
-than their ends. The reply is guessed from the replies before, and the guess is evaluated together with the
-end of the prompt: a token of the guess counts only where the model itself chooses it. Neither changes
-what is computed for a token; only the shape of the steps differs.
+Prompts are evaluated one at a time in one sequence. The keys and values of the previous prompt are kept, and
+only what follows the common prefix is evaluated, so sorted prompts cost little more than their ends.
 """
 
 from __future__ import annotations
@@ -21,9 +18,7 @@ import importlib.util
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +32,6 @@ from pytest_llmprops.models.spec import ModelSpec
 
 #: context length in tokens; keys and values of SmolLM2 take 23 kB a token
 N_CTX = 4096
-#: a step over this many tokens costs less than two steps over one
-_LONGEST_GUESS = 8
 _hashes: dict[tuple[str, int, int], str] = {}
 
 
@@ -75,8 +68,6 @@ class LlamaCppModel:
             "seed": seed,
         }
         self._context: LlamaContext | None = None
-        self._replies: deque[list[int]] = deque(maxlen=8)
-        self._guess_limit = 4
         self._lock = threading.Lock()
         self._closed = False
 
@@ -85,9 +76,8 @@ class LlamaCppModel:
         return [self._one(request) for request in requests]
 
     def forget(self) -> None:
-        """Drop what is kept of earlier prompts and replies; the next prompt is evaluated from its start."""
+        """Drop what is kept of earlier prompts; the next prompt is evaluated from its start."""
         with self._lock:
-            self._replies.clear()
             if self._context is not None:
                 self._context.keep(0)
 
@@ -146,71 +136,42 @@ class LlamaCppModel:
     ) -> Reply:
         limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
         limit = max(min(limit, context.n_ctx - len(tokens)), 0)
-        out, logprobs = list[int](), list[dict[str, Any]]()
+        count, logprobs = 0, list[dict[str, Any]]()
         # Characters whose bytes are not all there yet wait in the decoder; a cut-off one is dropped.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text, finish = "", "length"
-        with closing(self._drawn(context, tokens, sampler, limit)) as drawn:
-            for token, logits in drawn:
-                if context.ends(token):
-                    finish = "stop"
-                    break
-                out.append(token)
-                text += decoder.decode(context.piece(token))
-                if request.logprobs:
-                    logprobs.append(_logprob_entry(context, logits, token, request.logprobs))
-                cut = cut_at_stop(text, request.stop)
-                if cut is not None:
-                    text, finish = cut, "stop"
-                    break
-        self._replies.append(out)
+        for token, logits in self._drawn(context, tokens, sampler, limit):
+            if context.ends(token):
+                finish = "stop"
+                break
+            count += 1
+            text += decoder.decode(context.piece(token))
+            if request.logprobs:
+                logprobs.append(_logprob_entry(context, logits, token, request.logprobs))
+            cut = cut_at_stop(text, request.stop)
+            if cut is not None:
+                text, finish = cut, "stop"
+                break
         return Reply(
             text=text,
             finish_reason=finish,
             served_model=self._name,
-            usage=Usage(len(tokens), len(out)),
+            usage=Usage(len(tokens), count),
             logprobs=tuple(logprobs) if request.logprobs else None,
             seconds=time.perf_counter() - start,
         )
 
     def _drawn(
         self, context: LlamaContext, prompt: list[int], sampler: Sampler, limit: int
-    ) -> Generator[tuple[int, Any], None, None]:
+    ) -> Iterator[tuple[int, Any]]:
         """At most ``limit`` tokens after the prompt, each with the logits it was drawn from."""
-        out: list[int] = []
-        while len(out) < limit:
+        token = -1
+        for count in range(limit):
             if self._closed:
                 raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
-            # The last token is never evaluated, so there is no use in guessing it.
-            guess = self._guess(out, limit - len(out) - 1) if context.rewinds else []
-            if out:
-                context.extend([out[-1], *guess], len(guess) + 1)
-            else:
-                context.prompt(prompt, guess)
-            right = 0
-            try:
-                for i in range(len(guess) + 1):
-                    logits = context.logits(len(guess) - i)
-                    out.append(sampler.pick(logits))
-                    yield out[-1], logits
-                    if i == len(guess) or guess[i] != out[-1]:
-                        break
-                    right += 1
-            finally:
-                if guess:
-                    context.keep(len(context.tokens) - len(guess) + right)
-                    # Guesses grow as far as they prove right: a text that repeats nothing costs little.
-                    self._guess_limit = min(2 * right + 1, _LONGEST_GUESS)
-
-    def _guess(self, out: list[int], room: int) -> list[int]:
-        """How the latest reply that began with ``out`` went on, cut to what a guess is worth."""
-        length = min(self._guess_limit, room)
-        if length <= 0:
-            return []
-        for reply in reversed(self._replies):
-            if reply[: len(out)] == out:
-                return reply[len(out) : len(out) + length]
-        return []
+            logits = context.prompt(prompt) if count == 0 else context.extend(token)
+            token = sampler.pick(logits)
+            yield token, logits
 
 
 def _logprob_entry(context: LlamaContext, logits: Any, token: int, count: int) -> dict[str, Any]:

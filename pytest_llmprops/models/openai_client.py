@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import importlib
 import urllib.request
@@ -51,16 +50,13 @@ class SdkClient:
         return response.content, response.headers
 
     def close(self) -> None:
-        """Close all connections; from the event loop's thread."""
+        """Drop all connections; from the event loop's thread. The SDK's own client needs :meth:`aclose`."""
         if self._transport is not None:
             self._transport.close()
-            return
-        # The SDK's own client closes in a coroutine; where no loop is left, neither is a connection.
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        self._closing = loop.create_task(self._client.close())
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._client.close()
 
 
 def _proxied(url: str) -> bool:

@@ -73,6 +73,12 @@ class OpenAIModel:
         if client is not None:
             client.close()
 
+    async def aclose(self) -> None:
+        """Close the connections and wait for it."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
     async def _open(self) -> BackendError | None:
         """Import the SDK and make its client; why that cannot be, if it cannot."""
         if self._opening is None:

@@ -24,7 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(benchmark): one case an item of the benchmark (a name or a Benchmark class), for each --model",
+        # A class must be given by keyword: pytest takes a mark called with one class for a decorator.
+        f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case an item of the benchmark, for each --model",
     )
     # The ini file may hold the models, too: both are looked up without resolving anything else.
     if config.getoption("llm_model") or config.getini("llm_model"):

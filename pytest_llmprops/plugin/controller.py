@@ -31,6 +31,7 @@ class Controller:
         self.notes: list[str] = []
         self.stopped: str | None = None
         self._facts: dict[str, Any] = {}
+        self._in_order: list[dict[str, Any]] = []
         self._monitor: Engine | None = None
         self._interrupted = False
         self._pytest_session: pytest.Session | None = None
@@ -191,7 +192,7 @@ class Controller:
         metrics = {name: load_benchmark(c).metrics for name, c in facts.get("classes", {}).items()}
         # Workers report in any order; tables follow the suites.
         places = {tuple(group): place for place, group in enumerate(facts.get("groups", ()))}
-        in_order = sorted(record.records, key=lambda r: places.get(tuple(r[n] for n in GROUP), 0))
+        in_order = self._in_order = sorted(record.records, key=lambda r: places.get(tuple(r[n] for n in GROUP), 0))
         models, helpers = record.facts["models"], record.facts["helpers"]
         deviations = {}
         for label, found in report["models"].items():
@@ -263,7 +264,7 @@ class Controller:
         facts = self.record.facts
         facts["stopped"] = self.stopped
         reporter.section("llmprops", sep="=")
-        for line in summary_lines(facts, self.record.records, self.record.folder, self.notes):
+        for line in summary_lines(facts, self._in_order, self.record.folder, self.notes):
             reporter.write_line(line)
 
 

@@ -282,9 +282,10 @@ def _group(case: Case) -> tuple[str, ...]:
 
 
 def _wanted(marker: pytest.Mark) -> str | type[Benchmark]:
-    if len(marker.args) != 1 or marker.kwargs:
-        raise UsageError("the marker llmprops takes one argument: a benchmark's name or class")
-    wanted = marker.args[0]
+    given = [*marker.args, *(value for name, value in marker.kwargs.items() if name == "benchmark")]
+    if len(given) != 1 or len(marker.args) + len(marker.kwargs) != 1:
+        raise UsageError('the marker takes a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)')
+    wanted = given[0]
     if not isinstance(wanted, str) and not (isinstance(wanted, type) and issubclass(wanted, Benchmark)):
         raise UsageError(f"llmprops({wanted!r}): give a benchmark's name or a Benchmark class")
     return wanted

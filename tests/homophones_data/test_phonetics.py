@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.homophones.english_sounds import ENGLISH_RULES
 from pytest_llmprops.benchmarks.homophones.phonetics import (
     THRESHOLDS,
+    _edges,
     closest_reading,
     english_pronunciations,
     indel_cost,
@@ -119,6 +120,39 @@ def test_made_up_english_words_can_be_read(spelling: str, phonemes: str) -> None
 def test_wrong_readings_are_not_allowed(spelling: str, phonemes: str) -> None:
     """A letter is not read as a sound it never has: c before o is no S, g before a no JH."""
     assert closest_reading(spelling, phonemes.split(), "en").distance > THRESHOLDS["en"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.text("aceghnot", min_size=1, max_size=4),
+    st.lists(st.sampled_from(["K", "AH", "T", "OW", "SH"]), max_size=4),
+)
+def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) -> None:
+    """The lattice gives the least cost that trying out every reading one by one gives."""
+    edges = _edges(spelling, "en")
+
+    def readings(start: int) -> list[tuple[float, tuple[str, ...]]]:
+        if start == len(spelling):
+            return [(0.0, ())]
+        return [
+            (cost + later_cost, phonemes + later)
+            for end, phonemes, cost in edges[start]
+            for later_cost, later in readings(end)
+        ]
+
+    def raw(a: tuple[str, ...]) -> float:
+        # no substitution costs more than 1, so that the clip to 1 never acts here
+        return phoneme_distance(a, target) * max(len(a), len(target))
+
+    found = closest_reading(spelling, target, "en")
+    every = readings(0)
+    if not every:
+        assert found.distance == 1
+        return
+    best = min(cost + raw(phonemes) for cost, phonemes in every)
+    longer = max(len(found.phonemes), len(target), 1)
+    assert found.distance == pytest.approx(min(1.0, best / longer))
+    assert found.phonemes in {phonemes for _, phonemes in every}
 
 
 def test_spelling_outside_the_alphabet_has_no_reading() -> None:

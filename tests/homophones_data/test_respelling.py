@@ -166,6 +166,17 @@ def test_respelling_avoids_given_words() -> None:
     assert second is not None and second.word != first.word
 
 
+def test_respelling_never_contains_the_answer() -> None:
+    """However many respellings are asked for, none holds the answer, which an echo would give away."""
+    measure = sound_distance("es")
+    found: set[str] = set()
+    for seed in range(20):
+        while respelling := respell("ola", "es", rng=generator(seed), measure=measure, avoid=found):
+            found.add(respelling.word)
+    assert "olha" in found
+    assert sorted(word for word in found if "ola" in word) == []
+
+
 def test_accents_stay() -> None:
     """A Spanish respelling keeps the accented vowel, so that the stress does not move."""
     measure = sound_distance("es")
@@ -195,11 +206,18 @@ def test_known_translations_are_given() -> None:
         assert [t for t in shown if t.casefold() in row["sentence"].casefold()] == []
 
 
+def test_translations_in_the_sentence_are_left_out() -> None:
+    """A translation that the sentence itself holds is not given, since repeating the sentence would count."""
+    (plane,) = generate("es", n=1, seed=1, sentences=["Un avión de PLANE"])
+    (ring,) = generate("es", n=1, seed=1, sentences=["Un anillo de RING"])
+    assert (plane["answer_english"], ring["answer_english"]) == ("airplane", "")
+
+
 def test_function_word_lists_are_lower_case_words() -> None:
-    """The stated lists hold single lower-case words, and "a" is one in both languages."""
+    """The stated lists hold single lower-case words, and "a" is one in English and Spanish."""
+    assert "a" in FUNCTION_WORDS["en"] & FUNCTION_WORDS["es"]
     for words in FUNCTION_WORDS.values():
         assert {word for word in words if not word.isalpha() or word != word.lower()} == set()
-        assert "a" in words
     assert is_function_word("There", "en") and not is_function_word("fridge", "en")
 
 

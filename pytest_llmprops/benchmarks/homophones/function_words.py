@@ -1,4 +1,4 @@
-"""Function words of English and Spanish: answers that are counted apart.
+"""Function words of English, Spanish and Chinese: answers that are counted apart.
 
 An answer such as Spanish "a" stands in nearly every reply, so a test for "the reply contains the answer"
 says little about it. The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, question
@@ -36,8 +36,16 @@ fue fueron sea he has ha hemos han había habían haber estar está están estab
 estamos voy vas va vamos van
 """
 
+_CHINESE = """
+的 地 得 了 着 过 吗 呢 吧 啊 嘛 们 我 你 您 他 她 它 我们 你们 他们 她们 它们 咱们 自己 这 那 哪 这个 那个 哪个
+这些 那些 这里 那里 哪里 这样 那样 怎么 怎样 怎么样 什么 谁 多少 几 是 在 有 没 没有 不 也 都 就 还 又 再 才
+很 太 最 更 已 已经 曾 曾经 正 正在 将 会 能 可以 要 把 被 给 让 叫 对 对于 关于 从 自 由 向 往 朝 到 于 以 为
+为了 因 因为 所以 因此 如果 假如 要是 虽然 尽管 但 但是 可是 然而 不过 而 而且 并 并且 和 与 跟 同 及 以及 或
+或者 还是 除了 比 除 按 按照 根据 随着 通过 一 个 些 每 各 某 另 其 其他 其中 之 所 者 等
+"""
+
 FUNCTION_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"en": frozenset(_ENGLISH.split()), "es": frozenset(_SPANISH.split())}
+    {"en": frozenset(_ENGLISH.split()), "es": frozenset(_SPANISH.split()), "zh": frozenset(_CHINESE.split())}
 )
 
 

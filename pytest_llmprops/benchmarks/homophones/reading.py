@@ -32,6 +32,7 @@ _CLAUSE = re.compile(r"[,.;:!?，。；：！？\n]")
 _ARTICLE = re.compile(r"(?:an?|the|to|el|la|los|las|una?|either|simply|just)\s+", re.I)
 _SEPARATOR = re.compile(r"\s*(?:[,，、/;]|\b(?:or|and|o|u)\b|或者?|还是)\s*", re.I)
 _HAN = re.compile(r"[一-鿿]")
+_PINYIN = re.compile(r"[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad]")
 _QUOTES = str.maketrans({**dict.fromkeys("“„‟«「『〝", "⟦"), **dict.fromkeys("”»」』〞", "⟧")})
 _EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
@@ -52,7 +53,8 @@ class Rules:
 
     :param ignore: spans taken out before anything else (definitions of "homophone", glosses of an answer).
     :param refusal: says that it cannot know, asks for context, knows no such word.
-    :param answer: commits to an answer: groups named ``answer…``.
+    :param answer: commits to an answer: groups named ``answer…``; those named ``answer_as_is…`` are whole
+        definitions, which ``not_answers`` does not concern.
     :param alternatives: offers several: groups named ``answer…``, or ``items``, to be split.
     :param list: one line of a list of candidates: groups named ``answer…``, counted over the reply.
     :param not_answers: words that are no candidate wherever they are caught ("typo", "something").
@@ -212,6 +214,9 @@ def _candidates(found: re.Match[str], rules: Rules, word: str) -> dict[str, str]
         clause = _CLAUSE.split(before)[-1][-30:]
         if _NEGATION.search(re.sub(r"⟦[^⟧]*⟧|<w>", " ", clause)):
             continue
+        if group.startswith("answer_as_is"):
+            named[_fold(value).strip(_EDGES)] = value.strip(_EDGES)
+            continue
         parts = [value]
         if group.startswith("items"):
             quoted = re.findall(_SHORTHANDS["{term}"], value)
@@ -230,7 +235,10 @@ def _clean(text: str, rules: Rules, word: str) -> dict[str, str]:
     words = folded.split()
     if not words or "<w>" in folded or "<s>" in folded or folded == _fold(word):
         return {}
-    if folded in rules.not_answers or words[0] in rules.not_answers or words[-1] in rules.not_answers:
+    if any(w.removesuffix("'s") in rules.not_answers for w in (folded, words[0], words[-1])):
+        return {}
+    # Of a Chinese word neither its own characters nor its pronunciation are answers.
+    if _HAN.search(word) and (folded in word or (_PINYIN.search(folded) and not _HAN.search(folded))):
         return {}
     if _HAN.search(folded) and any(w in folded for w in rules.not_answers if _HAN.search(w)):
         return {}

@@ -13,19 +13,21 @@ A row is what the published files hold plus an id:
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypedDict
 
 from pytest_llmprops.benchmarks.htest import vocabulary as words
+from pytest_llmprops.benchmarks.htest.matched_words import (
+    Lexicon,
+    item_key,
+    limit,
+    palindromes,
+    rhymes,
+    used_up,
+)
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.seeds import generator
 
-Lexicon = Mapping[str, tuple[tuple[str, ...], ...]]
-"""Word -> its pronunciations as ARPAbet phones; see ``pytest_llmprops.data.pronunciation``."""
-
-_ATTEMPTS = 200  # draws for one item before the vocabulary counts as used up
 _PUNCTUATION = (".", "!", "?", "...")
 
 
@@ -36,15 +38,6 @@ class Row(TypedDict):
     centerpiece: str
     options: list[str]
     correct_options: list[int]
-
-
-def item_key(task: str, text: str) -> str:
-    """What two texts share when they are the same item: case, punctuation and the order of a pair are left out.
-
-    Used for duplicates and for keeping training items apart from test items.
-    """
-    tokens = re.findall(r"\w+", text.casefold())
-    return " ".join(sorted(tokens) if task == "rhyme" else tokens)
 
 
 def _capital(word: str) -> str:
@@ -100,7 +93,8 @@ def _hyphenated_word(rng: random.Random, in_a: bool) -> str:
         compound = compound.replace("-", " ")
     place = rng.choice(words.PLACES)
     if rng.random() < 0.5:
-        return f"The {compound} {rng.choice(words.INTRANSITIVE_VERBS)} {place} {rng.choice(words.ADVERBS_LY)}."
+        verb, adverb = rng.choice(words.INTRANSITIVE_VERBS), rng.choice(words.ADVERBS_LY)
+        return f"The {compound} {verb} {place} {adverb}."
     return f"The {rng.choice(words.NOUNS)} {rng.choice(words.TRANSITIVE_VERBS)} the {compound} {place}."
 
 
@@ -144,158 +138,6 @@ def _repeated_word(rng: random.Random, in_a: bool) -> str:
     return " ".join(tokens) + "."
 
 
-# Made-up words: shape -> (pairs of mirrored positions, positions that B may change). Letters whose
-# combinations read badly are left out.
-_CONSONANTS = "bdklmnprstvz"
-_VOWELS = "aeiou"
-_SHAPES: dict[str, tuple[int, ...]] = {
-    "cvcvc": (1, 3),
-    "vcvcv": (1, 3),
-    "cvccvc": (1, 4),
-    "vcvvcv": (1, 4),
-    "cvcvcvc": (1, 2, 4, 5),
-}
-_SHAPE_WEIGHTS = (6, 2, 4, 1, 7)
-_REAL_SHARE = 0.4
-
-
-def _made_up_palindrome(rng: random.Random, shape: str, outer: str = "") -> str:
-    half = [rng.choice(_CONSONANTS if kind == "c" else _VOWELS) for kind in shape[: (len(shape) + 1) // 2]]
-    if outer:
-        half[0] = outer
-    return "".join(half + half[: len(shape) // 2][::-1])
-
-
-def _made_up_other(rng: random.Random, shape: str, outer: str) -> str:
-    """A made-up palindrome with one inner letter changed: same outer letters, no longer a palindrome."""
-    word = _made_up_palindrome(rng, shape, outer)
-    place = rng.choice(_SHAPES[shape])
-    letters = _CONSONANTS if shape[place] == "c" else _VOWELS
-    other = rng.choice([letter for letter in letters if letter != word[place]])
-    return word[:place] + other + word[place + 1 :]
-
-
-def _palindrome(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> tuple[list[str], list[str]]:
-    """Real and made-up words in the same proportion in both groups, with the same lengths and outer letters.
-
-    In B, too, every word begins and ends with the same letter, so that the outer letters decide nothing.
-    Three-letter palindromes are left out: for them the outer letters are the rule.
-    """
-    in_a: list[str] = []
-    in_b: list[str] = []
-
-    def take(group: list[str], word: str) -> None:
-        used.add(word)
-        group.append(word)
-
-    reals = [word for word in words.PALINDROMES if word not in used]
-    rng.shuffle(reals)
-    for real in reals:
-        if len(in_a) >= round(half * _REAL_SHARE):
-            break
-        partners = [
-            word
-            for word in words.NEAR_PALINDROMES
-            if len(word) == len(real) and word[0] == real[0] and word not in used
-        ]
-        if partners:
-            take(in_a, real)
-            take(in_b, rng.choice(partners))
-    shapes = list(_SHAPES)
-    for _ in range(half - len(in_a)):
-        for _attempt in range(_ATTEMPTS):
-            shape = rng.choices(shapes, _SHAPE_WEIGHTS)[0]
-            palindrome = _made_up_palindrome(rng, shape)
-            other = _made_up_other(rng, shape, palindrome[0])
-            if not {palindrome, other} & used and palindrome not in lexicon and other not in lexicon:
-                take(in_a, palindrome)
-                take(in_b, other)
-                break
-        else:
-            raise _used_up("palindrome", 2 * len(in_a))
-    rng.shuffle(in_a)
-    rng.shuffle(in_b)
-    return in_a, in_b
-
-
-def _rhyming_end(phones: tuple[str, ...]) -> tuple[str, ...]:
-    end: list[str] = []
-    for phone in reversed(phones):
-        end.append(phone.rstrip("012"))
-        if phone[-1] in "12":
-            break
-    return tuple(end)
-
-
-def _shared_ending(first: str, second: str) -> int:
-    """How many last letters two words share."""
-    shared = 0
-    while shared < min(len(first), len(second)) and first[-1 - shared] == second[-1 - shared]:
-        shared += 1
-    return shared
-
-
-def _rhyme(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> tuple[list[str], list[str]]:
-    """Pairs of words with at most two last letters in common.
-
-    A: perfect rhymes (the same sounds from the last stressed vowel on, other sounds before it). B: the words
-    of A pairs, paired anew so that they do not rhyme; every B pair copies both lengths and the number of shared
-    last letters of an A pair. Words are therefore about as frequent in both groups, and endings overlap as often.
-    Words with several pronunciations count only where all of them end alike.
-    """
-    ends: dict[str, tuple[str, ...]] = {}
-    for word in words.RHYME_WORDS:
-        found = {_rhyming_end(phones) for phones in lexicon.get(word, ())}
-        if len(found) == 1:
-            ends[word] = found.pop()
-    families: dict[tuple[str, ...], list[str]] = {}
-    for word, end in ends.items():
-        families.setdefault(end, []).append(word)
-    pairs = [
-        pair
-        for family in families.values()
-        for pair in combinations(family, 2)
-        if _shared_ending(*pair) <= 2 and not set(lexicon[pair[0]]) & set(lexicon[pair[1]])
-    ]
-    rng.shuffle(pairs)
-    free = [pair for pair in pairs if item_key("rhyme", " ".join(pair)) not in used]
-    if len(free) < half:
-        raise _used_up("rhyme", 2 * len(free))
-    in_a = [" ".join(rng.sample(pair, 2)) for pair in free[:half]]
-
-    by_ending: dict[str, list[str]] = {}
-    for pair in pairs:
-        for word in pair:
-            for letters in range(3):
-                by_ending.setdefault(word[len(word) - letters :], []).append(word)
-
-    def partner(first: str, model: str, shared: int) -> str | None:
-        """A word in the place of ``model``: as long, as alike to ``first`` in spelling, but no rhyme."""
-        candidates = by_ending[first[len(first) - shared :]]
-        for _attempt in range(_ATTEMPTS):
-            second = rng.choice(candidates)
-            alike = len(second) == len(model) and _shared_ending(first, second) == shared
-            if alike and ends[first] != ends[second] and item_key("rhyme", f"{first} {second}") not in used:
-                return second
-        return None
-
-    by_shared = [[pair for pair in pairs if _shared_ending(*pair) == shared] for shared in range(3)]
-    in_b: list[str] = []
-    for _ in range(half):
-        shared = _shared_ending(*rng.choice(pairs))
-        for _attempt in range(_ATTEMPTS):
-            first, model = rng.sample(rng.choice(by_shared[shared]), 2)
-            second = partner(first, model, shared)
-            if second is not None:
-                candidate = " ".join(rng.sample((first, second), 2))
-                used.add(item_key("rhyme", candidate))
-                in_b.append(candidate)
-                break
-        else:
-            raise _used_up("rhyme", 2 * len(in_b))
-    return in_a, in_b
-
-
 _SENTENCES: dict[str, Callable[[random.Random, bool], str]] = {
     "end_ly": _end_ly,
     "end_punctuation": _end_punctuation,
@@ -306,23 +148,18 @@ _SENTENCES: dict[str, Callable[[random.Random, bool], str]] = {
     "start_vowel": _start_vowel,
     "uppercase": _uppercase,
 }
-_PAIRED: dict[
-    str, Callable[[random.Random, int, Lexicon, set[str]], tuple[list[str], list[str]]]
-] = {"palindrome": _palindrome, "rhyme": _rhyme}
+_PAIRED: dict[str, Callable[[random.Random, int, Lexicon, set[str]], tuple[list[str], list[str]]]] = {
+    "palindrome": palindromes,
+    "rhyme": rhymes,
+}
 
 TASKS = tuple(sorted([*_SENTENCES, *_PAIRED]))
 """The ten tasks, named as the published files are."""
 
 
-def _used_up(task: str, made: int) -> UsageError:
-    return UsageError(
-        f"htest/{task}: the vocabulary has only {made} items that are not used yet; ask for n of at most {made}"
-    )
-
-
 def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:
     for index in range(n):
-        for _attempt in range(_ATTEMPTS):
+        for _attempt in range(limit(used)):
             text = _SENTENCES[task](rng, index % 2 == 0)
             key = item_key(task, text)
             if key not in used:
@@ -330,7 +167,7 @@ def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterato
                 yield text
                 break
         else:
-            raise _used_up(task, index - index % 2)
+            raise used_up(task, index - index % 2)
 
 
 def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collection[str] = ()) -> list[Row]:

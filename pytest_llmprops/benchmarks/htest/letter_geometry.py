@@ -1,8 +1,8 @@
-"""Letter Geometry: what a letter looks like after turning, mirroring, adding and taking away (section 4, table 4).
+"""Letter Geometry: letters turned, mirrored, added and taken away (Lee & Lim, section 4, table 4).
 
-Questions are found, not written: every operation is tried on every drawing of ``letter_glyphs``; where the result
-looks like exactly one character, there is a question. The right option is therefore right by construction, and
-no wrong option can be, since it is a character whose drawing is another one.
+Questions are found, not written: every operation is tried on every drawing of ``letter_glyphs``; where the
+result looks like exactly one character, there is a question. The right option is therefore right by
+construction, and no wrong option can be, since it is a character whose drawing is another one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -44,17 +44,26 @@ STROKES: dict[str, Drawing] = {
 }
 _TURNS = {
     "right": ("Turn {} a quarter turn clockwise (90 degrees).", "is turned 90 degrees clockwise"),
-    "left": ("Turn {} a quarter turn counterclockwise (90 degrees).", "is turned 90 degrees counterclockwise"),
+    "left": (
+        "Turn {} a quarter turn counterclockwise (90 degrees).",
+        "is turned 90 degrees counterclockwise",
+    ),
     "half": ("Turn {} upside down by half a turn (180 degrees).", "is turned by 180 degrees"),
 }
 _FLIPS = {
     "mirror": ("Hold {} up to a mirror, so that left and right change places.", "is mirrored left to right"),
-    "flip": ("Flip {} over a horizontal line, so that top and bottom change places.", "is flipped top to bottom"),
+    "flip": (
+        "Flip {} over a horizontal line, so that top and bottom change places.",
+        "is flipped top to bottom",
+    ),
 }
 _JOINS: dict[str, tuple[str, Callable[[Drawing, Drawing], Drawing]]] = {
     "beside": ("Put {} directly to the left of {}, so that the two touch.", beside),
     "above": ("Put {} directly on top of {}, one above the other, so that the two touch.", above),
-    "over": ("Lay {} exactly over {}, at the same size and in the same place.", lambda one, other: one | other),
+    "over": (
+        "Lay {} exactly over {}, at the same size and in the same place.",
+        lambda one, other: one | other,
+    ),
 }
 # Stroke fonts in which the drawing, not the operation, would decide are kept out of joins.
 _JOINED = "ΛV<>△▽◁▷CƆEFHLΓ⅃⅂TΣMW⊢⊣⊥П[]□+—|/\\XYPb"
@@ -109,7 +118,7 @@ def _turned_and_flipped() -> Iterator[Question]:
                 yield from _question(type_, text, (character,), (character, name), results)
 
 
-def _with_stroke(drawings: tuple[Drawing, ...] | list[Drawing], operation: str, stroke: Drawing) -> list[Drawing]:
+def _with_stroke(drawings: Sequence[Drawing], operation: str, stroke: Drawing) -> list[Drawing]:
     """The drawings with a stroke more or less; those where nothing would change are left out."""
     if operation == "add":
         return [drawing | stroke for drawing in drawings if not stroke <= drawing]
@@ -139,7 +148,8 @@ def _added_and_taken() -> Iterator[Question]:
                 results = [join(one, other) for one in GLYPHS[first] for other in GLYPHS[second]]
                 if recognise(results) & {first, second}:
                     continue  # adding changed nothing that can be seen
-                text = f"{order.format(_called(first), _called(second))} Which character do they make together?"
+                placed = order.format(_called(first), _called(second))
+                text = f"{placed} Which character do they make together?"
                 steps = (first, f"{name}:{second}")
                 yield from _question("add_subtract", text, (first, second), steps, results)
 
@@ -173,7 +183,7 @@ def _composite() -> Iterator[Question]:
 
 
 def _options(question: Question, rng: random.Random, answers: list[str]) -> list[str]:
-    """Three wrong options: relatives of the letter shown first, then characters that are answers elsewhere."""
+    """Three wrong options: relatives of the letter shown, then characters that are answers elsewhere."""
     relatives = list(question.sources) + [
         found
         for source in question.sources
@@ -196,7 +206,7 @@ def _options(question: Question, rng: random.Random, answers: list[str]) -> list
 
 
 def choose_questions(seed: int) -> list[Question]:
-    """The questions of a set: :data:`QUOTAS` of each type, with few that share an answer or change nothing."""
+    """The questions of a set: :data:`QUOTAS` of each type, few of which share an answer."""
     found = [*_turned_and_flipped(), *_added_and_taken(), *_composite()]
     chosen: list[Question] = []
     for type_ in TYPES:

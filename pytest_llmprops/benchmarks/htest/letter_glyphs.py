@@ -8,7 +8,8 @@ equal after moving and stretching them to the same box. Curves are drawn with cu
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
+from itertools import pairwise
 from math import gcd
 
 Point = tuple[int, int]
@@ -40,7 +41,8 @@ _STROKES: dict[str, tuple[str, ...]] = {
     "T": ("04 44, 24 20",), "⊥": ("00 40, 24 20",), "⊢": ("00 04, 02 42",), "⊣": ("40 44, 02 42",),
     "U": ("04 01 10 30 41 44",), "∩": ("00 03 14 34 43 40",), "⊂": ("44 14 03 01 10 40",),
     "⊃": ("04 34 43 41 30 00",), "П": ("00 04 44 40",), "[": ("44 04 00 40",), "]": ("04 44 40 00",),
-    "X": ("00 44, 04 40",), "Y": ("04 22 44, 22 20",), "⅄": ("00 22 40, 22 24",), "Ж": ("00 44, 04 40, 20 24",),
+    "X": ("00 44, 04 40",), "Y": ("04 22 44, 22 20",), "⅄": ("00 22 40, 22 24",),
+    "Ж": ("00 44, 04 40, 20 24",),
     "+": ("02 42, 20 24",), "=": ("01 41, 03 43",), "—": ("02 42",), "|": ("20 24",), "/": ("00 44",),
     "\\": ("04 40",), "⋈": ("00 04 40 44 00",), "⧖": ("04 44 00 40 04",),
     "⊞": ("00 04 44 40 00, 02 42, 20 24",), "⊟": ("00 04 44 40 00, 02 42",),
@@ -70,7 +72,7 @@ def draw(strokes: Iterable[Iterable[Point]]) -> Drawing:
     steps: set[Step] = set()
     for stroke in strokes:
         points = list(stroke)
-        for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        for (x0, y0), (x1, y1) in pairwise(points):
             count = gcd(x1 - x0, y1 - y0)
             dx, dy = (x1 - x0) // count, (y1 - y0) // count
             steps.update(
@@ -99,7 +101,7 @@ TRANSFORMS: dict[str, tuple[int, int, int, int]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _box(drawing: Drawing) -> tuple[int, int, int, int]:
     points = [point for step in drawing for point in step]
     xs, ys = [x for x, _ in points], [y for _, y in points]
@@ -111,7 +113,7 @@ def move(drawing: Drawing, dx: int, dy: int) -> Drawing:
     return frozenset(frozenset((x + dx, y + dy) for x, y in step) for step in drawing)
 
 
-@lru_cache(maxsize=None)
+@cache
 def transform(drawing: Drawing, name: str) -> Drawing:
     """The drawing turned or mirrored in its 4 x 4 frame, which keeps its place."""
     a, b, c, d = TRANSFORMS[name]
@@ -131,7 +133,7 @@ def above(top: Drawing, bottom: Drawing) -> Drawing:
     return move(top, 0, _box(bottom)[3] - _box(top)[1]) | bottom
 
 
-@lru_cache(maxsize=None)
+@cache
 def shape(drawing: Drawing) -> Shape:
     """What a drawing looks like: its longest straight strokes, in a square box.
 
@@ -162,7 +164,7 @@ def shape(drawing: Drawing) -> Shape:
     return frozenset(strokes)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _characters() -> dict[Shape, frozenset[str]]:
     found: dict[Shape, frozenset[str]] = {}
     for character, drawings in GLYPHS.items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from pytest_llmprops.core.errors import UsageError
 
@@ -65,7 +66,7 @@ def is_palindrome(text: str) -> bool:
 def has_repeated_word(text: str) -> bool:
     """Two neighbouring words are the same word."""
     words = _words(text)
-    return any(left == right for left, right in zip(words, words[1:], strict=False))
+    return any(left == right for left, right in pairwise(words))
 
 
 def has_hyphenated_word(text: str) -> bool:

@@ -9,23 +9,27 @@ element that a rule is about (``seven`` or ``7``, ``plus`` or ``+``).
 from __future__ import annotations
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 def _phrases(text: str) -> tuple[str, ...]:
     return tuple(" ".join(phrase.split()) for phrase in text.split(";"))
 
 
 # Singular nouns whose first letter and first sound are both a vowel.
-VOWEL_NOUNS = tuple(
+VOWEL_NOUNS = _words(
     """
     abbot accordion actor admiral agent alchemist alderman almond ambassador anchor ant antelope apprentice
     apricot archer architect armchair attic auctioneer axe earthworm editor eel elf elk elm emperor emu
     envelope envoy essay examiner icicle igloo inkwell innkeeper inspector inventor invoice iris ivory
     oak oar oboe officer olive onion orchard organist ostrich otter outlaw oven overcoat oyster umpire uncle
     understudy upholsterer usher
-    """.split()
+    """
 )
 
 # Singular nouns whose first letter is a consonant (no "y", no silent "h").
-CONSONANT_NOUNS = tuple(
+CONSONANT_NOUNS = _words(
     """
     badger baker banjo barber beekeeper beetle bishop blacksmith boat bucket butcher cactus candle captain
     carpenter caterpillar cobbler compass cricket dentist donkey drummer falcon farmer ferry fiddler fox
@@ -33,30 +37,30 @@ CONSONANT_NOUNS = tuple(
     magician marmot mechanic merchant minister moth nightingale nurse parrot photographer piano pilot plumber
     pony porcupine postman potter rabbit sailor salamander shepherd shoemaker spider statue tailor teapot
     tiger tortoise trumpeter tugboat violinist waiter walrus watchmaker weasel wheelbarrow zebra
-    """.split()
+    """
 )
 
 NOUNS = VOWEL_NOUNS + CONSONANT_NOUNS
 
 # Third person singular, with an object and without.
-TRANSITIVE_VERBS = tuple(
+TRANSITIVE_VERBS = _words(
     """
     admires answers applauds blames borrows calls chases copies describes draws envies escorts examines
     fears finds follows forgives greets helps hides imagines imitates inspects interrupts invites joins
     leads mentions misses mocks moves notices praises pulls remembers rescues sees sketches studies thanks
     touches trusts visits wakes warns watches welcomes
-    """.split()
+    """
 )
-INTRANSITIVE_VERBS = tuple(
+INTRANSITIVE_VERBS = _words(
     """
     arrives argues blinks bows coughs crawls daydreams dines drifts fidgets frowns giggles gossips grins
     hesitates hops hums improvises kneels laughs leans limps lingers meditates mumbles mutters naps nods
     pauses pedals plays prays rests rows sails shivers sighs sits skates skips smiles sneezes snores sobs
     stands stumbles swims trembles trips waits wanders waves weeps whispers whistles winks works yawns
-    """.split()
+    """
 )
 
-ADVERBS_LY = tuple(
+ADVERBS_LY = _words(
     """
     abruptly absently amiably anxiously apologetically awkwardly bashfully blindly boldly bravely briefly
     busily calmly casually cautiously cheerfully clumsily coldly comically courageously cruelly curiously
@@ -66,11 +70,11 @@ ADVERBS_LY = tuple(
     nobly oddly openly patiently peacefully playfully politely proudly quaintly reluctantly rudely sadly
     secretly sensibly seriously sheepishly shyly silently sincerely sleepily solemnly sternly stubbornly
     suspiciously sweetly tenderly thoughtfully timidly vaguely warmly wearily wildly wisely
-    """.split()
+    """
 )
 
 # Adverbs of manner, place and time that do not end in "ly".
-ADVERBS_PLAIN = tuple(
+ADVERBS_PLAIN = _words(
     """
     abroad afterwards again alone aloud anyhow anyway apart around ashore aside away backwards barefoot
     beforehand bareheaded clockwise downhill downstairs downstream elsewhere eastwards everywhere forever
@@ -78,7 +82,7 @@ ADVERBS_PLAIN = tuple(
     northwards nowadays offshore often outdoors outside overboard overhead overnight overseas regardless
     sideways skywards sometimes somehow somewhere soon southwards thereabouts today together tomorrow tonight
     underfoot underground underwater upstairs upstream uptown westwards yesterday
-    """.split()
+    """
 )
 
 PLACES = _phrases(
@@ -101,14 +105,14 @@ PLACES = _phrases(
 )
 
 # Things that can be counted.
-PLURALS = tuple(
+PLURALS = _words(
     """
     acorns baskets blankets bottles bricks buttons cabbages candles carpets carrots chairs coins cushions
     daffodils envelopes feathers forks gloves hammers hats keys kites ladders lamps lemons marbles mirrors
     mittens mugs nails needles notebooks oars paintbrushes pancakes parcels pears pebbles pencils pianos
     pillows plates postcards potatoes pumpkins ribbons ropes saucepans screws shells socks spoons stamps
     stools suitcases sunflowers teacups tents tickets tomatoes trumpets turnips umbrellas walnuts wheels
-    """.split()
+    """
 )
 
 # One-word numbers with their digits. "one" is left out, since its noun would be singular; the longest words
@@ -172,17 +176,17 @@ COMPOUNDS = _phrases(
 )
 
 # Real palindromes: words and names, at least four letters.
-PALINDROMES = tuple(
+PALINDROMES = _words(
     """
     noon peep deed toot sees naan anna otto elle abba civic level radar refer rotor kayak madam minim tenet
     solos sagas stats shahs alula rever semes siris laval natan nitin aviva arora anona hannah redder denned
     marram pullup hallah terret tippit succus harrah reviver rotator repaper deified racecar sememes glenelg
     nauruan ogopogo navan capac kazak soros renner
-    """.split()
+    """
 )
 
 # Real words and names that begin and end with the same letter and are no palindromes.
-NEAR_PALINDROMES = tuple(
+NEAR_PALINDROMES = _words(
     """
     area aria aura aqua alma edge else ease edie dead dyed dyad noun neon oslo ohio onto oreo plop prep pulp
     pump prop pomp seas skis sobs sums sows text tart that tilt tint toft tuft trot test tent
@@ -196,11 +200,11 @@ NEAR_PALINDROMES = tuple(
     damaged decided delayed diamond doubled drowned gasping gliding golfing growing nephron neutron newborn
     newtown nielsen oregano orlando othello railcar rancher realtor recover regular remover rooster saddles
     sailors saucers seasons shadows shelves shovels
-    """.split()
+    """
 )
 
 # Common words for rhymes: families of sounds, each spelt in as many ways as possible.
-RHYME_WORDS = tuple(
+RHYME_WORDS = _words(
     """
     day way say play stay gray pray weigh sleigh they prey neigh clay tray spray sway obey ballet bouquet
     see tree free key tea sea flea ski plea agree knee pea bee debris fee glee plead
@@ -258,7 +262,7 @@ RHYME_WORDS = tuple(
     pen when ten men again hen then friend end send bend tend defend
     guest best west chest pressed guessed test request dressed dress guess yes less success
     list missed fist wrist kissed twist resist assist mist
-    hill bill still until mill quill skill trick sick brick quick picnic
+    hill bill still until mill quill skill trick sick brick quick
     joy boy toy noise boys toys coin join
     cow now bough plow brow shout doubt out about scout trout without
     town brown noun frown crown down loud crowd cloud bowed proud
@@ -280,5 +284,5 @@ RHYME_WORDS = tuple(
     city pity pretty witty kitty committee gritty
     ready steady heady already eddy spaghetti petty confetti sweaty
     paper vapor taper caper neighbor labor favor flavor waiver savor
-    """.split()
+    """
 )

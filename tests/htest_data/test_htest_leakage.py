@@ -77,15 +77,19 @@ def test_groups_cannot_be_told_apart_without_the_rule(task: str, kind: str, lexi
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
-    """A word planted in group A (in 99 of 100 items) lifts both classifiers above 95%, so a leak would show."""
+    """One word planted in group A (99 of 100 items), where B has made-up ones: both classifiers pass 95%."""
     rows = rows_of(task, lexicon)[:1000]
     rng = random.Random(1)
-    planted = [
-        row["centerpiece"] + (" zonk" if (index % 2 == 0) == (rng.random() < 0.99) else "")
-        for index, row in enumerate(rows)
-    ]
-    hits = cross_validated_hits([features(task, text) for text in planted], labels_of(rows), kind)
-    assert hits / len(rows) > 0.95
+
+    def plant(row: Row) -> str:
+        in_a = (row["correct_options"] == [0]) == (rng.random() < 0.99)
+        # As long as the planted word and with its outer letters, so that only the unigram gives it away.
+        word = "zonk" if in_a else f"z{rng.choice('abcdef')}{rng.choice('ghijlm')}k"
+        first, *others = row["centerpiece"].split()
+        return " ".join([first, word, *others])
+
+    found = [features(task, plant(row)) for row in rows]
+    assert cross_validated_hits(found, labels_of(rows), kind) / len(rows) > 0.95
 
 
 LEAKS: dict[str, Callable[[str], str]] = {
@@ -109,7 +113,7 @@ def test_other_planted_features_are_found(leak: str, lexicon: Lexicon) -> None:
 
 @pytest.mark.parametrize("task", CHANGES_SIZE)
 def test_raw_length_hardly_helps(task: str, lexicon: Lexicon) -> None:
-    """Even unmasked, the length of an item alone says little (at most 60%): places of all lengths drown it."""
+    """Even unmasked, length alone stays at 60% at most: places of all lengths drown it."""
     rows = rows_of(task, lexicon)
     found: list[Features] = [{"length": len(row["centerpiece"])} for row in rows]
     for kind in CLASSIFIERS:

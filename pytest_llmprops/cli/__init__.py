@@ -1,0 +1,1 @@
+"""The ``llmprops`` command: a thin shell over the same functions as the plugin."""

@@ -1,0 +1,86 @@
+"""The published homophone files carry four models' verdicts: here they become recorded runs, so that
+GPT-4 or Ernie can be compared item by item with a model of today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.items import ASKED, EDITIONS, items
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.verdicts import Verdict, record_of
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.runs.record import RunRecord, new_run_folder
+from pytest_llmprops.runs.summary import summary_rows
+
+_NOT_MODELS = {"sentence", "word", "answer", "answer_english", "answer_chinese", "answer_spanish", "id", "function_word"}
+NOTE = "verdicts imported from the authors' file; no reply was published, and refusals count as wrong"
+
+
+def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
+    """Write one run a model under ``out``; yields each run's folder and its scores as text.
+
+    :param data: the folder of published data. :raises DataError: for a cell that is neither Y nor N, or
+        when no file has a model's column.
+    """
+    folder = DataFolder(data, "published")
+    by_place = {_place(item): item for item in items(folder) if item.task == ASKED}
+    verdicts: dict[str, list[tuple[Item, bool]]] = {}
+    for edition in EDITIONS:
+        path = f"homophones/{edition.published}"
+        if not folder.exists(path):
+            continue
+        for number, row in enumerate(folder.csv(path), 1):
+            item = by_place[edition.language, number]
+            for column, cell in row.items():
+                if column.strip().lower() in _NOT_MODELS:
+                    continue
+                verdicts.setdefault(column.strip(), []).append((item, _yes(cell, path, number, column)))
+    if not verdicts:
+        raise DataError(f"{data}/homophones: no file has a column of verdicts (GPT-3.5, GPT-4, …)")
+    folder.verify(read_manifest())
+    for model, found in verdicts.items():
+        yield _write(model, found, folder, out)
+
+
+def _place(item: Item) -> tuple[str, int]:
+    return item.language, int(item.id.rpartition("/")[2].lstrip("pg"))
+
+
+def _yes(cell: str, path: str, number: int, column: str) -> bool:
+    answer = cell.strip().upper()
+    if answer not in ("Y", "N"):
+        raise DataError(f"{path}: row {number}, column {column}: {cell!r} must be Y or N")
+    return answer == "Y"
+
+
+def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, out: Path) -> tuple[Path, str]:
+    benchmark = Homophones()
+    protocol = resolve(benchmark.name, benchmark.protocols, "paper", {}, 0)
+    facts: dict[str, Any] = {
+        "models": {model: {"spec": model, "imported": True, "served_as": []}},
+        "protocols": {benchmark.name: protocol.to_json()},
+        "options": {"imported_from": "homophones", "source": "published"},
+        "data": data.hashes(),
+        "notes": [NOTE],
+    }
+    name = f"imported-homophones-{model}".replace(" ", "_")
+    record = RunRecord(new_run_folder(str(out / name), [model], out), facts)
+    for item, right in found:
+        expected = " / ".join(item["answers"])
+        verdict = Verdict.check(
+            right,
+            expected=expected,
+            given="",
+            reason="as the authors judged",
+            values={"function_word": float(item["function_word"])},
+        )
+        record.add(record_of(item, benchmark.name, model, verdict, requests=[]))
+    rows = summary_rows(record.records)
+    record.finish({"complete": True, "expected": len(found), "summary": rows})
+    return record.folder, ", ".join(f"{r['language']} {r['correct']}/{r['items']}" for r in rows)

@@ -1,0 +1,27 @@
+"""Fixtures of the whole test suite."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester", "fixtures.runs", "fixtures.servers"]
+
+
+@pytest.fixture(autouse=True)
+def _no_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads the user's keys, store or CI state."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def published() -> Path:
+    """The folder of published data, or a skip that says how to get it."""
+    folder = os.environ.get("LLMPROPS_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("needs published data: set LLMPROPS_DATA (see 'llmprops data pull')")
+    return Path(folder).resolve()

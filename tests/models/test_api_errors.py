@@ -1,0 +1,97 @@
+"""The classification of errors of APIs, whatever SDK they come through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.models import errors
+
+Classify = Callable[..., BackendError]
+
+
+@pytest.fixture
+def classify() -> Classify:
+    """Classify an answer by status, body and headers."""
+
+    def call(status: int, body: Any = "", **headers: str) -> BackendError:
+        return errors.from_status(
+            status, {k.replace("_", "-"): v for k, v in headers.items()}, body, url="http://h/v1", model="m"
+        )
+
+    return call
+
+
+def test_gateway_pages_of_a_sick_server_are_transient(classify: Classify) -> None:
+    """A proxy's HTML page with a 502 is a sick server, not a wrong address."""
+    got = classify(502, "<html><body>Bad gateway</body></html>", content_type="text/html")
+    assert (got.kind, got.transient, str(got)) == ("status 502", True, "status 502")
+
+
+def test_html_error_pages_are_a_wrong_address(classify: Classify) -> None:
+    """An HTML page with a 404 is a wrong address."""
+    assert "answers HTML" in str(classify(404, "<!DOCTYPE html><title>nope</title>"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"object": "error", "message": "The model `m` does not exist.", "type": "NotFoundError", "code": 404},
+        {"error": {"message": 'model "m" not found, try pulling it first', "type": "api_error"}},
+        {"error": {"message": "nope", "code": "model_not_found"}},
+    ],
+)
+def test_unknown_model_in_the_words_of_several_servers(classify: Classify, body: dict[str, Any]) -> None:
+    """The model_not_found of OpenAI, vLLM and Ollama is told from a wrong path."""
+    got = classify(404, body)
+    assert (got.kind, got.fatal) == ("model", True)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("2", 2.0), ("-3", 0.0), ("soon", None), ("inf", None), ("nan", None)]
+)
+def test_odd_retry_after(value: str, seconds: float | None) -> None:
+    """A negative wait is none; words and endless waits are not honoured."""
+    assert errors.retry_after({"retry-after": value}) == seconds
+
+
+def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, bearer strings, passwords in addresses and escapes go; at most 300 characters stay."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "very-secret-value")
+    text = (
+        "very-secret-value Authorization: Bearer abcdef123456 sk-proj-abc123***xyz\n"
+        "http://me:pw@host/v1?api_key=qwertz1 \x1b[31mred\x1b[0m\x00\u202e " + "x" * 400
+    )
+    line = errors.clean(text, errors.secrets("k3y"))
+    assert len(line) == 300
+    assert line.isprintable()
+    for secret in ("very-secret", "abcdef123456", "abc123", "pw@", "qwertz1", "[31m"):
+        assert secret not in line
+    assert "red" in line
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "sent", "expected"),
+    [
+        (400, "Unsupported parameter: 'stop' is not supported with this model.", ["stop"], "stop"),
+        (400, "Unrecognized request argument supplied: top_p", ["temperature", "top_p"], "top_p"),
+        (
+            400,
+            "openai does not support parameters: ['temperature'], for model=o1",
+            ["temperature"],
+            "temperature",
+        ),
+        (403, "You are not allowed to request logprobs from this model", ["logprobs"], "logprobs"),
+        (400, "Invalid value for 'max_tokens': must be at most 4096", ["max_tokens"], None),
+        (400, "This model's maximum context length is 8 tokens", ["max_tokens"], None),
+        (500, "Unsupported parameter: 'stop'", ["stop"], None),
+        (400, "Unsupported parameter: 'seed'", ["stop"], None),
+    ],
+)
+def test_refused_parameter_is_found(status: int, message: str, sent: list[str], expected: str | None) -> None:
+    """A refused parameter is told from a wrong value and from other errors, by its name."""
+    body = {"message": message, "param": None, "code": None}
+    assert errors.refused_parameter(status, body, dict.fromkeys(sent)) == expected

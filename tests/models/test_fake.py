@@ -1,0 +1,223 @@
+"""The public fake model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.base import BackendOptions, Result, kinds_of
+from pytest_llmprops.models.fake import BACKEND, FakeModel
+from pytest_llmprops.models.registry import parse_spec
+
+
+def ask(model: FakeModel, *prompts: str, sample: int = 0) -> list[Result]:
+    """Results for single user messages, asked one after the other."""
+
+    async def calls() -> list[Result]:
+        return [(await model.chat([Chat.user(p, sample=sample)]))[0] for p in prompts]
+
+    return asyncio.run(calls())
+
+
+def texts(results: list[Result]) -> list[str]:
+    """The texts of results that are all replies."""
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.text for r in results if isinstance(r, Reply)]
+
+
+def error(result: Result) -> BackendError:
+    """A result that must be an error."""
+    assert isinstance(result, BackendError)
+    return result
+
+
+def made(text: str) -> FakeModel:
+    """The model of a specification."""
+    model = BACKEND.factory(parse_spec(text), BackendOptions())
+    assert isinstance(model, FakeModel)
+    return model
+
+
+def test_list_is_used_up_in_order_and_fails_loudly() -> None:
+    """Replies come in order; the call after the last is a fatal error that says how many there were."""
+    model = FakeModel(["A", "B"])
+    first, second, third = ask(model, "1", "2", "3")
+    assert texts([first, second]) == ["A", "B"]
+    assert str(error(third)) == "the fake model ran out of replies after 2"
+    assert (error(third).kind, error(third).fatal) == ("fake", True)
+
+
+def test_first_rule_that_matches_the_last_turn_wins() -> None:
+    """Rules look at the last turn only, in order; a prompt without a rule is a fatal error."""
+    model = FakeModel({"cat": "A", "cat|dog": "B"})
+    assert texts(ask(model, "a cat", "a dog")) == ["A", "B"]
+    chat = Chat.user("a cat").then("A", "a cow")
+    [result] = asyncio.run(model.chat([chat]))
+    assert error(result).fatal
+    assert "no rule for: a cow" in str(result)
+
+
+def test_function_may_give_text_reply_or_exception() -> None:
+    """A function's text, reply, backend error and other exception each arrive as what they are."""
+    given: list[str | Reply | Exception] = [
+        "A",
+        Reply("B", finish_reason="length"),
+        BackendError("down", kind="status 500", transient=True),
+        ValueError("odd\nline"),
+    ]
+    model = FakeModel(lambda chat: given[int(chat.prompt)])
+    text, reply, down, odd = ask(model, "0", "1", "2", "3")
+    assert texts([text, reply]) == ["A", "B"]
+    assert isinstance(reply, Reply)
+    assert reply.finish_reason == "length"
+    assert error(down).transient
+    assert str(odd) == "ValueError: odd line"
+    assert not error(odd).fatal
+
+
+def test_coroutine_function_is_awaited() -> None:
+    """An ``async def`` serves as well as a plain function."""
+
+    async def reply(chat: Chat) -> str:
+        await asyncio.sleep(0)
+        return chat.prompt.upper()
+
+    assert texts(ask(FakeModel(reply), "a")) == ["A"]
+
+
+def test_function_that_raises_stops_the_run_with_one_line() -> None:
+    """A bug in the user's function is a fatal error naming the exception."""
+
+    def broken(chat: Chat) -> str:
+        raise KeyError("x")
+
+    assert str(error(ask(FakeModel(broken), "a")[0])) == "the fake model's function raised KeyError: 'x'"
+
+
+def test_requests_are_recorded() -> None:
+    """Every request received is kept, in order, for assertions."""
+    model = FakeModel(["A", "B"])
+    ask(model, "one", "two")
+    assert [r.prompt for r in model.requests] == ["one", "two"]
+
+
+def test_replies_are_part_of_the_identity() -> None:
+    """Fakes with other replies have another identity, so that no stored reply is mixed up."""
+    assert FakeModel(["A"]).identity != FakeModel(["B"]).identity
+    assert FakeModel(["A"]).identity == FakeModel(["A"]).identity
+    assert made("fake:constant?text=A").identity != made("fake:constant?text=B").identity
+    assert made("fake:random?seed=1").identity != made("fake:random?seed=2").identity
+    assert made("fake:random?seed=1").identity == made("fake:random?seed=1").identity
+
+
+def test_fake_serves_chat_through_the_broker() -> None:
+    """The fake serves chat only, and is not served inside a worker."""
+    model = made("fake:echo")
+    assert kinds_of(model) == BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
+    assert not model.in_worker
+    assert not model.blocking
+
+
+def test_echo_and_constant() -> None:
+    """``fake:echo`` repeats the last turn; ``fake:constant`` says the same to everything."""
+    assert texts(ask(made("fake:echo"), "hello")) == ["hello"]
+    assert texts(ask(made("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
+
+
+def test_random_follows_from_prompt_and_sample() -> None:
+    """Random replies repeat for the same prompt and sample, differ over prompts, and use every choice."""
+    prompts = [f"q{i}" for i in range(60)]
+    first = texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts))
+    assert first == texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts))
+    assert set(first) == {"A", "B", "C"}
+    assert first != texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts, sample=1))
+
+
+def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
+    """A list file holds one reply a line, or a JSON list that may also hold errors."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("A\nB\n", encoding="utf-8")
+    assert texts(ask(made(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
+    data = [{"text": "C", "finish_reason": "length"}, {"error": "down", "transient": True}]
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps(data), encoding="utf-8")
+    cut, down = ask(made(f"fake:list?file={listed}"), "1", "2")
+    assert isinstance(cut, Reply)
+    assert (cut.text, cut.finish_reason) == ("C", "length")
+    assert error(down).transient
+
+
+def test_rule_file(tmp_path: Path) -> None:
+    """A rule file is a JSON list of match and reply."""
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps([{"match": "^a", "reply": "A"}, {"match": "", "reply": "B"}]))
+    assert texts(ask(made(f"fake:rule?file={file}"), "abc", "xyz")) == ["A", "B"]
+
+
+def test_function_file(tmp_path: Path) -> None:
+    """A function of a Python file replies; editing the file changes the identity."""
+    file = tmp_path / "replies.py"
+    file.write_text("def shout(chat):\n    return chat.prompt.upper()\n")
+    spec = f"fake:call?file={file}&function=shout"
+    before = made(spec)
+    assert texts(ask(before, "a")) == ["A"]
+    file.write_text("def shout(chat):\n    return 'other'\n")
+    assert made(spec).identity != before.identity
+
+
+def test_failures_on_demand_pass_at_the_second_try() -> None:
+    """With ``fail=1`` the first call for a prompt is a transient error and the next one a reply."""
+    first, second = ask(made("fake:constant?fail=1"), "a", "a")
+    assert error(first).transient
+    assert texts([second]) == ["A"]
+
+
+def test_price_gives_costs() -> None:
+    """``price_in`` and ``price_out`` are USD per million tokens of the counted usage."""
+    [reply] = ask(made("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
+    assert isinstance(reply, Reply)
+    assert reply.cost_usd == 2 * 1 + 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("fake:nonsense", "unknown fake model 'nonsense'"),
+        ("fake:list", "add file=PATH"),
+        ("fake:list?file=/no/such/file", "cannot read /no/such/file: No such file"),
+        ("fake:echo?text=A", "'text' is not a parameter of fake"),
+        ("fake:echo?delay=soon", "delay must be a number"),
+        ("fake:echo?price_in=1", "give price_in and price_out"),
+    ],
+)
+def test_bad_specifications_are_one_line(spec: str, said: str) -> None:
+    """A wrong name, file or parameter is a UsageError of one line that names it."""
+    with pytest.raises(UsageError, match=said) as caught:
+        made(spec)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "said"),
+    [
+        ("{", "rule", "is not JSON"),
+        ('[{"match": "("', "rule", "is not JSON"),
+        ('[{"match": "(", "reply": "A"}]', "rule", "is not a regular expression"),
+        ('[{"reply": "A"}]', "rule", "rule 1: write"),
+        ("[1]", "list", "entry 1: a reply is a text"),
+        ("def f(: pass", "call", "cannot be run: SyntaxError"),
+        ("x = 1", "call", "has no function 'reply'"),
+    ],
+)
+def test_bad_files_are_one_line(tmp_path: Path, content: str, kind: str, said: str) -> None:
+    """A file that cannot be used is a UsageError of one line that says why."""
+    file = tmp_path / "file"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=said) as caught:
+        made(f"fake:{kind}?file={file}")
+    assert "\n" not in str(caught.value)

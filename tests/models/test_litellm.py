@@ -1,0 +1,201 @@
+"""The litellm backend: replies from litellm's own mock, errors from the stub server."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.stub_server import RunningStub, running_stub
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.litellm_sdk import BACKEND, LiteLLMModel
+from pytest_llmprops.models.registry import parse_spec
+
+needs_litellm = pytest.mark.skipif(
+    importlib.util.find_spec("litellm") is None, reason="litellm is not installed (extra 'litellm')"
+)
+ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[RunningStub]:
+    """One server for all tests here."""
+    with running_stub(delay=0.005) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key for the stub, none for other providers."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+
+def made(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMModel:
+    """The model ``litellm:name``."""
+    model = BACKEND.factory(parse_spec(f"litellm:{name}"), BackendOptions(url, timeout))
+    assert isinstance(model, LiteLLMModel)
+    return model
+
+
+def asked(model: LiteLLMModel, *requests: Chat) -> list[Result]:
+    """Results of calls made all at once; the connections are closed."""
+
+    async def calls() -> list[Result]:
+        try:
+            return [r for [r] in await asyncio.gather(*(model.chat([request]) for request in requests))]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(calls())
+
+
+def reply(result: Result) -> Reply:
+    """A result that must be a reply."""
+    assert isinstance(result, Reply), result
+    return result
+
+
+def error(result: Result) -> BackendError:
+    """A result that must be an error."""
+    assert isinstance(result, BackendError), result
+    return result
+
+
+@needs_litellm
+def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
+    """litellm is loaded with all sockets blocked, reads no ``.env`` and prints nothing."""
+    (tmp_path / ".env").write_text("LLMPROPS_TEST_SECRET=1\n")
+    code = (
+        "import os, socket\n"
+        "def blocked(*a, **k): raise SystemExit('network at import')\n"
+        "socket.socket.connect = socket.getaddrinfo = blocked\n"
+        "from pytest_llmprops.models.litellm_sdk import load_litellm\n"
+        "load_litellm()\n"
+        "raise SystemExit('LLMPROPS_TEST_SECRET' in os.environ)\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LITELLM")}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@needs_litellm
+def test_reply_of_a_known_model_has_its_price() -> None:
+    """litellm's table gives the cost of a call; the reply comes from litellm's own mock."""
+    chat = Chat.user("question", extra=(("mock_response", "A"),))
+    got = reply(asked(made("openai/gpt-4o"), chat)[0])
+    assert (got.text, got.finish_reason) == ("A", "stop")
+    assert got.cost_usd is not None
+    assert 0 < got.cost_usd < 0.01
+
+
+@needs_litellm
+def test_reply_of_a_server(stub: RunningStub) -> None:
+    """Text, usage, served model and log probabilities are read as they are for OpenAI's own SDK."""
+    got = reply(asked(made("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
+    assert got.text in ("A", "B")
+    assert (got.served_model, got.usage.completion_tokens) == ("m-0001", 1)
+    assert got.logprobs is not None
+    assert len(got.logprobs[0]["top"]) == 2
+
+
+@needs_litellm
+@pytest.mark.parametrize(
+    ("name", "kind", "fatal", "transient"),
+    [
+        ("missing", "model", True, False),
+        ("quota", "quota", True, False),
+        ("too-long", "request", False, False),
+        ("html", "url", True, False),
+        ("status-401", "key", True, False),
+        ("status-404", "url", True, False),
+        ("status-500", "status 500", False, True),
+        ("limited-seconds", "status 429", False, True),
+    ],
+)
+def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: bool, transient: bool) -> None:
+    """Failures are the same values as through OpenAI's own SDK, in one clean line."""
+    got = error(asked(made(f"openai/{name}", stub.url), Chat.user(name))[0])
+    assert (got.kind, got.fatal, got.transient) == (kind, fatal, transient)
+    assert str(got).isprintable()
+    assert len(str(got)) <= 300
+    if name == "limited-seconds":
+        assert got.retry_after == 0.3
+
+
+@needs_litellm
+def test_refusals_are_replies(stub: RunningStub) -> None:
+    """A content filter's 400 and a refusal field are refusals, not errors."""
+    filtered = reply(asked(made("openai/filtered", stub.url), ASKED)[0])
+    assert (filtered.text, filtered.finish_reason) == ("", "content_filter")
+    refusing = reply(asked(made("openai/refusing", stub.url), ASKED)[0])
+    assert (refusing.text, refusing.finish_reason) == ("I cannot help with that.", "content_filter")
+
+
+@needs_litellm
+def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
+    """No answer in time and no server at all are worth another try."""
+    assert error(asked(made("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
+    got = error(asked(made("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
+    assert (got.kind, got.transient) == ("connection", True)
+
+
+@needs_litellm
+def test_each_failed_call_is_one_request() -> None:
+    """litellm's own retries are off: the server sees a failing call once."""
+    with running_stub(delay=0) as server:
+        asked(made("openai/status-503", server.url), ASKED)
+        assert server.stats()["requests"] == 1
+
+
+@needs_litellm
+def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
+    """Parameters that the API refuses are left out or renamed, and the departures listed."""
+    model = made("openai/reasoner-x", stub.url)
+    assert reply(asked(model, ASKED)[0]).text in ("A", "B")
+    assert model.deviations() == (
+        "max_tokens sent as max_completion_tokens",
+        "temperature left out",
+        "token budget raised by 4096",
+    )
+
+
+@needs_litellm
+def test_missing_key_and_unknown_provider_are_one_line() -> None:
+    """A provider without its key and a name without a provider stop the run with one line."""
+    keyless = error(asked(made("anthropic/claude-3-5-haiku-20241022"), ASKED)[0])
+    assert (keyless.kind, keyless.fatal) == ("key", True)
+    assert "ANTHROPIC_API_KEY" in str(keyless)
+    unknown = error(asked(made("nonsense/x"), ASKED)[0])
+    assert (unknown.kind, unknown.fatal) == ("model", True)
+    assert "litellm:PROVIDER/NAME" in str(unknown)
+
+
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without litellm the factory says what to install."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[litellm\]'"):
+        made("openai/m")
+
+
+@needs_litellm
+def test_unknown_parameter_of_the_specification_is_named() -> None:
+    """A misspelt parameter of the specification is a UsageError."""
+    with pytest.raises(UsageError, match="'pricein' is not a parameter of litellm"):
+        made("openai/m?pricein=3")

@@ -1,0 +1,111 @@
+"""The stub server that the engine is measured against."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from bench.stub_server import RunningStub, running_stub
+
+
+def ask(stub: RunningStub, content: str, *, key: str = "k", **fields: Any) -> tuple[int, dict[str, Any]]:
+    """(status, parsed answer) of one call for a single user message."""
+    connection = HTTPConnection(stub.url.split("/")[2], timeout=30)
+    body = {"model": "m", "messages": [{"role": "user", "content": content}], **fields}
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": f"Bearer {key}"})
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer
+
+
+def text(answer: dict[str, Any]) -> str:
+    """The first choice's text."""
+    found: str = answer["choices"][0]["message"]["content"]
+    return found
+
+
+def test_answers_follow_from_the_prompt() -> None:
+    """Two servers give the same answer to the same prompt, and both answers occur."""
+    prompts = [f"question {i}" for i in range(20)]
+    with running_stub(delay=0) as one, running_stub(delay=0) as two:
+        first = [text(ask(one, p)[1]) for p in prompts]
+        assert first == [text(ask(two, p)[1]) for p in prompts]
+    assert set(first) == {"A", "B"}
+
+
+def test_statistics_count_repeats_and_prompts() -> None:
+    """A prompt asked again after its answer is a repeat; counts come per prompt."""
+    with running_stub(delay=0) as stub:
+        for prompt in ("one", "two", "one"):
+            ask(stub, prompt)
+        stats = stub.stats(prompts=True)
+    assert (stats["requests"], stats["distinct"], stats["repeats"]) == (3, 2, 1)
+    assert stats["prompts"] == {"one": 2, "two": 1}
+
+
+def test_peak_in_flight_is_the_number_of_calls_at_once() -> None:
+    """Eight clients at a time are seen as eight in flight, none afterwards."""
+    with running_stub(delay=0.2) as stub, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: ask(stub, f"q{i}"), range(16)))
+        stats = stub.stats()
+    assert stats["peak_in_flight"] == 8
+    assert stats["in_flight"] == 0
+
+
+def test_injected_faults_hit_the_first_attempt_only() -> None:
+    """The prompts that fail at the first attempt are about the share asked for, and succeed at the second."""
+    prompts = [f"q{i}" for i in range(200)]
+    with running_stub(delay=0, rate_429=0.2, rate_500=0.1) as stub:
+        first = [ask(stub, p)[0] for p in prompts]
+        second = [ask(stub, p)[0] for p in prompts]
+    assert 20 <= first.count(429) <= 60
+    assert 8 <= first.count(500) <= 35
+    assert second == [200] * 200
+
+
+def test_doomed_prompts_fail_for_ever() -> None:
+    """``3/20`` fails three of twenty prompts, the same ones at every attempt, and not the first."""
+    prompts = [f"q{i}" for i in range(20)]
+    with running_stub(delay=0, always_500="3/20") as stub:
+        first = [ask(stub, p)[0] for p in prompts]
+        second = [ask(stub, p)[0] for p in prompts]
+    assert first == second
+    assert first.count(500) == 3
+    assert first[0] == 200
+
+
+def test_doomed_prompts_can_be_named() -> None:
+    """Substrings separated by a bar choose the prompts that fail."""
+    with running_stub(delay=0, always_500="cat|dog") as stub:
+        assert [ask(stub, p)[0] for p in ("a cat", "a cow", "a dog")] == [500, 200, 500]
+
+
+def test_n_logprobs_and_limits() -> None:
+    """``n`` choices, ``top_logprobs`` alternatives, and an answer cut at the token limit."""
+    with running_stub(delay=0, answer="constant:one two three") as stub:
+        answer = ask(stub, "q", n=2, logprobs=True, top_logprobs=3, max_completion_tokens=2)[1]
+    assert [c["message"]["content"] for c in answer["choices"]] == ["one two"] * 2
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert len(answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]) == 3
+    assert answer["usage"]["completion_tokens"] == 4
+
+
+def test_reasoner_hides_tokens() -> None:
+    """A reasoning model refuses a temperature, and with a small budget answers nothing."""
+    with running_stub(delay=0) as stub:
+        status, refusal = ask(stub, "q", model="reasoner", temperature=0)
+        assert (status, refusal["error"]["param"]) == (400, "temperature")
+        answer = ask(stub, "q", model="reasoner", max_completion_tokens=5)[1]
+    assert answer["choices"][0]["message"]["content"] is None
+    assert answer["usage"]["completion_tokens_details"]["reasoning_tokens"] == 5
+
+
+def test_unknown_option_is_named() -> None:
+    """A misspelt option is an error that lists the options there are."""
+    with pytest.raises(TypeError, match=r"'dealy'.*delay"), running_stub(dealy=1):
+        pass

@@ -1,0 +1,206 @@
+"""Runs against a server that fails: nothing is lost, nothing is guessed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.stub_server import RunningStub
+from fixtures.runs import Finished, Runner
+
+Stub = Callable[..., RunningStub]
+
+
+def _statuses(done: Finished) -> dict[str, str]:
+    return {name: row["status"] for name, row in done.verdicts.items()}
+
+
+def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
+    return ("--model", "openai:stub", "--llm-base-url", stub.url, *args)
+
+
+def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, workers: str) -> None:
+    """429 and 500 that pass are retried, and every verdict is what it was without them."""
+    run.sums(60)
+    calm = run(*_against(start_stub(delay=0.01)), "--llm-cache", "off", "-n", workers)
+    faulty = run(
+        *_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)), "--llm-cache", "off", "-n", workers
+    )
+    assert len(calm.verdicts) == 60
+    assert _statuses(calm) == _statuses(faulty)
+    assert faulty.run["calls"]["retries"] > 0
+    assert faulty.run["summary"][0]["errors"] == 0
+
+
+def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub, workers: str) -> None:
+    """Items whose calls always fail are errors, left out of the score; the others keep their verdicts."""
+    run.sums(60)
+    stub = start_stub(delay=0.01, always_500="7 + 1,23 + 1,41 + 1")
+    done = run(*_against(stub), "--llm-retries", "2", "-n", workers)
+    assert done.code == 1
+    failed = {n for n, s in _statuses(done).items() if s == "error"}
+    assert {"sums/0007", "sums/0023", "sums/0041"} <= failed
+    [row] = done.run["summary"]
+    assert row["errors"] == len(failed)
+    assert row["correct"] + row["wrong"] + row["refused"] + row["unparsed"] == 60 - len(failed)
+    assert row["accuracy"] == pytest.approx(row["correct"] / (60 - len(failed)))
+    assert "backend error" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_dead_server_stops_the_run_with_one_line(run: Runner, start_stub: Stub, workers: str) -> None:
+    """When every request fails the run stops within seconds, with no score and a failing status."""
+    run.sums(200)
+    begun = time.monotonic()
+    done = run(*_against(start_stub(delay=0.01, fail_all=True)), "-n", workers)
+    assert done.code not in (0, 5)
+    assert "calls in a row failed" in done.output
+    assert all(row["accuracy"] is None for row in done.run["summary"])
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "said"),
+    [
+        (("--model", "openai:missing"), {}, "missing"),
+        (("--model", "openai:stub"), {"OPENAI_API_KEY": "wrong"}, "OPENAI_API_KEY"),
+    ],
+)
+def test_wrong_key_or_model_stops_at_once(
+    run: Runner, start_stub: Stub, args: tuple[str, ...], env: dict[str, str], said: str
+) -> None:
+    """A wrong key or an unknown model ends the run at its first reply, with one line."""
+    run.sums(200)
+    stub = start_stub(delay=0.01)
+    done = run(*args, "--llm-base-url", stub.url, env=env)
+    assert done.code not in (0, 5)
+    [line] = [line for line in done.output.splitlines() if line.startswith("stopped: ")]
+    assert said in line
+    assert "Traceback" not in done.output
+    assert stub.stats()["requests"] <= 70
+
+
+def test_html_is_no_api(run: Runner, start_stub: Stub) -> None:
+    """A server that answers HTML is named as a wrong base URL."""
+    run.sums(20)
+    done = run(*_against(start_stub(html=True)))
+    assert done.code not in (0, 5)
+    assert "HTML" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_nobody_listens(run: Runner) -> None:
+    """A base URL where nothing listens stops the run with one line that names it."""
+    run.sums(50)
+    done = run("--model", "openai:stub", "--llm-base-url", "http://127.0.0.1:9/v1")
+    assert done.code not in (0, 5)
+    assert "127.0.0.1:9" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_killed_run_pays_only_for_what_was_in_flight(run: Runner, start_stub: Stub) -> None:
+    """After kill -9, the same command asks the server nothing twice but the calls in flight."""
+    run.sums(300)
+    stub = start_stub(delay=0.1)
+    command = run.command(*_against(stub, "--llm-concurrency", "16"))
+    process = subprocess.Popen(
+        command, cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while stub.stats()["answered"] < 80:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = run(*_against(stub, "--llm-concurrency", "16"))
+    assert len(done.verdicts) == 300
+    stats = stub.stats()
+    assert stats["distinct"] == 300
+    assert stats["repeats"] <= 16
+
+
+def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stub, workers: str) -> None:
+    """Ctrl-C ends the run with status 2, its record readable and marked incomplete."""
+    run.sums(400)
+    stub = start_stub(delay=0.1)
+    folder = run.next_folder()
+    process = subprocess.Popen(
+        run.command(*_against(stub, "--llm-concurrency", "8", "-n", workers), folder=folder),
+        cwd=run.folder,
+        env=run.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    while stub.stats()["answered"] < 60:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    done = Finished(process.returncode, output, folder)
+    assert done.code == 2
+    assert done.run["complete"] is False
+    assert done.run["finished"]
+    assert len(done.verdicts) < 400
+    assert all(v["status"] != "error" for v in done.verdicts.values())
+    again = run(*_against(stub, "--llm-concurrency", "8"))
+    assert len(again.verdicts) == 400
+    assert stub.stats()["repeats"] <= 8
+
+
+def test_one_total_concurrency_over_all_workers(run: Runner, start_stub: Stub, workers: str) -> None:
+    """--llm-concurrency bounds the calls in flight over all workers, and is reached."""
+    run.sums(200)
+    stub = start_stub(delay=0.1)
+    run(*_against(stub, "--llm-concurrency", "24", "-n", workers))
+    assert 22 <= stub.stats()["peak_in_flight"] <= 24
+
+
+def test_reasoning_model_departures_are_recorded(run: Runner, start_stub: Stub) -> None:
+    """A model that refuses a temperature and spends hidden tokens is measured, its departures starred."""
+    run.sums(6)
+    done = run("--model", "openai:reasoner-1", "--llm-base-url", start_stub(delay=0.01).url)
+    assert all(v["status"] in ("correct", "wrong") for v in done.verdicts.values())
+    [departures] = done.run["deviations"].values()
+    assert any("temperature" in d for d in departures)
+    assert "reasoner-1*" in done.output
+
+
+def test_broker_that_dies_leaves_errors_of_one_line(run: Runner) -> None:
+    """When the broker's process dies, waiting cases are errors with one line, and nothing hangs."""
+    run.sums(40)
+    deadly = run.write(
+        "deadly.py",
+        "import os\ndef reply(chat):\n    if chat.messages[-1].content.startswith('20 '):\n        os._exit(3)\n"
+        "    return 'x'\n",
+    )
+    done = run("--model", f"fake:call?file={deadly}", "-n", "2")
+    assert done.code != 0
+    assert "the broker's process ended with status 3" in done.output
+    assert done.run["complete"] is False or any(v["status"] == "error" for v in done.verdicts.values())
+
+
+def test_full_disk_while_recording(run: Runner, tmp_path: Path) -> None:
+    """When the record cannot be written any more the run stops with one line; what was written is whole."""
+    run.sums(12)
+    run.write(
+        "conftest.py",
+        "import errno\nfrom pytest_llmprops.runs import record\n"
+        "add = record.RunRecord.add\n"
+        "def full(self, row):\n"
+        "    if len(self.records) >= 5:\n        raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "    add(self, row)\n"
+        "record.RunRecord.add = full\n",
+    )
+    done = run("--model", run.adder)
+    assert done.code == 2
+    assert "No space left on device" in done.output
+    assert "make room and run again" in done.output
+    assert len(done.verdicts) == 5
+    assert done.run["complete"] is False

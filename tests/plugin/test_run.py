@@ -1,0 +1,229 @@
+"""Whole runs with a fake model, in one process and with workers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+from fixtures.runs import Runner
+
+SUMMARY_KEYS = {
+    "model", "benchmark", "task", "language", "source", "items", "clusters", "errors", "correct", "wrong",
+    "refused", "unparsed", "accuracy", "ci_low", "ci_high", "ci_method",
+}  # fmt: skip
+VERDICT_KEYS = {
+    "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",
+    "expected", "given", "reason", "values", "requests",
+}  # fmt: skip
+RUN_KEYS = {
+    "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options",
+    "versions", "git", "data", "deviations", "calls", "summary", "metrics",
+}  # fmt: skip
+
+
+def test_record_holds_the_contract(run: Runner, workers: str) -> None:
+    """A finished run leaves a complete record with every field of the contract."""
+    run.sums()
+    done = run("--model", run.adder, "-n", workers)
+    assert done.code == 1
+    record = done.run
+    assert RUN_KEYS <= record.keys()
+    assert record["schema"] == 1
+    assert record["complete"] is True
+    [row] = record["summary"]
+    assert row.keys() == SUMMARY_KEYS
+    assert (row["items"], row["correct"], row["wrong"], row["errors"]) == (12, 9, 3, 0)
+    assert row["accuracy"] == pytest.approx(9 / 12)
+    assert row["ci_method"] == "wilson"
+    assert len(done.verdicts) == 12
+    assert all(v.keys() == VERDICT_KEYS for v in done.verdicts.values())
+    assert {v["id"] for v in done.verdicts.values() if v["status"] == "wrong"} == {
+        "sums/0000", "sums/0005", "sums/0010",
+    }  # fmt: skip
+    assert {r["key"] for r in done.requests} == {k for v in done.verdicts.values() for k in v["requests"]}
+    assert {"requests", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"} <= (
+        record["calls"].keys()
+    )
+
+
+def test_node_ids_name_model_and_item(run: Runner) -> None:
+    """A case is called test[<model label>-<item id>], so that -k selects by either."""
+    run.sums()
+    done = run("--model", "fake:echo", "--collect-only", "-q")
+    assert "test_sums.py::test_sums[fake-echo-sums/0003]" in done.output
+    assert not done.folder.exists()
+
+
+def test_second_run_is_answered_by_the_store(run: Runner, workers: str) -> None:
+    """A repeated run sends nothing and gives the same verdicts."""
+    run.sums()
+    first = run("--model", run.adder, "-n", workers)
+    second = run("--model", run.adder, "-n", workers)
+    assert first.run["calls"]["sent"] == 12
+    assert (second.run["calls"]["sent"], second.run["calls"]["cache_hits"]) == (0, 12)
+    strip = lambda verdicts: {k: v["status"] for k, v in verdicts.items()}  # noqa: E731
+    assert strip(first.verdicts) == strip(second.verdicts)
+    assert "12 from the store" in second.output
+
+
+def test_wrong_answer_is_one_line(run: Runner, workers: str) -> None:
+    """A wrong answer fails its case in one line, without a traceback, and is listed in the summary."""
+    run.sums()
+    done = run("--model", run.adder, "-n", workers)
+    assert "Traceback" not in done.output
+    assert "wrong sums/0005: expected '6', given '5'" in done.output
+    assert "3 failed, 9 passed" in done.output
+
+
+def test_without_a_model_suites_are_skipped(run: Runner) -> None:
+    """Without --model there is one skip that says what to pass, and nothing heavy is imported."""
+    run.sums()
+    run.write(
+        "conftest.py",
+        "import sys\n"
+        "def pytest_sessionfinish():\n"
+        "    heavy = {'openai', 'numpy', 'scipy', 'torch', 'sqlite3', 'asyncio', 'pytest_llmprops.engine'}\n"
+        "    print('HEAVY', sorted(heavy & set(sys.modules)))\n",
+    )
+    done = run("-s", "-p", "no:anyio", "-p", "no:hypothesispytest", "-p", "no:xdist")
+    assert done.code == 0
+    assert done.output.count("no model chosen: pass --model SPEC") == 1
+    # The suite itself names a benchmark class, which needs the core alone.
+    assert "HEAVY []" in done.output
+
+
+def test_two_models_are_two_sets_of_cases(run: Runner) -> None:
+    """--model may be repeated; each model has its own cases and summary rows."""
+    run.sums(4)
+    done = run("--model", run.adder, "--model", "fake:constant?text=2")
+    assert [row["model"] for row in done.run["summary"]] == ["fake-call-file=" + _safe(run), "fake-constant-text=2"]
+    assert len(json.loads((done.folder / "run.json").read_text())["models"]) == 2
+
+
+def _safe(run: Runner) -> str:
+    import re
+
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", str(run.folder / "adder.py"))
+
+
+def test_limit_takes_the_same_items_for_every_model(run: Runner) -> None:
+    """--llm-limit chooses by seed and id alone."""
+    run.sums(40)
+    one = run("--model", "fake:echo", "--llm-limit", "7")
+    two = run("--model", "fake:constant?text=3", "--llm-limit", "7")
+    other = run("--model", "fake:echo", "--llm-limit", "7", "--llm-seed", "1")
+    assert len(one.verdicts) == 7
+    assert one.verdicts.keys() == two.verdicts.keys() != other.verdicts.keys()
+
+
+def test_param_is_laid_over_every_request(run: Runner) -> None:
+    """--llm-param changes the request, its key, and is recorded."""
+    run.sums(2)
+    done = run("--model", run.adder, "--llm-param", "temperature=0.5", "--llm-param", "top_p=0.9")
+    for request in done.requests:
+        assert request["request"]["temperature"] == 0.5
+        assert request["request"]["extra"] == {"top_p": 0.9}
+    assert done.run["options"]["params"] == {"temperature": 0.5, "top_p": 0.9}
+    again = run("--model", run.adder)
+    assert again.run["calls"]["sent"] == 2
+
+
+def test_plan_sends_nothing(run: Runner) -> None:
+    """--llm-plan prints the calls and makes none, with workers or without."""
+    run.sums()
+    for n in ("0", "2"):
+        done = run("--model", run.adder, "--llm-plan", "-n", n)
+        assert done.code == 0
+        assert "nothing is sent" in done.output
+        assert " 12 " in next(line for line in done.output.splitlines() if line.startswith("  sums"))
+        assert not done.folder.exists()
+
+
+def test_budget_refuses_to_start(run: Runner, workers: str) -> None:
+    """A plan above --llm-max-calls sends nothing, says so in one line and does not pass."""
+    run.sums()
+    done = run("--model", run.adder, "--llm-max-calls", "5", "-n", workers)
+    assert done.code not in (0, 5)
+    assert "refused to start: the plan needs 12 calls" in done.output
+    assert done.run["calls"]["sent"] == 0
+    assert done.run["complete"] is False
+    assert done.run["summary"] == []
+
+
+def test_stored_replies_do_not_count_against_the_budget(run: Runner) -> None:
+    """What the store holds needs no call, so it needs no budget."""
+    run.sums()
+    run("--model", run.adder)
+    done = run("--model", run.adder, "--llm-max-calls", "1")
+    assert len(done.verdicts) == 12
+
+
+def test_budget_spent_midway_keeps_what_there_is(run: Runner) -> None:
+    """A run that needs more calls than it planned stops at the limit, keeps its verdicts and says what is missing."""
+    run.sums()
+    failing = run.write("flaky.py", "from pytest_llmprops import BackendError\nseen = {}\n"
+        "def reply(chat):\n"
+        "    n = int(chat.messages[-1].content.split()[0])\n"
+        "    if n not in seen and n > 3:\n"
+        "        seen[n] = 1\n"
+        "        return BackendError('again', kind='status 500', transient=True)\n"
+        "    return str(n + 1)\n")
+    done = run("--model", f"fake:call?file={failing}", "--llm-max-calls", "15", "--llm-concurrency", "1")
+    assert done.code == 2
+    assert "--llm-max-calls 15 is spent" in done.output
+    assert done.run["calls"]["sent"] == 15
+    assert done.run["complete"] is False
+    answered = [v for v in done.verdicts.values() if v["status"] == "correct"]
+    assert 4 <= len(answered) < 12
+    assert f"INCOMPLETE: {12 - len(done.verdicts)} of 12 cases have no verdict" in done.output
+
+
+def test_a_price_is_needed_for_a_cost_limit(run: Runner) -> None:
+    """--llm-max-cost compares with the plan's price and refuses above it."""
+    run.sums()
+    dear = run("--model", "fake:echo?price_in=1000000&price_out=1000000", "--llm-max-cost", "0.5")
+    assert "above --llm-max-cost 0.5" in dear.output
+    assert dear.run["calls"]["sent"] == 0
+
+
+def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
+    """--llm-cache only replays, and stops with the request that is missing."""
+    run.sums(3)
+    run("--model", run.adder)
+    run.sums(4)
+    done = run("--model", run.adder, "--llm-cache", "only")
+    assert "no stored reply" in done.output
+    assert "'3 + 1 ='" in done.output
+    assert len(done.verdicts) == 3
+    assert done.code == 2
+
+
+def test_refresh_and_off_ask_again(run: Runner) -> None:
+    """--llm-cache refresh asks again and stores; off neither reads nor writes."""
+    run.sums(3)
+    run("--model", run.adder)
+    assert run("--model", run.adder, "--llm-cache", "refresh").run["calls"]["sent"] == 3
+    assert run("--model", run.adder, "--llm-cache", "off").run["calls"]["sent"] == 3
+    with sqlite3.connect(run.store) as db:
+        assert db.execute("SELECT count(*) FROM replies").fetchone() == (3,)
+
+
+def test_junit_carries_the_verdict(run: Runner, workers: str) -> None:
+    """JUnit output has the verdict's status as a property of each case."""
+    run.sums(3)
+    run("--model", run.adder, "-n", workers, "--junitxml", "out.xml")
+    text = (run.folder / "out.xml").read_text(encoding="utf-8")
+    assert text.count('name="llmprops.status" value="correct"') == 2
+    assert text.count('name="llmprops.status" value="wrong"') == 1
+
+
+def test_other_tests_run_beside_the_cases(run: Runner, workers: str) -> None:
+    """Ordinary tests in the same session keep their own results and tracebacks."""
+    run.sums(4)
+    run.write("test_other.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
+    done = run("--model", run.adder, "-n", workers)
+    assert "assert 1 == 2" in done.output
+    assert "2 failed, 4 passed" in done.output
+    assert done.run["complete"] is True
