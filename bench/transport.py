@@ -1,7 +1,7 @@
 """CPU and wall time of one chat call, for each way to make it: ``python bench/transport.py``.
 
 64 calls in flight against the stub server with next to no delay, prompts of the size of an H-TEST item
-with 14 examples. CPU is this process's own, the least of five rounds; the server runs beside it on the
+with 14 examples. CPU is this process's own, the least of the rounds; the server runs beside it on the
 same cores. Also: the CPU time of importing what each way needs, in processes of their own.
 """
 
@@ -179,9 +179,9 @@ def import_times(rounds: int = 5) -> None:
     print(f"\nimports, median of {rounds}" + " " * 38 + "CPU ms  wall ms  modules")
     for name, statement in statements.items():
         code = (
-            "import sys, time\nbefore, c, w = len(sys.modules), time.process_time(), time.perf_counter()\n"
-            f"{statement}\n"
-            "print((time.process_time() - c) * 1e3, (time.perf_counter() - w) * 1e3, len(sys.modules) - before)"
+            "import sys\nfrom time import perf_counter as wall, process_time as cpu\n"
+            f"before, c, w = len(sys.modules), cpu(), wall()\n{statement}\n"
+            "print((cpu() - c) * 1e3, (wall() - w) * 1e3, len(sys.modules) - before)"
         )
         runs = []
         for _ in range(rounds):
@@ -200,8 +200,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=512, help="calls a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--count", type=int, default=256, help="calls a round")
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     import openai
 

@@ -87,7 +87,9 @@ def _builtin_sources() -> list[Source]:
     )
     for row in rows:
         if row["sentence"].count(row["word"]) != 1:
-            raise DataError(f"{_BUILTIN}: {row['word']!r} must occur once in {row['sentence']!r}: correct the row")
+            raise DataError(
+                f"{_BUILTIN}: {row['word']!r} must occur once in {row['sentence']!r}: correct the row"
+            )
         text = row["sentence"].replace(row["word"], row["answer_chinese"])
         # A function word, or a single character, is left as it is: another word of the sentence is replaced.
         if row["function_word"] == "1" or len(row["answer_chinese"]) < 2:
@@ -104,7 +106,9 @@ def _user_sources(sentences: Iterable[str]) -> Iterable[Source]:
         if not text:
             continue
         if not any("一" <= character <= "鿿" for character in text):
-            raise ValueError(f"sentence {number} has no Chinese character: {text[:40]!r}: give one Chinese sentence a line")
+            raise ValueError(
+                f"sentence {number} has no Chinese character: {text[:40]!r}: give one Chinese sentence a line"
+            )
         yield Source(text)
 
 

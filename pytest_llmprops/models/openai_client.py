@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from pytest_llmprops.models.lazy_packages import lazy_packages
 from pytest_llmprops.models.transport import AsyncioTransport
 
-# The import makes some hundred thousand objects that stay: looking through them again and again for
-# garbage is a tenth of its time.
+# Half a second otherwise, which is most of the time of a short run. The import makes some hundred
+# thousand objects that stay: looking through them again and again for garbage is a tenth of it.
 _collecting = gc.isenabled()
 gc.disable()
 try:
-    import openai
+    with lazy_packages("openai.types", "openai.types.responses"):
+        import openai
 finally:
     if _collecting:
         gc.enable()

@@ -45,7 +45,6 @@ class OpenAIModel:
         self._spec, self._timeout = spec, options.timeout
         self._calls = ApiCalls(spec.name, url, Departures(completion_tokens=self._official))
         self._client: Any = None
-        self._opening: asyncio.Lock | None = None
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
             "name": spec.name,
@@ -56,7 +55,7 @@ class OpenAIModel:
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
         """One result per request, in order."""
         if self._client is None:
-            failed = await self._open()
+            failed = self._open()
             if failed is not None:
                 return [failed] * len(requests)
         if len(requests) == 1:
@@ -79,33 +78,28 @@ class OpenAIModel:
         if client is not None:
             await client.aclose()
 
-    async def _open(self) -> BackendError | None:
+    def _open(self) -> BackendError | None:
         """Import the SDK and make its client; why that cannot be, if it cannot."""
-        if self._opening is None:
-            self._opening = asyncio.Lock()
-        async with self._opening:
-            if self._client is not None:
-                return None
-            key = os.environ.get("OPENAI_API_KEY", "").strip()
-            if not key and self._official:
-                return BackendError(
-                    f"model {self._spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
-                    " or give --llm-base-url URL for a server of your own",
-                    kind="key",
-                    fatal=True,
-                )
-            if not (key.isascii() and key.isprintable()):
-                text = "OPENAI_API_KEY holds characters that no key has; set it again"
-                return BackendError(text, kind="key", fatal=True)
-            self._calls.hidden = errors.secrets(key)
-            self._calls.price = price(self._spec.name, self._spec.params)
-            from pytest_llmprops.models.openai_client import SdkClient
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if not key and self._official:
+            return BackendError(
+                f"model {self._spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
+                " or give --llm-base-url URL for a server of your own",
+                kind="key",
+                fatal=True,
+            )
+        if not (key.isascii() and key.isprintable()):
+            text = "OPENAI_API_KEY holds characters that no key has; set it again"
+            return BackendError(text, kind="key", fatal=True)
+        self._calls.hidden = errors.secrets(key)
+        self._calls.price = price(self._spec.name, self._spec.params)
+        from pytest_llmprops.models.openai_client import SdkClient
 
-            try:
-                self._client = SdkClient(self._url, key or "none", self._timeout)
-            except Exception as error:
-                # What the SDK finds wrong with the settings in its environment, it says in one line.
-                return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
+        try:
+            self._client = SdkClient(self._url, key or "none", self._timeout)
+        except Exception as error:
+            # What the SDK finds wrong with the settings in its environment, it says in one line.
+            return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:

@@ -53,7 +53,9 @@ def check(sentence: str, word: str, answer: str) -> None:
     """A Chinese homophone item is what the paper calls one."""
     assert len(answer) == len(word)
     assert not set(answer) & set(word), f"{word} shares a character with {answer}"
-    assert all(readings(a) & readings(w) for a, w in zip(answer, word, strict=True)), f"{word} sounds unlike {answer}"
+    assert all(readings(a) & readings(w) for a, w in zip(answer, word, strict=True)), (
+        f"{word} sounds unlike {answer}"
+    )
     assert sentence.count(word) == 1, sentence
     assert answer not in sentence, sentence
 

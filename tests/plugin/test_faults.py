@@ -41,7 +41,7 @@ def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, worker
 def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub, workers: str) -> None:
     """Items whose calls always fail are errors, left out of the score; the others keep their verdicts."""
     run.sums(60)
-    stub = start_stub(delay=0.01, always_500="7 + 1,23 + 1,41 + 1")
+    stub = start_stub(delay=0.01, always_500="7 + 1 =|23 + 1 =|41 + 1 =")
     done = run(*_against(stub), "--llm-retries", "2", "-n", workers)
     assert done.code == 1
     failed = {n for n, s in _statuses(done).items() if s == "error"}

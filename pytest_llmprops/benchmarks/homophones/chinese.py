@@ -110,9 +110,7 @@ def homophone(
     return None
 
 
-def make_rows(
-    sources: Iterable[Source], *, n: int, seed: int, lexicon: Lexicon
-) -> list[dict[str, str]]:
+def make_rows(sources: Iterable[Source], *, n: int, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
     """``n`` rows with the columns sentence, word, answer_english, answer_chinese.
 
     Every sentence gives one item before any gives a second (of another word). The items that a sentence gives

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from .english_sounds import ENGLISH_RULES
-from .spanish_sounds import SPANISH_RULES, strip_accents
+from pytest_llmprops.benchmarks.homophones.english_sounds import ENGLISH_RULES
+from pytest_llmprops.benchmarks.homophones.spanish_sounds import SPANISH_RULES, strip_accents
 
 Phonemes = tuple[str, ...]
 Pronunciations = Mapping[str, tuple[Phonemes, ...]]

@@ -14,58 +14,25 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+
+from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rules, parse_rules
+
+__all__ = ["LONGEST_READ", "Reading", "Rules", "contains_answer", "parse_rules", "reading"]
 
 #: Only so much of a reply is searched by the rules; a rambling model repeats itself long before.
-LONGEST_READ = 20_000
-SECTIONS = ("ignore", "refusal", "answer", "alternatives", "list")
-LANGUAGES = ("en", "zh", "es")
-#: What a rule may write for short.
-_SHORTHANDS = {
-    "{term}": r"⟦[^⟦⟧\n]{1,80}⟧",
-    "{gap}": r"[^⟦⟧.;!?。；！？\n]",
-    "{word}": r"[^\W\d_][\w'-]*",
-    "{han}": "[一-鿿]",
-}
-_NEGATION = re.compile(r"\b(?:not|no|nor|any|cannot|unable|never|ni|ningún|ninguna|sin)\b|n't\b|[不没无未非]", re.I)
-_CLAUSE = re.compile(r"[,.;:!?，。；：！？\n]")
+LONGEST_READ = 8_000
+_NEGATION = re.compile(
+    r"\b(?:not|no|nor|any|cannot|unable|never|ni|ningún|ninguna|sin)\b|n't\b|[不没无未非]", re.I
+)
+_CLAUSE = re.compile(r"[,.;:!?，。；：！？\n]|\b(?:but|sino)\b|而是", re.I)
 _ARTICLE = re.compile(r"(?:an?|the|to|el|la|los|las|una?|either|simply|just)\s+", re.I)
 _SEPARATOR = re.compile(r"\s*(?:[,，、/;]|\b(?:or|and|o|u)\b|或者?|还是)\s*", re.I)
 _HAN = re.compile(r"[一-鿿]")
+_BRACKETS = re.compile(r"[(（][^)）]*[)）]?")
 _PINYIN = re.compile(r"[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad]")
 _QUOTES = str.maketrans({**dict.fromkeys("“„‟«「『〝", "⟦"), **dict.fromkeys("”»」』〞", "⟧")})
 _EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One regular expression; ``name`` appears in reasons."""
-
-    name: str
-    language: str
-    pattern: re.Pattern[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The reading rules, by section.
-
-    :param ignore: spans taken out before anything else (definitions of "homophone", glosses of an answer).
-    :param refusal: says that it cannot know, asks for context, knows no such word.
-    :param answer: commits to an answer: groups named ``answer…``; those named ``answer_as_is…`` are whole
-        definitions, which ``not_answers`` does not concern.
-    :param alternatives: offers several: groups named ``answer…``, or ``items``, to be split.
-    :param list: one line of a list of candidates: groups named ``answer…``, counted over the reply.
-    :param not_answers: words that are no candidate wherever they are caught ("typo", "something").
-    """
-
-    ignore: tuple[Rule, ...]
-    refusal: tuple[Rule, ...]
-    answer: tuple[Rule, ...]
-    alternatives: tuple[Rule, ...]
-    list: tuple[Rule, ...]
-    not_answers: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +55,23 @@ class Reading:
     reason: str
 
 
-def parse_rules(document: object) -> Rules:
-    """The rules of a parsed JSON document.
+@dataclass(frozen=True, slots=True)
+class _Echo:
+    """What a reply may repeat without naming an answer, folded."""
 
-    :raises ValueError: naming the section, the rule and what is wrong with it.
-    """
-    if not isinstance(document, Mapping):
-        _fail(f"a JSON {type(document).__name__} instead of an object with the sections {', '.join(SECTIONS)}")
-    known = {*SECTIONS, "not_answers", "about"}
-    if unknown := sorted(map(str, set(document) - known)):
-        _fail(f"unknown section {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    sections = {name: tuple(_rule(name, i, r) for i, r in enumerate(_list(document, name), 1)) for name in SECTIONS}
-    if not sections["refusal"]:
-        _fail("section 'refusal' has no rule")
-    words = _list(document, "not_answers")
-    if bad := [word for word in words if not isinstance(word, str)]:
-        _fail(f"not_answers holds {bad[0]!r}, which is not text")
-    return Rules(**sections, not_answers=frozenset(_fold(word) for word in words))
+    word: str
+    sentence: str
+
+    def quotes(self, text: str) -> bool:
+        """Whether ``text`` is a piece of the sentence (whole words, where the script has them)."""
+        if not text or text not in self.sentence:
+            return False
+        if _HAN.search(text):
+            return True
+        return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self.sentence) is not None
 
 
-def contains_answer(
-    reply: str, answers: Iterable[str], match: Literal["contains", "word"] | str, language: str
-) -> bool:
+def contains_answer(reply: str, answers: Iterable[str], match: str, language: str) -> bool:
     """Whether the reply contains one of the answers, upper and lower case alike, accents respected.
 
     :param match: ``contains``, the paper's plain substring; ``word``: as whole words where the script has
@@ -153,25 +115,31 @@ def reading(
     if not any(character.isalnum() for character in reply):
         return Reading(False, False, True, (), False, "the reply is empty")
     correct = contains_answer(reply, answers, match, language)
+    echo = _Echo(_fold(word), _fold(sentence))
     text = _prepare(reply[:LONGEST_READ], word, sentence)
     for rule in rules.ignore:
         text = rule.pattern.sub(lambda m: _without_group(m, "gloss"), text)
     named: dict[str, str] = {}
+    quoted: dict[str, str] = {}
     for rule in rules.answer:
         for found in rule.pattern.finditer(text):
-            named.update(_candidates(found, rules, word))
-    offered = [_candidates(m, rules, word) for r in rules.alternatives for m in r.pattern.finditer(text)]
+            candidates = _candidates(found, rules, echo)
+            named.update(candidates)
+            if any(value and value.startswith("⟦") for value in found.groupdict().values()):
+                quoted.update(candidates)
+    offered = [quoted]
+    offered += [_candidates(m, rules, echo) for r in rules.alternatives for m in r.pattern.finditer(text)]
     listed: dict[str, str] = {}
     for rule in rules.list:
         for found in rule.pattern.finditer(text):
-            listed.update(_candidates(found, rules, word))
+            listed.update(_candidates(found, rules, echo))
     offered.append(listed)
     plural = [group for group in offered if _distinct(group, answers, match, language) > 1]
     for group in plural:
         named.update(group)
     refusal = next((rule for rule in rules.refusal if rule.pattern.search(text)), None)
     if not named and refusal is None and len(text.split()) <= 4 and len(text) <= 40:
-        named.update(_clean(text, rules, word))
+        named.update(_clean(text, rules, echo))
     refused = refusal is not None and not correct and not named
     if correct:
         reason = "contains the answer"
@@ -194,6 +162,7 @@ def _prepare(reply: str, word: str, sentence: str) -> str:
     text = re.sub(r"(?<!\w)'([^'\n]{1,80})'(?!\w)", r"⟦\1⟧", text)
     text = re.sub(r"(\*\*|__|`|\*)(?=\S)([^*`\n]{1,80}?)(?<=\S)\1", r"⟦\2⟧", text)
     text = re.sub(r"⟦[\s⟦]*⟦", "⟦", re.sub(r"⟧[\s⟧]*⟧", "⟧", text)).replace("*", "")
+    text = re.sub(r"([,.;:!?，。])⟧", r"⟧\1", text)
     if homophone := unicodedata.normalize("NFC", word).strip():
         escaped = re.escape(homophone)
         text = re.sub(rf"⟦\s*{escaped}[.,。，]?\s*⟧", "<w>", text, flags=re.I)
@@ -204,7 +173,7 @@ def _prepare(reply: str, word: str, sentence: str) -> str:
     return re.sub(r"[ \t]+", " ", text).strip()
 
 
-def _candidates(found: re.Match[str], rules: Rules, word: str) -> dict[str, str]:
+def _candidates(found: re.Match[str], rules: Rules, echo: _Echo) -> dict[str, str]:
     """The answers that one match names: folded -> as written; none when the clause denies them."""
     named: dict[str, str] = {}
     for group, value in found.groupdict().items():
@@ -219,26 +188,32 @@ def _candidates(found: re.Match[str], rules: Rules, word: str) -> dict[str, str]
             continue
         parts = [value]
         if group.startswith("items"):
-            quoted = re.findall(_SHORTHANDS["{term}"], value)
-            parts = quoted if len(quoted) > 1 else _SEPARATOR.split(value)
+            quoted = re.findall(SHORTHANDS["{term}"], value)
+            parts = quoted if len(quoted) > 1 else _SEPARATOR.split(_BRACKETS.sub(" ", value))
         for part in parts:
-            named.update(_clean(part, rules, word))
+            named.update(_clean(part, rules, echo))
     return named
 
 
-def _clean(text: str, rules: Rules, word: str) -> dict[str, str]:
+def _clean(text: str, rules: Rules, echo: _Echo) -> dict[str, str]:
     """A candidate without quotes, articles and brackets; nothing when it is no candidate."""
-    shown = re.sub(r"[(（][^)）]*[)）]?", " ", text).strip(_EDGES)
+    shown = _BRACKETS.sub(" ", text).strip(_EDGES)
     folded = _fold(shown)
     while (shorter := _ARTICLE.sub("", folded, count=1) if _ARTICLE.match(folded) else folded) != folded:
         folded = shorter.strip(_EDGES)
-    words = folded.split()
-    if not words or "<w>" in folded or "<s>" in folded or folded == _fold(word):
+    if echo.quotes(folded):
         return {}
-    if any(w.removesuffix("'s") in rules.not_answers for w in (folded, words[0], words[-1])):
+    words = folded.split()
+    if not words or "<w>" in folded or "<s>" in folded or folded in (echo.word, echo.sentence):
+        return {}
+    # Of a quoted phrase only the whole is looked up: "without arm" is an answer, bare "without" is not.
+    ends = () if text.lstrip().startswith("⟦") and len(words) > 1 else (words[0], words[-1])
+    if any(w.removesuffix("'s") in rules.not_answers for w in (folded, *ends)):
         return {}
     # Of a Chinese word neither its own characters nor its pronunciation are answers.
-    if _HAN.search(word) and (folded in word or (_PINYIN.search(folded) and not _HAN.search(folded))):
+    if _HAN.search(echo.word) and (
+        folded in echo.word or (_PINYIN.search(folded) and not _HAN.search(folded))
+    ):
         return {}
     if _HAN.search(folded) and any(w in folded for w in rules.not_answers if _HAN.search(w)):
         return {}
@@ -249,6 +224,9 @@ def _distinct(group: Mapping[str, str], answers: Sequence[str], match: str, lang
     """How many different answers: "fridge or refrigerator" is one, and so is 键盘 with its translation."""
     by_script: dict[bool, set[str]] = {True: set(), False: set()}
     for folded in group:
+        # One character of a longer candidate is an explanation of it.
+        if _HAN.search(folded) and any(folded != other and folded in other for other in (*group, *answers)):
+            continue
         same = contains_answer(folded, answers, match, language)
         by_script[_HAN.search(folded) is not None].add("the answer" if same else folded)
     return max(len(found) for found in by_script.values())
@@ -265,36 +243,3 @@ def _without_group(found: re.Match[str], group: str) -> str:
 def _fold(text: str) -> str:
     normal = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return unicodedata.normalize("NFC", normal.replace("‘", "'").replace("’", "'").casefold())
-
-
-def _list(document: Mapping[str, Any], section: str) -> Sequence[Any]:
-    value = document.get(section)
-    if not isinstance(value, list):
-        _fail(f"section {section!r} must be a list, not {'missing' if value is None else type(value).__name__}")
-    return value
-
-
-def _rule(section: str, number: int, rule: object) -> Rule:
-    where = f"rule {number} of {section!r}"
-    if not isinstance(rule, Mapping):
-        _fail(f"{where} is not an object with name, language, pattern and note")
-    for key in ("name", "language", "pattern", "note"):
-        if not isinstance(rule.get(key), str) or not rule[key].strip():
-            _fail(f"{where} has no {key!r}")
-    if rule["language"] not in LANGUAGES:
-        _fail(f"{where} ({rule['name']}) has the language {rule['language']!r}; use {', '.join(LANGUAGES)}")
-    source = rule["pattern"]
-    for short, full in _SHORTHANDS.items():
-        source = source.replace(short, full)
-    try:
-        pattern = re.compile(source, re.IGNORECASE | re.MULTILINE)
-    except (re.error, OverflowError, RecursionError) as error:
-        _fail(f"{where} ({rule['name']}) is not a regular expression: {error}")
-    groups = [group for group in pattern.groupindex if group.startswith(("answer", "items"))]
-    if section in ("answer", "alternatives", "list") and not groups:
-        _fail(f"{where} ({rule['name']}) has no group (?P<answer>...)")
-    return Rule(rule["name"], rule["language"], pattern)
-
-
-def _fail(what: str) -> NoReturn:
-    raise ValueError(f"refusal rules: {what}")

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.seeds import generator
 
-from .function_words import is_function_word
-from .phonetics import (
+from pytest_llmprops.benchmarks.homophones.function_words import is_function_word
+from pytest_llmprops.benchmarks.homophones.phonetics import (
     THRESHOLDS,
     Phonemes,
     Pronunciations,
@@ -26,8 +26,8 @@ from .phonetics import (
     english_pronunciations,
     sound_distance,
 )
-from .respelling_tables import ENGLISH_SPELLINGS, ENGLISH_UNREADABLE, HETERONYMS, SPANISH_SPELLINGS
-from .spelling import spelling_distance
+from pytest_llmprops.benchmarks.homophones.respelling_tables import ENGLISH_SPELLINGS, ENGLISH_UNREADABLE, HETERONYMS, SPANISH_SPELLINGS
+from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 
 CANDIDATES = 160
 """Spellings tried for one word."""

@@ -1,0 +1,109 @@
+"""The rules for reading replies, from a parsed JSON document (``data/homophones/refusal_rules.json``)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+SECTIONS = ("ignore", "refusal", "answer", "alternatives", "list")
+LANGUAGES = ("en", "zh", "es")
+#: What a rule may write for short.
+SHORTHANDS = {
+    "{term}": r"⟦[^⟦⟧\n]{1,80}⟧",
+    "{gap}": r"[^⟦⟧.;!?。；！？\n]",
+    "{word}": r"[^\W\d_][\w'-]*",
+    "{han}": "[一-鿿]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One regular expression; ``name`` appears in reasons."""
+
+    name: str
+    language: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The reading rules, by section.
+
+    :param ignore: spans taken out before anything else (definitions of "homophone", glosses of an answer).
+    :param refusal: says that it cannot know, asks for context, knows no such word.
+    :param answer: commits to an answer: groups named ``answer…``; those named ``answer_as_is…`` are whole
+        definitions, which ``not_answers`` does not concern.
+    :param alternatives: offers several: groups named ``answer…``, or ``items``, to be split.
+    :param list: one line of a list of candidates: groups named ``answer…``, counted over the reply.
+    :param not_answers: words that are no candidate wherever they are caught ("typo", "something").
+    """
+
+    ignore: tuple[Rule, ...]
+    refusal: tuple[Rule, ...]
+    answer: tuple[Rule, ...]
+    alternatives: tuple[Rule, ...]
+    list: tuple[Rule, ...]
+    not_answers: frozenset[str]
+
+
+def parse_rules(document: object) -> Rules:
+    """The rules of a parsed JSON document.
+
+    :raises ValueError: naming the section, the rule and what is wrong with it.
+    """
+    if not isinstance(document, Mapping):
+        _fail(
+            f"a JSON {type(document).__name__} instead of an object with the sections {', '.join(SECTIONS)}"
+        )
+    known = {*SECTIONS, "not_answers", "about"}
+    if unknown := sorted(map(str, set(document) - known)):
+        _fail(f"unknown section {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    sections = {
+        name: tuple(_rule(name, i, r) for i, r in enumerate(_list(document, name), 1)) for name in SECTIONS
+    }
+    if not sections["refusal"]:
+        _fail("section 'refusal' has no rule")
+    words = _list(document, "not_answers")
+    if bad := [word for word in words if not isinstance(word, str)]:
+        _fail(f"not_answers holds {bad[0]!r}, which is not text")
+    return Rules(
+        **sections, not_answers=frozenset(unicodedata.normalize("NFC", word.casefold()) for word in words)
+    )
+
+
+def _list(document: Mapping[str, Any], section: str) -> Sequence[Any]:
+    value = document.get(section)
+    if not isinstance(value, list):
+        _fail(
+            f"section {section!r} must be a list, not {'missing' if value is None else type(value).__name__}"
+        )
+    return value
+
+
+def _rule(section: str, number: int, rule: object) -> Rule:
+    where = f"rule {number} of {section!r}"
+    if not isinstance(rule, Mapping):
+        _fail(f"{where} is not an object with name, language, pattern and note")
+    for key in ("name", "language", "pattern", "note"):
+        if not isinstance(rule.get(key), str) or not rule[key].strip():
+            _fail(f"{where} has no {key!r}")
+    if rule["language"] not in LANGUAGES:
+        _fail(f"{where} ({rule['name']}) has the language {rule['language']!r}; use {', '.join(LANGUAGES)}")
+    source = rule["pattern"]
+    for short, full in SHORTHANDS.items():
+        source = source.replace(short, full)
+    try:
+        pattern = re.compile(source, re.IGNORECASE | re.MULTILINE)
+    except (re.error, OverflowError, RecursionError) as error:
+        _fail(f"{where} ({rule['name']}) is not a regular expression: {error}")
+    groups = [group for group in pattern.groupindex if group.startswith(("answer", "items"))]
+    if section in ("answer", "alternatives", "list") and not groups:
+        _fail(f"{where} ({rule['name']}) has no group (?P<answer>...)")
+    return Rule(rule["name"], rule["language"], pattern)
+
+
+def _fail(what: str) -> NoReturn:
+    raise ValueError(f"refusal rules: {what}")

@@ -1,0 +1,213 @@
+"""``hf:REPO_OR_FOLDER``: models of the transformers library, from a folder or a hub repository.
+
+Parameters: ``kind`` (by default from the architecture in ``config.json``), ``revision``, ``dtype``,
+``device``, ``batch`` (rows evaluated together; 8 on a CPU, 64 on a GPU), ``gguf_file`` (weights and
+tokenizer from a GGUF file of the folder or repository), ``seed``, ``positive_label``. Code that a
+repository ships is never run. Built so far: ``kind=chat``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.hf_chat import HfChatModel
+from pytest_llmprops.models.local import file_sha256, files_sha256, whole_number
+from pytest_llmprops.models.registry import Backend
+from pytest_llmprops.models.spec import ModelSpec
+
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", "positive_label")
+SERVED: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed")
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+# The first pattern that an architecture's name contains decides.
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    (r"ForCausalLM$|LMHeadModel$", "chat"),
+    (r"ForTokenClassification$", "segment"),
+    (r"ForSequenceClassification$", "sentiment"),
+    (r"^(Marian|T5|MT5|UMT5|Bart|MBart|M2M100|Pegasus|FSMT)|ForSeq2SeqLM$", "translate"),
+    (r"ForMaskedLM$", "fill-mask"),
+    (r"ForConditionalGeneration$", "chat"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model's files are, and what pins them.
+
+    :param path: what the library loads: a folder or a repository's name. :param commit: of a repository.
+    """
+
+    path: str
+    config: Mapping[str, Any] | None
+    pin: Mapping[str, str]
+    commit: str | None = None
+
+
+def kind_of(config: Mapping[str, Any] | None) -> Kind:
+    """The kind of request that a model of this ``config.json`` serves; chat without one (GGUF)."""
+    for name in (config or {}).get("architectures") or ():
+        for pattern, kind in _KINDS:
+            if re.search(pattern, name):
+                return kind
+        return "embed"
+    return "chat"
+
+
+def kinds(spec: ModelSpec) -> frozenset[Kind]:
+    """The kind that ``spec`` states, or that of a model whose files are on this machine; else chat."""
+    if "kind" in spec.params:
+        return frozenset({_stated_kind(spec)})
+    folder = Path(spec.name).expanduser()
+    if "gguf_file" in spec.params:
+        return frozenset({"chat"})
+    if folder.is_dir():
+        return frozenset({kind_of(_read_config(spec, folder / "config.json"))})
+    if importlib.util.find_spec("huggingface_hub") is not None and _is_repository(spec.name):
+        hub: Any = importlib.import_module("huggingface_hub")
+        found = hub.try_to_load_from_cache(spec.name, "config.json", revision=spec.params.get("revision"))
+        if isinstance(found, str):
+            return frozenset({kind_of(_read_config(spec, Path(found)))})
+    return frozenset({"chat"})
+
+
+def _stated_kind(spec: ModelSpec) -> Kind:
+    for kind in SERVED:
+        if spec.params["kind"] == kind:
+            return kind
+    raise UsageError(f"--model {spec.text}: kind must be one of {', '.join(SERVED)}")
+
+
+def _is_repository(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None
+
+
+def _read_config(spec: ModelSpec, file: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"--model {spec.text}: {file.parent} has no config.json; give a folder saved by transformers,"
+            " or add ?gguf_file=NAME.gguf"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--model {spec.text}: {file} cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise UsageError(f"--model {spec.text}: {file} is not a JSON object")
+    return config
+
+
+def find_source(spec: ModelSpec) -> Source:
+    """Find the files of ``spec``: a folder, or a repository's configuration in the cache or on the hub.
+
+    :raises UsageError: when they cannot be had.
+    """
+    folder = Path(spec.name).expanduser()
+    gguf = spec.params.get("gguf_file")
+    if folder.is_dir():
+        if gguf is not None:
+            if not (folder / gguf).is_file():
+                raise UsageError(f"--model {spec.text}: there is no file {folder / gguf}")
+            return Source(str(folder), None, {"files_sha256": file_sha256(folder / gguf)})
+        config = _read_config(spec, folder / "config.json")
+        kinds_of_file = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
+        files = [file for pattern in kinds_of_file for file in folder.glob(pattern)]
+        return Source(str(folder), config, {"files_sha256": files_sha256(files)})
+    if not _is_repository(spec.name):
+        raise UsageError(f"--model {spec.text}: there is no folder {folder}; give a model's folder")
+    hub: Any = importlib.import_module("huggingface_hub")
+    revision = spec.params.get("revision")
+    try:
+        file = Path(hub.hf_hub_download(spec.name, gguf or "config.json", revision=revision))
+    except Exception as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UsageError(
+            f"--model {spec.text}: '{spec.name}' is no folder here and cannot be had from the hub: {why}"
+            " Check name and connection, or give the folder of a downloaded model: hf:FOLDER"
+        ) from None
+    # A download lies in .../snapshots/COMMIT/NAME.
+    commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
+    config_of_repository = None if gguf is not None else _read_config(spec, file)
+    pin = {"repository": spec.name, "revision": commit or revision or ""}
+    return Source(spec.name, config_of_repository, pin, commit or revision)
+
+
+def _device(spec: ModelSpec, torch: Any) -> str:
+    wanted = spec.params.get("device", "auto")
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UsageError(f"--model {spec.text}: device must be auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"--model {spec.text}: torch sees no CUDA device; use device=cpu")
+    return wanted
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only(*PARAMETERS)
+    packages = ["torch", "transformers", *(["gguf", "accelerate"] if "gguf_file" in spec.params else [])]
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"--model {spec.text}", package=package, extra="hf")
+    dtype = spec.params.get("dtype", "")
+    if dtype and dtype not in _DTYPES:
+        raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
+    seed = whole_number(spec, "seed", 0, least=0)
+    stated = _stated_kind(spec) if "kind" in spec.params else None
+    source = find_source(spec)
+    kind = stated or kind_of(source.config)
+    if kind != "chat":
+        architectures = ", ".join((source.config or {}).get("architectures") or ()) or "its architecture"
+        raise UsageError(
+            f"--model {spec.text}: kind={kind} ({architectures}) is not built yet; hf: serves kind=chat"
+        )
+    torch: Any = importlib.import_module("torch")
+    device = _device(spec, torch)
+    on_gpu = device.startswith("cuda")
+    # A CPU computes in 32 bits faster and more exactly; a GPU takes the type of the weights.
+    dtype = dtype or ("auto" if on_gpu else "float32")
+    gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
+    where = gguf | ({"revision": source.commit} if source.commit else {})
+
+    def load() -> tuple[Any, Any]:
+        transformers: Any = importlib.import_module("transformers")
+        transformers.logging.set_verbosity_error()
+        # Progress bars of several libraries, none of which can be switched off alone.
+        with contextlib.redirect_stderr(io.StringIO()):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **where)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                source.path, dtype=dtype, trust_remote_code=False, **where
+            )
+        return model.to(device).eval(), tokenizer
+
+    return HfChatModel(
+        load,
+        name=Path(source.path).name if "files_sha256" in source.pin else spec.name,
+        identity={
+            "backend": "hf",
+            "kind": "chat",
+            **source.pin,
+            **gguf,
+            "dtype": dtype,
+            "device": "cuda" if on_gpu else device,
+            "seed": seed,
+        },
+        pinned="files_sha256" in source.pin or source.commit is not None,
+        batch=whole_number(spec, "batch", 64 if on_gpu else 8, least=1),
+        seed=seed,
+    )
+
+
+BACKEND = Backend(_factory, kinds)

@@ -1,0 +1,213 @@
+"""Bad input: one clear line that names the thing and the fix, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.stub_server import RunningStub
+from fixtures.runs import ROOT, Finished, Runner
+
+HTEST = str(ROOT / "suites" / "test_htest.py")
+HOMOPHONES = str(ROOT / "suites" / "test_homophones.py")
+
+
+def _one_line(done: Finished, *said: str) -> str:
+    """The single line of output that says all of ``said``; there is no traceback."""
+    assert done.code not in (0, 1, 5), done.output
+    assert "Traceback" not in done.output and "INTERNALERROR" not in done.output, done.output
+    lines = [line for line in done.output.splitlines() if all(part in line for part in said)]
+    assert lines, done.output
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--model", "nosuch"), ("unknown model", "nosuch", "openai:nosuch")),
+        (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
+        (("--model", "openai:"), ("model name is missing",)),
+        (("--model", "fake:nosuch"), ("unknown fake model", "nosuch")),
+        (("--model", "fake:echo?nosuch=1"), ("nosuch", "not a parameter")),
+        (("--model", "fake:echo?nosuch"), ("NAME?key=value",)),
+        (("--model", "llamacpp:nosuch.gguf"), ("nosuch.gguf",)),
+        (("--model", "gpt-4o"), ("OPENAI_API_KEY",)),
+        (("--model", "fake:echo", "--llm-limit", "0"), ("--llm-limit 0", "at least 1")),
+        (("--model", "fake:echo", "--llm-limit", "many"), ("--llm-limit many", "number")),
+        (("--model", "fake:echo", "--llm-base-url", "example.org"), ("--llm-base-url", "http")),
+        (("--model", "fake:echo", "--llm-cache", "maybe"), ("--llm-cache maybe", "reuse, refresh, off, only")),
+        (("--model", "fake:echo", "--llm-source", "elsewhere"), ("--llm-source", "builtin, published, all")),
+        (("--model", "fake:echo", "--llm-protocol", "slow"), ("--llm-protocol slow", "paper, quick")),
+        (("--model", "fake:echo", "--llm-set", "htest.nosuch=1"), ("htest.nosuch=1", "k, cot")),
+        (("--model", "fake:echo", "--llm-set", "htest.k=15"), ("htest.k=15", "4, 14, 28, 50")),
+        (("--model", "fake:echo", "--llm-set", "htest.cot=perhaps"), ("htest.cot=perhaps", "true or false")),
+        (("--model", "fake:echo", "--llm-set", "homophones.asks=0"), ("asks must be from 1 to 10",)),
+        (("--model", "fake:echo", "--llm-set", "nosuch.k=1"), ("unknown benchmark 'nosuch'",)),
+        (("--model", "fake:echo", "--llm-set", "htest.k"), ("NAME=VALUE",)),
+        (("--model", "fake:echo", "--llm-param", "temperature"), ("NAME=VALUE",)),
+        (("--model", "fake:echo", "--llm-set", "htest.cot=true"), ("--llm-helper reader=SPEC",)),
+        (("--model", "fake:echo", "--llm-source", "published"), ("--llm-data DIR", "llmprops data pull")),
+        (("--model", "fake:echo", "--llm-source", "published", "--llm-data", "nowhere"), ("nowhere", "no such file")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) and str(value[0]).startswith("--") else "",
+)
+def test_options(run: Runner, args: tuple[str, ...], said: tuple[str, ...]) -> None:
+    """A wrong option is refused before the first call, in one line with the fix."""
+    _one_line(run(HTEST, "--llm-limit", "1", *args), *said)
+
+
+def test_missing_extra(run: Runner) -> None:
+    """A backend whose package is missing names the package and the extra that installs it."""
+    run.sums()
+    run.write("sitecustomize.py", "import sys\nsys.modules['llama_cpp'] = None\n")
+    done = run("--model", "smollm2", env={"PYTHONPATH": f"{run.folder}:{ROOT}"})
+    _one_line(done, "llama-cpp-python", "pip install 'pytest-llmprops[local]'")
+
+
+def _published(folder: Path, name: str, content: bytes) -> str:
+    path = folder / "data" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return str(folder / "data")
+
+
+HEADER = b"sentence,word,answer,GPT-4\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", ("testset_english.csv", "empty")),
+        (HEADER + "Le caf\u00e9 is closed,kafay,cafe,Y\n".encode("latin-1"), ("not UTF-8", "offset")),
+        (b"sentence,answer\nThe san is up,sun\n", ("no column 'word'",)),
+        (HEADER + b"The san is up,san\n", ("line 2", "fields")),
+        (HEADER + b"The san is up,san,,Y\n", ("row 1", "must not be empty")),
+        (HEADER + b"The san is up,san,sun,Y\n", ("sha256", "differs from the manifest")),
+        (b"id,sentence,word,answer\n1,a san,san,sun\n1,b san,san,sun\n", ("repeats the id",)),
+    ],
+)
+def test_data_files(run: Runner, content: bytes, said: tuple[str, ...]) -> None:
+    """A data file that is not what it should be is named with its row and the fix."""
+    data = _published(run.folder, "homophones/testset_english.csv", content)
+    done = run(HOMOPHONES, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
+    _one_line(done, *said)
+
+
+def test_generated_data_needs_no_manifest(run: Runner) -> None:
+    """Data that says it was generated is read without a hash, and named so in the record."""
+    data = _published(run.folder, "homophones/testset_english.csv", HEADER + b"The san is up,san,sun,Y\n")
+    _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
+    done = run(HOMOPHONES, "--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
+    assert done.code == 0
+    assert {row["source"] for row in done.run["summary"]} == {"generated"}
+
+
+@pytest.mark.parametrize("answer", ["empty", "control", "huge"])
+def test_odd_replies(run: Runner, start_stub: Callable[..., RunningStub], answer: str) -> None:
+    """Empty, huge and hostile replies become verdicts, and no control character reaches the terminal."""
+    run.sums(8)
+    stub = start_stub(delay=0.0, answer=answer)
+    done = run("--model", "openai:stub", "--llm-base-url", stub.url)
+    assert done.code == 1
+    expected = "unparsed" if answer == "empty" else "wrong"
+    assert {v["status"] for v in done.verdicts.values()} == {expected}
+    assert not [c for c in done.output if not c.isprintable() and c not in "\n\t"]
+    assert len(done.output) < 20_000
+
+
+def test_empty_replies_in_a_row_stop_the_run(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
+    """Twenty empty replies in a row end the run with one line."""
+    run.sums(100)
+    stub = start_stub(delay=0.0, answer="empty")
+    done = run("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "4")
+    assert "20 empty replies in a row" in _one_line(done, "stopped:")
+    assert stub.stats()["requests"] < 40
+
+
+def test_unwritable_store(run: Runner, workers: str) -> None:
+    """A store that cannot be written is refused before the first call."""
+    run.sums()
+    (run.folder / "file").write_text("", encoding="utf-8")
+    done = run("--model", run.adder, "--llm-store", str(run.folder / "file" / "store.sqlite"), "-n", workers)
+    _one_line(done, "reply store", "--llm-store FILE")
+
+
+def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
+    """A damaged store is kept under another name, reported, and a new one used."""
+    run.sums()
+    run.store.write_bytes(b"this is no database, but it is somebody's file" * 100)
+    done = run("--model", run.adder, "-n", workers)
+    assert len(done.verdicts) == 12
+    [aside] = run.folder.glob("store.sqlite.damaged-*")
+    assert aside.read_bytes().startswith(b"this is no database")
+    assert "is damaged" in done.output and aside.name in done.output
+
+
+def test_store_damaged_inside_is_set_aside(run: Runner) -> None:
+    """Damage that shows only on reading is handled like damage at the start."""
+    run.sums(300)
+    run("--model", run.adder)
+    data = bytearray(run.store.read_bytes())
+    data[4096 * 2 : 4096 * 12] = b"\xee" * (4096 * 10)
+    run.store.write_bytes(data)
+    done = run("--model", run.adder)
+    assert len(done.verdicts) == 300
+    assert "is damaged" in done.output
+    assert list(run.folder.glob("store.sqlite.damaged-*"))
+
+
+def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
+    """The store is readable by its owner alone; no file of the run or store holds the key."""
+    run.sums(4)
+    key = "sk-secret-0123456789abcdef"
+    stub = start_stub(delay=0.0)
+    done = run("--model", "openai:stub", "--llm-base-url", stub.url, env={"OPENAI_API_KEY": key})
+    assert len(done.verdicts) == 4
+    assert stat.S_IMODE(run.store.stat().st_mode) == 0o600
+    for path in [run.store, *done.folder.iterdir()]:
+        assert key.encode() not in path.read_bytes()
+    assert key not in done.output
+
+
+def test_two_runs_share_a_store(run: Runner) -> None:
+    """Two runs at the same time on one store both finish, and it holds every reply."""
+    run.sums(150)
+    commands = [run.command("--model", run.adder, "--model", "fake:echo", folder=run.next_folder()) for _ in range(2)]
+    processes = [
+        subprocess.Popen(c, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, text=True) for c in commands
+    ]
+    outputs = [p.communicate(timeout=120)[0] for p in processes]
+    assert [p.returncode for p in processes] == [1, 1]
+    assert not any("locked" in output for output in outputs)
+    with sqlite3.connect(run.store) as db:
+        assert db.execute("SELECT count(*) FROM replies").fetchone() == (300,)
+
+
+def test_run_folder_in_use(run: Runner) -> None:
+    """A folder that holds a run is not written over."""
+    run.sums(2)
+    first = run("--model", run.adder)
+    done = run("--model", run.adder, "--llm-run", str(first.folder))
+    _one_line(done, "--llm-run", "already holds a run")
+
+
+def test_command_line_errors_are_one_line(tmp_path: Path) -> None:
+    """The llmprops command ends with status 2 and one line, whatever is wrong."""
+    for args in (
+        ["generate", "htest", "--n", "3", "--out", str(tmp_path / "a")],
+        ["generate", "homophones", "--lang", "en", "--n", "100000", "--out", str(tmp_path / "b")],
+        ["runs", "import-homophones", "--data", str(tmp_path)],
+        ["data", "pull", "nosuch/file", "--dest", str(tmp_path / "c")],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest_llmprops.cli.main", *args], capture_output=True, text=True, cwd=ROOT
+        )
+        lines = (done.stderr + done.stdout).strip().splitlines()
+        assert done.returncode in (1, 2), done
+        assert len(lines) == 1, done
