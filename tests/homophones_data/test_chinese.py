@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import random
 import warnings
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ COLUMNS = ["id", "sentence", "word", "answer_english", "answer_chinese", "functi
 #: What nearly every reply says; an English answer inside it would make any reply correct.
 STOCK = (
     "In the sentence, the word is a homophone for another word, which means something else. For example, "
-    "it sounds like the Chinese characters; the pronunciation is similar or the same. I'm sorry, I apologize, "
+    "it sounds like the Chinese characters; the pronunciation is similar or the same. I'm sorry, I apologize "
     "but without more context or information it is hard to tell the true meaning. Based on the context it "
     "refers to, translates to, likely, could be, might be, made-up, typo, misspelling, original, correct, "
     "question, answer, understand, clarify, provide, interpretation, generally, believe, rather, therefore"
@@ -39,7 +40,7 @@ def rows() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@lru_cache(maxsize=None)
+@cache
 def readings(character: str) -> frozenset[str]:
     """Every toneless reading of one character, by pypinyin."""
     with warnings.catch_warnings():
@@ -116,13 +117,11 @@ def test_english_answers_do_not_hide_in_what_every_reply_says() -> None:
         answers = row["answer_english"].split("/")
         assert all(a and a == a.strip() for a in answers), row
         if row["function_word"] == "0":
-            assert [] == [a for a in answers if a.casefold() in stock], row
+            assert [a for a in answers if a.casefold() in stock] == [], row
 
 
-def test_published_sentences_are_not_copied(request: pytest.FixtureRequest) -> None:
+def test_published_sentences_are_not_copied() -> None:
     """No built-in sentence, nor its word, is one of the paper's."""
-    import os
-
     folder = os.environ.get("LLMPROPS_DATA")
     published = Path(folder or "") / "homophones" / "testset_chinese.csv"
     if not folder or not published.is_file():
@@ -137,16 +136,16 @@ def test_published_sentences_are_not_copied(request: pytest.FixtureRequest) -> N
 
 
 def test_generated_items_obey_the_rules_of_the_built_in_ones() -> None:
-    """500 generated items: same syllables, no shared character, word once, answer gone, no dictionary word."""
+    """500 items: same syllables, no shared character, word once, answer gone, no dictionary word."""
     made = generate_zh(n=500, seed=3)
     words = load_lexicon().words
-    assert 500 == len(made)
+    assert len(made) == 500
     assert {("sentence", "word", "answer_english", "answer_chinese")} == {tuple(row) for row in made}
     for row in made:
         check(row["sentence"], row["word"], row["answer_chinese"])
         assert len(row["answer_chinese"]) >= 2
         assert row["word"] not in words
-    assert 500 == len({(row["sentence"], row["word"]) for row in made})
+    assert len({(row["sentence"], row["word"]) for row in made}) == 500
 
 
 def test_generation_is_decided_by_the_seed() -> None:
@@ -158,7 +157,7 @@ def test_generation_is_decided_by_the_seed() -> None:
 
 
 def test_built_in_answers_keep_their_english_and_get_a_new_homophone() -> None:
-    """From the built-in sentences most items come with the English answer, and none repeats a built-in word."""
+    """From the built-in sentences most items have the English answer, and none repeats a built-in word."""
     made = generate_zh(n=200, seed=1)
     assert sum(bool(row["answer_english"]) for row in made) >= 150
     assert not {row["word"] for row in made} & {row["word"] for row in rows()}
@@ -224,8 +223,8 @@ def test_used_homophones_and_words_of_the_sentence_are_avoided() -> None:
 
 def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
     """A word that occurs twice, and one that no dictionary has, are left alone."""
-    assert ("天空",) == content_words("天空蓝的", TOY)
-    assert () == content_words("天空天空", TOY)
+    assert content_words("天空蓝的", TOY) == ("天空",)
+    assert content_words("天空天空", TOY) == ()
 
 
 @given(seed=st.integers(0, 2**32))

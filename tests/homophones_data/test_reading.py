@@ -139,7 +139,7 @@ def test_any_of_the_answers_will_do() -> None:
 
 def test_unknown_match_is_refused() -> None:
     """A wrong setting names the right ones."""
-    with pytest.raises(ValueError, match="homophones.match is 'fuzzy': use contains or word"):
+    with pytest.raises(ValueError, match=r"homophones\.match is 'fuzzy': use contains or word"):
         contains_answer("x", ["x"], "fuzzy", "en")
 
 
@@ -154,7 +154,10 @@ def test_unknown_match_is_refused() -> None:
         ("I don't know, but it may be “canned oil”.", "wrong"),
         ("Could you provide more context?", "refused"),
         (
-            "In the sentence 'A kanndul here', the word 'kanndul' is a homophone word, can you tell its true meaning?",
+            (
+                "In the sentence 'A kanndul here', the word 'kanndul' is a homophone word, "
+                "can you tell its true meaning?"
+            ),
             "wrong",
         ),
         ("", "empty"),
@@ -198,12 +201,12 @@ def test_two_accepted_answers_are_one() -> None:
 def test_answers_named_leave_out_word_and_sentence() -> None:
     """The quoted word and pieces of the quoted sentence are not among the answers named."""
     found = say("“Kanndul” in “A kanndul here” means “kindle”, and “here” fits.")
-    assert ("kindle",) == found.answers_named
+    assert found.answers_named == ("kindle",)
 
 
 def test_a_denied_candidate_is_not_named() -> None:
     """ "It is not X" names no answer."""
-    assert () == say("It is not “kindle”.").answers_named
+    assert say("It is not “kindle”.").answers_named == ()
 
 
 def test_reason_names_the_rule() -> None:
@@ -313,9 +316,8 @@ def test_rules_can_be_replaced() -> None:
     assert not reading("I don't know what you mean by that.", ["candle"], "word", "en", mine).refused
 
 
-def test_rules_are_named_and_explained() -> None:
-    """Rule names are unique within a section and language, and each rule says why it is there."""
+def test_rule_names_are_unique() -> None:
+    """A reason that names a rule names one rule: names differ within a section."""
     for section in ("ignore", "refusal", "answer", "alternatives", "list"):
-        names = [(rule["name"], rule["language"]) for rule in DOCUMENT[section]]
+        names = [rule["name"] for rule in DOCUMENT[section]]
         assert len(set(names)) == len(names)
-        assert all(len(rule["note"]) >= 10 for rule in DOCUMENT[section])

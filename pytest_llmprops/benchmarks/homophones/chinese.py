@@ -22,8 +22,11 @@ CONTENT_TAGS = ("n", "v", "a", "i", "l", "t", "s", "z")
 NAME_TAGS = ("nr", "nrt", "nrfg", "ns", "nt")
 #: Verbs and time words by their tag, yet so empty that any of them fits; the context cannot give them back.
 LIGHT_WORDS = frozenset(
-    "没有 可以 可能 能够 应该 需要 不能 不会 不是 就是 还是 觉得 知道 认为 成为 进行 开始 使得 似乎 好像 "
-    "现在 今天 明天 昨天 时候 以后 以前 之前 之后 有些 有的 可是 只好 只能 看到 听到 是否 起来 出来 下来".split()
+    re.findall(
+        "[一-鿿]{2}",
+        "没有 可以 可能 能够 应该 需要 不能 不会 不是 就是 还是 觉得 知道 认为 成为 进行 开始 使得 似乎 好像 "
+        "现在 今天 明天 昨天 时候 以后 以前 之前 之后 有些 有的 可是 只好 只能 看到 听到 是否 起来 出来 下来",
+    )
 )
 LONGEST_WORD = 4
 #: Draws per word before it is given up: each draw that fails met a real word or a clash with the sentence.

@@ -163,6 +163,7 @@ def _prepare(reply: str, word: str, sentence: str) -> str:
     text = re.sub(r"(\*\*|__|`|\*)(?=\S)([^*`\n]{1,80}?)(?<=\S)\1", r"⟦\2⟧", text)
     text = re.sub(r"⟦[\s⟦]*⟦", "⟦", re.sub(r"⟧[\s⟧]*⟧", "⟧", text)).replace("*", "")
     text = re.sub(r"([,.;:!?，。])⟧", r"⟧\1", text)
+    text = re.sub(r"⟦\s*<s>\s*⟧", "<s>", text)
     if homophone := unicodedata.normalize("NFC", word).strip():
         escaped = re.escape(homophone)
         text = re.sub(rf"⟦\s*{escaped}[.,。，]?\s*⟧", "<w>", text, flags=re.I)

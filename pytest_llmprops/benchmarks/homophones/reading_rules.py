@@ -12,7 +12,7 @@ SECTIONS = ("ignore", "refusal", "answer", "alternatives", "list")
 LANGUAGES = ("en", "zh", "es")
 #: What a rule may write for short.
 SHORTHANDS = {
-    "{term}": r"⟦[^⟦⟧\n]{1,80}⟧",
+    "{term}": r"⟦(?![^⟦⟧\n]*<[ws]>)[^⟦⟧\n]{1,80}⟧",
     "{gap}": r"[^⟦⟧.;!?。；！？\n]",
     "{word}": r"[^\W\d_][\w'-]*",
     "{han}": "[一-鿿]",
