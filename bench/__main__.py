@@ -26,9 +26,20 @@ ROOT = Path(__file__).resolve().parent.parent
 #: five tasks of 200 items
 THOUSAND = "uppercase or start_vowel or end_punctuation or end_ly or repeated_word"
 #: plugins of the development environment that a user's environment has not
-PLAIN = ["-p", "no:hypothesispytest", "-p", "no:allure_pytest", "-p", "no:timeout", "-o", "addopts=", "-o", "filterwarnings="]
+PLAIN = [
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:allure_pytest",
+    "-p",
+    "no:timeout",
+    "-o",
+    "addopts=",
+    "-o",
+    "filterwarnings=",
+]
 BARE = "import pytest\n@pytest.mark.parametrize('n', range(1000))\ndef test_bare(n):\n    assert n >= 0\n"
-DIRECT = '''
+DIRECT = """
 import json, openai, pytest
 client = openai.OpenAI(base_url=URL, api_key="none", max_retries=0)
 ROWS = [json.loads(line) for task in TASKS for line in open(f"DATA/htest/{task}_test.jsonl")]
@@ -37,7 +48,7 @@ def test_item(row):
     reply = client.chat.completions.create(model="stub", max_tokens=5,
         messages=[{"role": "user", "content": f"Input: {row['centerpiece']} Label:"}])
     assert reply.choices[0].message.content in "AB"
-'''
+"""
 
 
 class Bench:
@@ -55,11 +66,15 @@ class Bench:
         self._count += 1
         return self.folder / f"{name}-{self._count}"
 
-    def suite(self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None) -> Measured:
+    def suite(
+        self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None
+    ) -> Measured:
         """pytest suites/test_htest.py against ``stub``."""
         return measure(self.command(stub, *args, store=store, run=run), cwd=ROOT, env=self.env)
 
-    def command(self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None) -> list[str]:
+    def command(
+        self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None
+    ) -> list[str]:
         """The command of :meth:`suite`."""
         return [
             sys.executable, "-m", "pytest", "suites/test_htest.py", *PLAIN, "-q", "-p", "no:cacheprovider",
@@ -97,9 +112,19 @@ def speed(bench: Bench) -> None:
             cpus.append(done.cpu)
             peaks.append(done.peak_mb)
             flights.append(stats["peak_in_flight"])
-        bench.line(f"1,000 calls, -n {workers}: wall", _spread(walls), f"<= {most} s", statistics.median(walls) <= most)
+        bench.line(
+            f"1,000 calls, -n {workers}: wall",
+            _spread(walls),
+            f"<= {most} s",
+            statistics.median(walls) <= most,
+        )
         bench.line(f"1,000 calls, -n {workers}: CPU of all processes", _spread(cpus), "", None)
-        bench.line(f"1,000 calls, -n {workers}: peak in flight", f"{min(flights)}-{max(flights)}", "64 +- 2", all(62 <= f <= 66 for f in flights))
+        bench.line(
+            f"1,000 calls, -n {workers}: peak in flight",
+            f"{min(flights)}-{max(flights)}",
+            "64 +- 2",
+            all(62 <= f <= 66 for f in flights),
+        )
         limit = workers == "0"
         bench.line(
             f"1,000 calls, -n {workers}: memory, RSS of all processes", _spread(peaks, "MB"),
@@ -109,21 +134,38 @@ def speed(bench: Bench) -> None:
 
 def direct(bench: Bench) -> None:
     """The same calls made by a plain parametrized pytest file with the OpenAI client."""
-    tasks = [t for t in THOUSAND.split(" or ")]
+    tasks = THOUSAND.split(" or ")
     with _stub(delay=0.2) as stub:
-        text = DIRECT.replace("URL", repr(stub.url)).replace("TASKS", repr(tasks)).replace("DATA", str(ROOT / "data"))
+        text = (
+            DIRECT.replace("URL", repr(stub.url))
+            .replace("TASKS", repr(tasks))
+            .replace("DATA", str(ROOT / "data"))
+        )
         path = bench.folder / "test_direct.py"
         path.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "no:llmprops", "-q", "-n", "8", str(path)]
         done = measure(command, cwd=bench.folder, env=bench.env, memory=False)
-    bench.line("1,000 calls, plain pytest + OpenAI client -n 8: wall", f"{done.wall:.2f} s", "(for comparison)", None)
+    bench.line(
+        "1,000 calls, plain pytest + OpenAI client -n 8: wall", f"{done.wall:.2f} s", "(for comparison)", None
+    )
 
 
 def stored(bench: Bench) -> None:
     """Every reply in the store, against bare pytest on 1,000 trivial cases."""
     bare = bench.folder / "test_bare.py"
     bare.write_text(BARE, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "no:llmprops", "-p", "no:cacheprovider", "-q", str(bare)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *PLAIN,
+        "-p",
+        "no:llmprops",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        str(bare),
+    ]
     store = bench.fresh("store")
     ratios, ours, theirs = [], [], []
     with _stub(delay=0.0) as stub:
@@ -137,7 +179,9 @@ def stored(bench: Bench) -> None:
             ratios.append(a.wall / b.wall)
     bench.line("1,000 stored replies: wall", _spread(ours), "", None)
     bench.line("bare pytest, 1,000 trivial cases: wall", _spread(theirs), "", None)
-    bench.line("1,000 stored replies / bare pytest", _spread(ratios, ""), "<= 1.5", statistics.median(ratios) <= 1.5)
+    bench.line(
+        "1,000 stored replies / bare pytest", _spread(ratios, ""), "<= 1.5", statistics.median(ratios) <= 1.5
+    )
 
 
 def one(bench: Bench) -> None:
@@ -146,7 +190,10 @@ def one(bench: Bench) -> None:
     walls = []
     with _stub(delay=0.2) as stub:
         for _ in range(max(5, bench.runs)):
-            command = [item if part == "suites/test_htest.py" else part for part in bench.command(stub, "-k", "rhyme")]
+            command = [
+                item if part == "suites/test_htest.py" else part
+                for part in bench.command(stub, "-k", "rhyme")
+            ]
             done = measure(command, cwd=ROOT, env=bench.env, memory=False)
             assert "1 passed" in done.output or "1 failed" in done.output, done.output
             walls.append(done.wall)
@@ -166,17 +213,34 @@ def faults(bench: Bench) -> None:
     with _stub(delay=0.2, rate_429=0.05, rate_500=0.02) as stub:
         faulty = bench.suite(stub, run=runs[1])
     same = _verdicts(runs[0]) == _verdicts(runs[1])
-    bench.line("5% 429 and 2% 500: same 1,000 verdicts, no error", f"{same}, {faulty.wall:.2f} s", "same", same)
+    bench.line(
+        "5% 429 and 2% 500: same 1,000 verdicts, no error", f"{same}, {faulty.wall:.2f} s", "same", same
+    )
     with _stub(delay=0.2, always_500="22/1000") as stub:
         broken = bench.suite(stub, run=runs[2])
     found = list(_verdicts(runs[2]).values())
     good = found.count("error") == 22 and len(found) == 1000 and broken.code != 0
-    bench.line("22 items answer 500 for ever: errors, verdicts, status", f"{found.count('error')}, {1000 - found.count('error')}, {broken.code}", "22, 978, not 0", good)
+    bench.line(
+        "22 items answer 500 for ever: errors, verdicts, status",
+        f"{found.count('error')}, {1000 - found.count('error')}, {broken.code}",
+        "22, 978, not 0",
+        good,
+    )
     ratio = broken.wall / calm.wall
-    bench.line("22 items answer 500 for ever: wall / fault-free", f"{broken.wall:.2f} s, {ratio:.2f}", "<= 2", ratio <= 2)
+    bench.line(
+        "22 items answer 500 for ever: wall / fault-free",
+        f"{broken.wall:.2f} s, {ratio:.2f}",
+        "<= 2",
+        ratio <= 2,
+    )
     with _stub(delay=0.2, fail_all=True) as stub:
         dead = bench.suite(stub)
-    bench.line("every request fails: wall, status", f"{dead.wall:.2f} s, {dead.code}", "seconds, not 0", dead.code != 0 and dead.wall < 10)
+    bench.line(
+        "every request fails: wall, status",
+        f"{dead.wall:.2f} s, {dead.code}",
+        "seconds, not 0",
+        dead.code != 0 and dead.wall < 10,
+    )
     killed(bench)
 
 
@@ -185,7 +249,11 @@ def killed(bench: Bench) -> None:
     store = bench.fresh("store")
     with _stub(delay=0.2) as stub:
         process = subprocess.Popen(
-            bench.command(stub, store=store), cwd=ROOT, env=bench.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            bench.command(stub, store=store),
+            cwd=ROOT,
+            env=bench.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         while stub.stats()["answered"] < 500:
             time.sleep(0.02)
@@ -193,10 +261,21 @@ def killed(bench: Bench) -> None:
         process.wait()
         bench.suite(stub, store=store)
         stats = stub.stats()
-    bench.line("kill -9 at half, run again: prompts asked twice", f"{stats['repeats']} of {stats['distinct']}", "<= 64 (in flight)", stats["repeats"] <= 64)
+    bench.line(
+        "kill -9 at half, run again: prompts asked twice",
+        f"{stats['repeats']} of {stats['distinct']}",
+        "<= 64 (in flight)",
+        stats["repeats"] <= 64,
+    )
 
 
-PARTS: dict[str, Callable[[Bench], None]] = {"speed": speed, "stored": stored, "one": one, "faults": faults, "direct": direct}
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "speed": speed,
+    "stored": stored,
+    "one": one,
+    "faults": faults,
+    "direct": direct,
+}
 
 
 def main() -> None:
@@ -206,13 +285,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     chosen = options.parts or [*PARTS, "prefix"]
-    print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}, {options.runs} runs")
+    print(
+        f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}, {options.runs} runs"
+    )
     with tempfile.TemporaryDirectory(prefix="llmprops-bench-") as folder:
         bench = Bench(options.runs, Path(folder))
         for name in chosen:
             if name == "prefix":
                 sys.stdout.flush()
-                subprocess.run([sys.executable, str(ROOT / "bench" / "prefix_reuse.py")], check=False, cwd=ROOT)
+                subprocess.run(
+                    [sys.executable, str(ROOT / "bench" / "prefix_reuse.py")], check=False, cwd=ROOT
+                )
             else:
                 PARTS[name](bench)
 

@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["smollm2", "hf"])
     parser.add_argument("--task", default="rhyme")
     parser.add_argument("--k", type=int, default=50)
-    parser.add_argument("--items", type=int, default=40)
+    parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--scratch", type=int, default=6, help="items evaluated from scratch")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--device", default="cpu")

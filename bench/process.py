@@ -58,7 +58,12 @@ def measure(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], memory
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic()
     process = subprocess.Popen(
-        command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     peak = 0
 

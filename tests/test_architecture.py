@@ -68,7 +68,18 @@ def test_core_and_benchmarks_do_no_io(path: Path) -> None:
     """Core and benchmarks open no file, read no clock and no environment."""
     if path.relative_to(PACKAGE).parts[0] not in ("core", "benchmarks"):
         return
-    forbidden = {"os", "io", "pathlib", "subprocess", "socket", "time", "datetime", "tempfile", "sqlite3", "urllib"}
+    forbidden = {
+        "os",
+        "io",
+        "pathlib",
+        "subprocess",
+        "socket",
+        "time",
+        "datetime",
+        "tempfile",
+        "sqlite3",
+        "urllib",
+    }
     assert not forbidden & {name.split(".")[0] for name in _imports(path)}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

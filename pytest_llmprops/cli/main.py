@@ -15,7 +15,8 @@ Command = Callable[[argparse.Namespace], int]
 def parser() -> argparse.ArgumentParser:
     """The command line of ``llmprops``."""
     top = argparse.ArgumentParser(
-        prog="llmprops", description="Data and records of pytest-llmprops. Models are measured by pytest --model."
+        prog="llmprops",
+        description="Data and records of pytest-llmprops. Models are measured by pytest --model.",
     )
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _data(groups)
@@ -44,9 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _data(groups: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     commands = _group(groups, "data", "published data")
     pull = commands.add_parser("pull", help="download the authors' files, checked against the manifest")
-    pull.add_argument("files", nargs="*", metavar="FILE", help="file, folder or pattern of the manifest (default: all)")
+    pull.add_argument(
+        "files", nargs="*", metavar="FILE", help="file, folder or pattern of the manifest (default: all)"
+    )
     pull.add_argument("--dest", type=Path, required=True, metavar="DIR", help="folder to download into")
-    pull.add_argument("--base-url", metavar="URL", help="template with {repository}, {commit} and {path}, for a mirror")
+    pull.add_argument(
+        "--base-url", metavar="URL", help="template with {repository}, {commit} and {path}, for a mirror"
+    )
     pull.set_defaults(command=_pull)
 
 
@@ -66,7 +71,10 @@ def _generate(groups: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _seed_and_number(homophones, number=100)
     homophones.add_argument("--lang", required=True, choices=("en", "es", "zh"))
     homophones.add_argument(
-        "--sentences", type=Path, metavar="FILE", help="your own sentences, one a line (default: the built-in ones)"
+        "--sentences",
+        type=Path,
+        metavar="FILE",
+        help="your own sentences, one a line (default: the built-in ones)",
     )
     homophones.set_defaults(command=_generate_homophones)
 
@@ -88,10 +96,15 @@ def _generate_homophones(options: argparse.Namespace) -> int:
 
 def _htest(groups: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     commands = _group(groups, "htest", "H-TEST")
-    train = commands.add_parser("export-train", help="chat fine-tuning files per task, disjoint from the test items")
+    train = commands.add_parser(
+        "export-train", help="chat fine-tuning files per task, disjoint from the test items"
+    )
     _seed_and_number(train, number=1000)
     train.add_argument(
-        "--data", type=Path, metavar="DIR", help="also leave out the items of this folder (published or generated)"
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="also leave out the items of this folder (published or generated)",
     )
     train.set_defaults(command=_export_train)
 
@@ -116,9 +129,15 @@ def _runs(groups: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     imported = commands.add_parser(
         "import-homophones", help="the Y/N verdicts in the published homophone files, as one run a model"
     )
-    imported.add_argument("--data", type=Path, metavar="DIR", help="folder of published data (default: $LLMPROPS_DATA)")
     imported.add_argument(
-        "--out", type=Path, default=Path("reports") / "runs", metavar="DIR", help="where the runs go (default: reports/runs)"
+        "--data", type=Path, metavar="DIR", help="folder of published data (default: $LLMPROPS_DATA)"
+    )
+    imported.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reports") / "runs",
+        metavar="DIR",
+        help="where the runs go (default: reports/runs)",
     )
     imported.set_defaults(command=_import_homophones)
 
@@ -139,12 +158,16 @@ def _import_homophones(options: argparse.Namespace) -> int:
 def _group(
     groups: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
 ) -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    return groups.add_parser(name, help=about, description=about).add_subparsers(required=True, metavar="COMMAND")
+    return groups.add_parser(name, help=about, description=about).add_subparsers(
+        required=True, metavar="COMMAND"
+    )
 
 
 def _seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
     command.add_argument("--n", type=int, default=number, metavar="N", help=f"how many (default: {number})")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of every random choice (default: 0)")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of every random choice (default: 0)"
+    )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
 
 

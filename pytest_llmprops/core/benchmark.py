@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol as TypingProtocol
+from typing import Any, ClassVar
+from typing import Protocol as TypingProtocol
 
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, Record

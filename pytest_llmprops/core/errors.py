@@ -25,12 +25,11 @@ class UsageError(LLMPropsError, ValueError):
 
 
 class MissingExtra(UsageError):
-    """A backend whose package is not installed."""
+    """A backend whose package is not installed; ``extra`` is empty for what every install should have."""
 
     def __init__(self, what: str, *, package: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs the package '{package}': pip install 'pytest-llmprops[{extra}]'"
-        )
+        name = f"pytest-llmprops[{extra}]" if extra else package
+        super().__init__(f"{what} needs the package '{package}': pip install '{name}'")
 
 
 class DataError(LLMPropsError, ValueError):

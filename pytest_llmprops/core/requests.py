@@ -168,6 +168,7 @@ class Reply:
     of a segmentation, a probability, vectors, a parse. ``finish_reason`` is ``stop``, ``length`` or
     ``content_filter``. ``logprobs`` has one entry a reply token: ``{"token", "logprob", "top"}``.
     ``seconds`` is the time the call took when it was made, ``stored`` the Unix time it was made at.
+    ``deviations`` are the departures from the request that the API had forced by then.
     """
 
     text: str = ""
@@ -177,6 +178,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     logprobs: tuple[Mapping[str, Any], ...] | None = None
     cost_usd: float | None = None
+    deviations: tuple[str, ...] = ()
     seconds: float = 0.0
     stored: float = 0.0
     cached: bool = False
@@ -202,6 +204,8 @@ class Reply:
             data["logprobs"] = list(self.logprobs)
         if self.cost_usd is not None:
             data["cost_usd"] = self.cost_usd
+        if self.deviations:
+            data["deviations"] = list(self.deviations)
         return data
 
     @classmethod
@@ -216,6 +220,7 @@ class Reply:
             usage=Usage(*data["usage"]),
             logprobs=None if logprobs is None else tuple(logprobs),
             cost_usd=data.get("cost_usd"),
+            deviations=tuple(data.get("deviations", ())),
             seconds=data["seconds"],
             stored=data["stored"],
             cached=cached,

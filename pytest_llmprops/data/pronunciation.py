@@ -11,7 +11,6 @@ from functools import lru_cache
 from types import MappingProxyType
 
 
-
 @lru_cache(maxsize=1)
 def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     """Lower-case English word -> its pronunciations, each a tuple of ARPAbet phones.

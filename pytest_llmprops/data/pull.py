@@ -163,7 +163,7 @@ def _fetch(
     def wait(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         asked = error.wait if isinstance(error, _TransientError) else 0.0
-        backoff = min(8.0, 0.5 * 2.0 ** (state.attempt_number - 1)) + random.uniform(0.0, 0.5)  # noqa: S311 (jitter)
+        backoff = min(8.0, 0.5 * 2.0 ** (state.attempt_number - 1)) + random.uniform(0.0, 0.5)
         return max(backoff, min(asked, _LONGEST_WAIT))
 
     retrying = tenacity.Retrying(

@@ -48,6 +48,7 @@ class Served:
     send: Send
     breaker: Breaker
     served_as: set[str]
+    deviations: set[str]
 
 
 class Broker:
@@ -77,7 +78,7 @@ class Broker:
             spec = parse_spec(self.config.models[label], base_url=self.config.base_url)
             options = BackendOptions(self.config.base_url, self.config.timeout, self.config.concurrency)
             model = find_backend(spec.backend).factory(spec, options)
-            served = self._served[label] = Served(model, lane(model), Breaker(), set())
+            served = self._served[label] = Served(model, lane(model), Breaker(), set(), set())
         return served
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
@@ -101,6 +102,8 @@ class Broker:
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, time.time() - reply.stored)
         if reply.served_model:
             served.served_as.add(reply.served_model)
+        # A replayed run departs from its requests as the recorded one did.
+        served.deviations.update(reply.deviations)
         if self._log:
             try:
                 self._log.add(role, request, reply)
@@ -138,7 +141,12 @@ class Broker:
             if reason:
                 raise self.stop(f"{label}: {reason}") from None
             raise
-        reply = dataclasses.replace(reply, key=key, stored=reply.stored or time.time())
+        reply = dataclasses.replace(
+            reply,
+            key=key,
+            stored=reply.stored or time.time(),
+            deviations=tuple(served.model.deviations()),
+        )
         self._count(reply, local=served.model.blocking)
         if self._store is not None:
             self._store.put(key, label, reply)
@@ -251,7 +259,12 @@ class Broker:
             future.cancel()
         await asyncio.gather(*self._in_work.values(), return_exceptions=True)
         for served in self._served.values():
-            served.model.close()
+            # Some SDKs can close their connections only in a coroutine.
+            closing = getattr(served.model, "aclose", None)
+            if closing is None:
+                served.model.close()
+            else:
+                await closing()
         if self._store:
             self._store.close()
         if self._log:
@@ -263,7 +276,7 @@ def _facts(served: Served) -> Mapping[str, Any]:
         "identity": dict(served.model.identity),
         "pinned": served.model.pinned,
         "served_as": sorted(served.served_as),
-        "deviations": list(served.model.deviations()),
+        "deviations": sorted({*served.deviations, *served.model.deviations()}),
     }
 
 

@@ -95,7 +95,9 @@ class Breaker:
         self.failed_in_a_row = 0
         self.empty_in_a_row = self.empty_in_a_row + 1 if empty else 0
         if self.empty_in_a_row >= EMPTY_IN_A_ROW:
-            return f"{EMPTY_IN_A_ROW} empty replies in a row; check the model, its chat template and --llm-param"
+            return (
+                f"{EMPTY_IN_A_ROW} empty replies in a row; check the model, its chat template and --llm-param"
+            )
         return None
 
     def failure(self, error: BackendError, *, final: bool) -> str | None:

@@ -66,7 +66,7 @@ class RequestLog:
         for prefix_id, prefix in self._prefixes:
             if content.startswith(prefix):
                 return {"prefix": prefix_id, "rest": content[len(prefix) :]}, None
-        common = os.path.commonprefix((content, self._last))
+        common = os.path.commonprefix((content, self._last))  # noqa: RUF071 - characters are meant
         self._last = content
         common = common[: common.rfind("\n") + 1]
         if len(common) < MIN_PREFIX:

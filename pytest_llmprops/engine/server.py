@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -84,8 +85,7 @@ async def run(config: BrokerConfig, path: str) -> None:
     broker = Broker(config)
     server = Server(broker)
     listening = await asyncio.start_unix_server(server.client, path, limit=wire.LINE_LIMIT)
-    os.chmod(path, 0o600)
-    print("ready", flush=True)
+    Path(path).chmod(0o600)
     try:
         await _standard_input_closed()
     finally:

@@ -60,9 +60,7 @@ class ReplyStore:
             raise StoreError(
                 f"reply store {self.path}: {error.strerror}; give a writable file with --llm-store FILE"
             ) from None
-        db = sqlite3.connect(
-            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode=WAL")
             # NORMAL does not fsync each commit: a killed process loses nothing, a power cut little.
@@ -76,12 +74,14 @@ class ReplyStore:
 
     def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}")
-        os.replace(self.path, aside)
+        self.path.replace(aside)
         for suffix in ("-wal", "-shm"):
             extra = self.path.with_name(self.path.name + suffix)
             if extra.exists():
-                os.replace(extra, aside.with_name(aside.name + suffix))
-        self.notes.append(f"reply store {self.path} is damaged ({error}); set aside as {aside.name}, a new one is used")
+                extra.replace(aside.with_name(aside.name + suffix))
+        self.notes.append(
+            f"reply store {self.path} is damaged ({error}); set aside as {aside.name}, a new one is used"
+        )
 
     def get(self, key: str, *, not_before: float = 0.0) -> Reply | None:
         """The stored reply, unless it is older than the Unix time ``not_before``."""
@@ -99,7 +99,9 @@ class ReplyStore:
         try:
             return Reply.from_json(json.loads(row[0]), key=key, cached=True)
         except (ValueError, KeyError, TypeError):
-            self.notes.append(f"reply store {self.path}: the entry {key[:12]} is unreadable and is asked again")
+            self.notes.append(
+                f"reply store {self.path}: the entry {key[:12]} is unreadable and is asked again"
+            )
             return None
 
     def put(self, key: str, model: str, reply: Reply) -> None:
@@ -112,7 +114,9 @@ class ReplyStore:
         except sqlite3.OperationalError as error:
             if not self._full:
                 self._full = True
-                self.notes.append(f"reply store {self.path}: {error}; later replies of this run may not be kept")
+                self.notes.append(
+                    f"reply store {self.path}: {error}; later replies of this run may not be kept"
+                )
 
     def close(self) -> None:
         """Close the file; SQLite folds the write-ahead log back when this was its last user."""
@@ -130,5 +134,7 @@ def describe(replies: Mapping[str, Any]) -> str:
     if not cached:
         return ""
     age = replies.get("oldest_seconds") or 0.0
-    unit, size = next((u, s) for u, s in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)) if age >= s or s == 1)
+    unit, size = next(
+        (u, s) for u, s in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)) if age >= s or s == 1
+    )
     return f"{cached} of {total} replies came from the store, the oldest {age / size:.0f} {unit} old"

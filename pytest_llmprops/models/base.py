@@ -47,7 +47,7 @@ class Model(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what the model holds."""
+        """Free what the model holds. A model with a coroutine ``aclose`` has that awaited instead."""
         ...
 
 

@@ -156,7 +156,12 @@ def from_status(
     if status == 402:
         return error(f"the account's quota is spent{said}", kind="quota", fatal=True)
     if status in (401, 403):
-        return error(f"the API refuses the key (status {status}){said}", kind="key", fatal=True)
+        return error(
+            f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"
+            f" provider's variable{said}",
+            kind="key",
+            fatal=True,
+        )
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
         return error(f"unknown model '{model}'{said}", kind="model", fatal=True)

@@ -151,7 +151,7 @@ def _make(spec: ModelSpec, options: BackendOptions) -> OpenAIModel:
     if spec.params:
         price(spec.name, spec.params)
     if importlib.util.find_spec("openai") is None:
-        raise MissingExtra(f"--model {spec.text}", package="openai", extra="openai")
+        raise MissingExtra(f"--model {spec.text}", package="openai", extra="")
     return OpenAIModel(spec, options)
 
 

@@ -70,7 +70,7 @@ class Sampler:
             top_k=int(_number(extra, "top_k", 0)),
             top_p=_number(extra, "top_p", 1.0),
             min_p=_number(extra, "min_p", 0.0),
-            random=random.Random(digest),  # noqa: S311  (not for secrets)
+            random=random.Random(digest),
         )
 
     @property

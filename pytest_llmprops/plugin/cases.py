@@ -82,7 +82,9 @@ class Cases:
         protocol = self._protocol(benchmark)
         for role in benchmark.helpers(protocol.settings):
             if role not in settings.helpers:
-                raise UsageError(f"{benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC")
+                raise UsageError(
+                    f"{benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC"
+                )
         selection = Selection(benchmark, protocol)
         parts = [self._load(benchmark, folder) for folder in self._folders(benchmark)]
         check_unique((item for part in parts for item in part.items), benchmark.name)
@@ -162,7 +164,7 @@ def class_reference(cls: type[Benchmark]) -> tuple[str, str]:
 def load_benchmark(reference: Sequence[str]) -> Benchmark:
     """The benchmark of a :func:`class_reference`."""
     file, name = reference
-    return cast("Benchmark", _load_class(file, name)()) if file else find_benchmark(name)
+    return _load_class(file, name)() if file else find_benchmark(name)
 
 
 def _load_class(file: str, name: str) -> type[Benchmark]:

@@ -12,7 +12,7 @@ from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.session import BrokerProcess, Engine
 from pytest_llmprops.plugin.cases import load_benchmark
 from pytest_llmprops.plugin.progress import Progress
-from pytest_llmprops.plugin.session import WORKER_INPUT, LLMSession, printable
+from pytest_llmprops.plugin.session import LLMSession, printable
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
 from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
@@ -149,7 +149,11 @@ class Controller:
         if record is None or report.when != "call":
             return None
         status = record["status"]
-        letter = "" if self.progress is not None else {"correct": ".", "refused": "r", "unparsed": "u"}.get(status, "F")
+        letter = (
+            ""
+            if self.progress is not None
+            else {"correct": ".", "refused": "r", "unparsed": "u"}.get(status, "F")
+        )
         markup = {"green": True} if status == "correct" else {"red": True}
         return report.outcome, letter, (status.upper(), markup)
 
@@ -192,7 +196,9 @@ class Controller:
         metrics = {name: load_benchmark(c).metrics for name, c in facts.get("classes", {}).items()}
         # Workers report in any order; tables follow the suites.
         places = {tuple(group): place for place, group in enumerate(facts.get("groups", ()))}
-        in_order = self._in_order = sorted(record.records, key=lambda r: places.get(tuple(r[n] for n in GROUP), 0))
+        in_order = self._in_order = sorted(
+            record.records, key=lambda r: places.get(tuple(r[n] for n in GROUP), 0)
+        )
         models, helpers = record.facts["models"], record.facts["helpers"]
         deviations = {}
         for label, found in report["models"].items():
@@ -207,7 +213,10 @@ class Controller:
             # A sum that leaves out calls of unknown price would be read as the price.
             counters["cost_usd"] = None
         last = {
-            "complete": bool(expected) and done == expected and not self._interrupted and self.stopped is None,
+            "complete": bool(expected)
+            and done == expected
+            and not self._interrupted
+            and self.stopped is None,
             "expected": expected,
             "stopped": self.stopped,
             "models": models,
@@ -225,7 +234,9 @@ class Controller:
             record.finish(last)
         except OSError as error:
             record.facts.update(last)
-            self.notes.append(f"run record {record.folder}: run.json could not be written: {error.strerror or error}")
+            self.notes.append(
+                f"run record {record.folder}: run.json could not be written: {error.strerror or error}"
+            )
 
     def close_engines(self) -> None:
         """End the broker and everything that talks to it."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.plugin.controller import Controller
 
 
-class BatchScheduling(LoadScopeScheduling):
+class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives each worker one contiguous share of the cases, which it evaluates ahead as a whole.
 
     The share is the pure function :func:`~pytest_llmprops.engine.planning.batch_of` of a case's position, so

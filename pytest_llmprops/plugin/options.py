@@ -116,21 +116,55 @@ def _models(values: Sequence[str]) -> tuple[str, ...]:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("llm-model", _models, (), "model to measure: NAME[?key=value&...]; repeatable", "SPEC", repeatable=True),
-    Option("llm-helper", _pairs, {}, "model that is not under test, by role (reader ...)", "ROLE=SPEC", repeatable=True),
-    Option("llm-base-url", _url, None, "base URL of an OpenAI-compatible server, usually ending in /v1", "URL"),
+    Option(
+        "llm-model",
+        _models,
+        (),
+        "model to measure: NAME[?key=value&...]; repeatable",
+        "SPEC",
+        repeatable=True,
+    ),
+    Option(
+        "llm-helper",
+        _pairs,
+        {},
+        "model that is not under test, by role (reader ...)",
+        "ROLE=SPEC",
+        repeatable=True,
+    ),
+    Option(
+        "llm-base-url", _url, None, "base URL of an OpenAI-compatible server, usually ending in /v1", "URL"
+    ),
     Option("llm-concurrency", _positive, 64, "most calls in flight, over all workers (default: 64)", "N"),
     Option("llm-rpm", _amount, None, "most calls a minute", "N"),
     Option("llm-timeout", _amount, 120.0, "seconds for one call (default: 120)", "SECONDS"),
     Option("llm-retries", _count, 4, "tries after a failed call (default: 4)", "N"),
-    Option("llm-param", _params, {}, "request parameter laid over every protocol's own", "NAME=VALUE", repeatable=True),
-    Option("llm-limit", _positive, None, "items of each task and language (eras, dtails: of each cluster)", "N"),
+    Option(
+        "llm-param",
+        _params,
+        {},
+        "request parameter laid over every protocol's own",
+        "NAME=VALUE",
+        repeatable=True,
+    ),
+    Option(
+        "llm-limit", _positive, None, "items of each task and language (eras, dtails: of each cluster)", "N"
+    ),
     Option("llm-seed", int, 0, "seed of every random choice (default: 0)", "N"),
     Option("llm-source", _text, "builtin", "which items (default: builtin)", "SOURCE", choices=SOURCES),
     Option("llm-data", Path, None, "folder of published or generated data (default: $LLMPROPS_DATA)", "DIR"),
     Option("llm-protocol", _text, "quick", "named settings: quick (default) or paper", "NAME"),
-    Option("llm-set", _sets, {}, "change one setting of a protocol", "BENCHMARK.FIELD=VALUE", repeatable=True),
-    Option("llm-cache", _text, "reuse", "stored replies: reuse (default), refresh, off, only", "MODE", choices=CACHE_MODES),
+    Option(
+        "llm-set", _sets, {}, "change one setting of a protocol", "BENCHMARK.FIELD=VALUE", repeatable=True
+    ),
+    Option(
+        "llm-cache",
+        _text,
+        "reuse",
+        "stored replies: reuse (default), refresh, off, only",
+        "MODE",
+        choices=CACHE_MODES,
+    ),
     Option("llm-cache-age", _age, None, "oldest stored reply used for an unpinned model: 24h, 7d", "TIME"),
     Option("llm-store", Path, None, "file of the reply store (default: in the user's cache folder)", "FILE"),
     Option("llm-run", str, None, "folder of the run record (default: reports/runs/TIME-MODEL)", "DIR"),
@@ -179,7 +213,12 @@ def add_options(parser: pytest.Parser) -> None:
             kind = "bool"
         elif option.repeatable:
             group.addoption(
-                *names, dest=option.dest, action="append", default=None, metavar=option.metavar, help=option.help
+                *names,
+                dest=option.dest,
+                action="append",
+                default=None,
+                metavar=option.metavar,
+                help=option.help,
             )
             kind = "linelist"
         else:
@@ -220,5 +259,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return option.parse(given)
     except (UsageError, ValueError) as error:
         text = " ".join(given) if isinstance(given, list) else given
-        reason = str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
+        reason = (
+            str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
+        )
         raise pytest.UsageError(f"{where} {text}: {reason}") from None

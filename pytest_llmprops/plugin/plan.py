@@ -29,7 +29,9 @@ def _prices(cases: Cases) -> dict[str, tuple[float, float]]:
     return found
 
 
-def over_budget(cases: Sequence[Case], settings: Settings, known: Cases, count_stored: CountStored) -> str | None:
+def over_budget(
+    cases: Sequence[Case], settings: Settings, known: Cases, count_stored: CountStored
+) -> str | None:
     """Why the plan of ``cases`` may not start under the session's limits; None when it may."""
     rows = plan(cases)
     asked = [pair for row in rows for pair in row.asked]

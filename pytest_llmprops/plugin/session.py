@@ -52,7 +52,9 @@ def start(config: pytest.Config) -> None:
 class LLMSession:
     """What runs wherever cases run: in the one process, or in each worker of a distributed run."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, worker_input: dict[str, Any] | None) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, worker_input: dict[str, Any] | None
+    ) -> None:
         self.config = config
         self.settings = settings
         self.is_worker = worker_input is not None
@@ -90,8 +92,12 @@ class LLMSession:
         params = list(selection.cases)
         if not params:
             names = ", ".join(selection.not_served)
-            skip = pytest.mark.skip(reason=f"not served: {names} serves no {'/'.join(selection.benchmark.kinds)}")
-            metafunc.parametrize("llm_case", [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"])
+            skip = pytest.mark.skip(
+                reason=f"not served: {names} serves no {'/'.join(selection.benchmark.kinds)}"
+            )
+            metafunc.parametrize(
+                "llm_case", [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"]
+            )
             return
         metafunc.parametrize("llm_case", params, indirect=True, ids=params)
 
@@ -189,7 +195,9 @@ class LLMSession:
         """Wait for the case's verdict; called in the item's set-up."""
         case = self.case_of(item)
         if case is None:
-            raise pytest.UsageError(f"{item.nodeid}: the fixture 'verdict' needs the marker llmprops(benchmark)")
+            raise pytest.UsageError(
+                f"{item.nodeid}: the fixture 'verdict' needs the marker llmprops(benchmark)"
+            )
         self._begin_batch(case)
         outcome = self._wait(case)
         item.stash[OUTCOME] = outcome
@@ -284,7 +292,9 @@ def _group(case: Case) -> tuple[str, ...]:
 def _wanted(marker: pytest.Mark) -> str | type[Benchmark]:
     given = [*marker.args, *(value for name, value in marker.kwargs.items() if name == "benchmark")]
     if len(given) != 1 or len(marker.args) + len(marker.kwargs) != 1:
-        raise UsageError('the marker takes a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)')
+        raise UsageError(
+            'the marker takes a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)'
+        )
     wanted = given[0]
     if not isinstance(wanted, str) and not (isinstance(wanted, type) and issubclass(wanted, Benchmark)):
         raise UsageError(f"llmprops({wanted!r}): give a benchmark's name or a Benchmark class")

@@ -11,7 +11,18 @@ from pytest_llmprops.reports.published import beside
 
 #: wrong answers shown per benchmark; all of them are in the run record
 SHOWN = 5
-HEADER = ("task", "lang", "source", "items", "accuracy", "95% interval", "wrong", "refused", "unparsed", "errors")
+HEADER = (
+    "task",
+    "lang",
+    "source",
+    "items",
+    "accuracy",
+    "95% interval",
+    "wrong",
+    "refused",
+    "unparsed",
+    "errors",
+)
 
 
 def summary_lines(
@@ -23,7 +34,10 @@ def summary_lines(
         for benchmark in dict.fromkeys(r["benchmark"] for r in facts["summary"] if r["model"] == model):
             lines += _benchmark(facts, records, model, benchmark)
     for benchmark, models in facts.get("not_served", {}).items():
-        lines += [f"not served: {n} {benchmark} items ({model} serves no such request)" for model, n in models.items()]
+        lines += [
+            f"not served: {n} {benchmark} items ({model} serves no such request)"
+            for model, n in models.items()
+        ]
     if not facts["summary"]:
         lines.append("no case has a verdict, so there is no score")
     lines += _calls(facts)
@@ -32,7 +46,9 @@ def summary_lines(
         lines.append(f"stopped: {facts['stopped']}")
     if not facts["complete"]:
         missing = facts.get("expected", 0) - len(records)
-        lines.append(f"INCOMPLETE: {missing} of {facts.get('expected', 0)} cases have no verdict; run again to continue")
+        lines.append(
+            f"INCOMPLETE: {missing} of {facts.get('expected', 0)} cases have no verdict; run again to continue"
+        )
     lines.append(f"run record: {folder}")
     return [clean(line) for line in lines]
 
@@ -53,7 +69,9 @@ def _benchmark(
         table = [row[:-1] for row in table]
     lines += aligned_table(table)
     if any(published) and any(r["source"] != "published" for r in rows):
-        lines.append("  published: the papers' own figures, on the authors' items; ours are others where source is not 'published'")
+        lines.append(
+            "  published: the papers' own figures, on the authors' items; ours are others where source is not 'published'"
+        )
     lines += _metrics(facts, model, benchmark)
     if star:
         lines.append(f"  * the API forced: {'; '.join(facts['deviations'][model])}")

@@ -18,7 +18,16 @@ from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.runs.record import RunRecord, new_run_folder
 from pytest_llmprops.runs.summary import summary_rows
 
-_NOT_MODELS = {"sentence", "word", "answer", "answer_english", "answer_chinese", "answer_spanish", "id", "function_word"}
+_NOT_MODELS = {
+    "sentence",
+    "word",
+    "answer",
+    "answer_english",
+    "answer_chinese",
+    "answer_spanish",
+    "id",
+    "function_word",
+}
 NOTE = "verdicts imported from the authors' file; no reply was published, and refusals count as wrong"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import os
 import platform
 import re
 import subprocess
@@ -93,7 +92,7 @@ class RunRecord:
         try:
             text = json.dumps(self.facts, ensure_ascii=False, indent=1) + "\n"
             temporary.write_text(text, encoding="utf-8", errors="replace")
-            os.replace(temporary, target)
+            temporary.replace(target)
         except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -119,7 +118,15 @@ def versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": platform.python_version(), "platform": sys.platform}
-    for package in ("pytest-llmprops", "pytest", "pytest-xdist", "openai", "litellm", "llama-cpp-python", "transformers"):
+    for package in (
+        "pytest-llmprops",
+        "pytest",
+        "pytest-xdist",
+        "openai",
+        "litellm",
+        "llama-cpp-python",
+        "transformers",
+    ):
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
     return found

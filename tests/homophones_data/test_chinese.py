@@ -221,6 +221,13 @@ def test_used_homophones_and_words_of_the_sentence_are_avoided() -> None:
     assert homophone("天空", lexicon, random.Random(0), text="添控天空") is None
 
 
+def test_an_answer_that_occurs_twice_is_not_replaced() -> None:
+    """A known answer that the sentence repeats would give itself away: no item is made of it."""
+    lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
+    with pytest.raises(ValueError, match="give only 0"):
+        make_rows([Source("天空天空", "天空")], n=1, seed=0, lexicon=lexicon)
+
+
 def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
     """A word that occurs twice, and one that no dictionary has, are left alone."""
     assert content_words("天空蓝的", TOY) == ("天空",)

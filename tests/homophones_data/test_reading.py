@@ -202,6 +202,7 @@ def test_answers_named_leave_out_word_and_sentence() -> None:
     """The quoted word and pieces of the quoted sentence are not among the answers named."""
     found = say("“Kanndul” in “A kanndul here” means “kindle”, and “here” fits.")
     assert found.answers_named == ("kindle",)
+    assert not say("It means “here” or “kindle”.").several
 
 
 def test_a_denied_candidate_is_not_named() -> None:

@@ -41,7 +41,10 @@ def _one_line(done: Finished, *said: str) -> str:
         (("--model", "fake:echo", "--llm-limit", "0"), ("--llm-limit 0", "at least 1")),
         (("--model", "fake:echo", "--llm-limit", "many"), ("--llm-limit many", "number")),
         (("--model", "fake:echo", "--llm-base-url", "example.org"), ("--llm-base-url", "http")),
-        (("--model", "fake:echo", "--llm-cache", "maybe"), ("--llm-cache maybe", "reuse, refresh, off, only")),
+        (
+            ("--model", "fake:echo", "--llm-cache", "maybe"),
+            ("--llm-cache maybe", "reuse, refresh, off, only"),
+        ),
         (("--model", "fake:echo", "--llm-source", "elsewhere"), ("--llm-source", "builtin, published, all")),
         (("--model", "fake:echo", "--llm-protocol", "slow"), ("--llm-protocol slow", "paper, quick")),
         (("--model", "fake:echo", "--llm-set", "htest.nosuch=1"), ("htest.nosuch=1", "k, cot")),
@@ -53,7 +56,10 @@ def _one_line(done: Finished, *said: str) -> str:
         (("--model", "fake:echo", "--llm-param", "temperature"), ("NAME=VALUE",)),
         (("--model", "fake:echo", "--llm-set", "htest.cot=true"), ("--llm-helper reader=SPEC",)),
         (("--model", "fake:echo", "--llm-source", "published"), ("--llm-data DIR", "llmprops data pull")),
-        (("--model", "fake:echo", "--llm-source", "published", "--llm-data", "nowhere"), ("nowhere", "no such file")),
+        (
+            ("--model", "fake:echo", "--llm-source", "published", "--llm-data", "nowhere"),
+            ("nowhere", "no such file"),
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) and str(value[0]).startswith("--") else "",
 )
@@ -103,7 +109,9 @@ def test_generated_data_needs_no_manifest(run: Runner) -> None:
     """Data that says it was generated is read without a hash, and named so in the record."""
     data = _published(run.folder, "homophones/testset_english.csv", HEADER + b"The san is up,san,sun,Y\n")
     _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
-    done = run(HOMOPHONES, "--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
+    done = run(
+        HOMOPHONES, "--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data
+    )
     assert done.code == 0
     assert {row["source"] for row in done.run["summary"]} == {"generated"}
 
@@ -178,9 +186,12 @@ def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[...
 def test_two_runs_share_a_store(run: Runner) -> None:
     """Two runs at the same time on one store both finish, and it holds every reply."""
     run.sums(150)
-    commands = [run.command("--model", run.adder, "--model", "fake:echo", folder=run.next_folder()) for _ in range(2)]
+    commands = [
+        run.command("--model", run.adder, "--model", "fake:echo", folder=run.next_folder()) for _ in range(2)
+    ]
     processes = [
-        subprocess.Popen(c, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, text=True) for c in commands
+        subprocess.Popen(c, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, text=True)
+        for c in commands
     ]
     outputs = [p.communicate(timeout=120)[0] for p in processes]
     assert [p.returncode for p in processes] == [1, 1]
@@ -206,7 +217,10 @@ def test_command_line_errors_are_one_line(tmp_path: Path) -> None:
         ["data", "pull", "nosuch/file", "--dest", str(tmp_path / "c")],
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "pytest_llmprops.cli.main", *args], capture_output=True, text=True, cwd=ROOT
+            [sys.executable, "-m", "pytest_llmprops.cli.main", *args],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
         )
         lines = (done.stderr + done.stdout).strip().splitlines()
         assert done.returncode in (1, 2), done

@@ -30,7 +30,11 @@ def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, worker
     run.sums(60)
     calm = run(*_against(start_stub(delay=0.01)), "--llm-cache", "off", "-n", workers)
     faulty = run(
-        *_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)), "--llm-cache", "off", "-n", workers
+        *_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)),
+        "--llm-cache",
+        "off",
+        "-n",
+        workers,
     )
     assert len(calm.verdicts) == 60
     assert _statuses(calm) == _statuses(faulty)

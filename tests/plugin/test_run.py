@@ -29,7 +29,7 @@ def test_record_holds_the_contract(run: Runner, workers: str) -> None:
     done = run("--model", run.adder, "-n", workers)
     assert done.code == 1
     record = done.run
-    assert RUN_KEYS <= record.keys()
+    assert record.keys() >= RUN_KEYS
     assert record["schema"] == 1
     assert record["complete"] is True
     [row] = record["summary"]
@@ -43,9 +43,15 @@ def test_record_holds_the_contract(run: Runner, workers: str) -> None:
         "sums/0000", "sums/0005", "sums/0010",
     }  # fmt: skip
     assert {r["key"] for r in done.requests} == {k for v in done.verdicts.values() for k in v["requests"]}
-    assert {"requests", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"} <= (
-        record["calls"].keys()
-    )
+    assert {
+        "requests",
+        "cache_hits",
+        "retries",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost_usd",
+        "seconds",
+    } <= (record["calls"].keys())
 
 
 def test_node_ids_name_model_and_item(run: Runner) -> None:
@@ -98,7 +104,10 @@ def test_two_models_are_two_sets_of_cases(run: Runner) -> None:
     """--model may be repeated; each model has its own cases and summary rows."""
     run.sums(4)
     done = run("--model", run.adder, "--model", "fake:constant?text=2")
-    assert [row["model"] for row in done.run["summary"]] == ["fake-call-file=" + _safe(run), "fake-constant-text=2"]
+    assert [row["model"] for row in done.run["summary"]] == [
+        "fake-call-file=" + _safe(run),
+        "fake-constant-text=2",
+    ]
     assert len(json.loads((done.folder / "run.json").read_text())["models"]) == 2
 
 
@@ -163,13 +172,16 @@ def test_stored_replies_do_not_count_against_the_budget(run: Runner) -> None:
 def test_budget_spent_midway_keeps_what_there_is(run: Runner) -> None:
     """A run that needs more calls than it planned stops at the limit, keeps its verdicts and says what is missing."""
     run.sums()
-    failing = run.write("flaky.py", "from pytest_llmprops import BackendError\nseen = {}\n"
+    failing = run.write(
+        "flaky.py",
+        "from pytest_llmprops import BackendError\nseen = {}\n"
         "def reply(chat):\n"
         "    n = int(chat.messages[-1].content.split()[0])\n"
         "    if n not in seen and n > 3:\n"
         "        seen[n] = 1\n"
         "        return BackendError('again', kind='status 500', transient=True)\n"
-        "    return str(n + 1)\n")
+        "    return str(n + 1)\n",
+    )
     done = run("--model", f"fake:call?file={failing}", "--llm-max-calls", "15", "--llm-concurrency", "1")
     assert done.code == 2
     assert "--llm-max-calls 15 is spent" in done.output

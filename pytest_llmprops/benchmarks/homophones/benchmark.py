@@ -63,9 +63,7 @@ class Homophones(Benchmark):
         rules = files if files.exists(RULES) else files.builtin
         return Loaded(tuple(items(files)), parse_rules(rules.json(RULES)))
 
-    async def evaluate(
-        self, item: Item, context: Rules, ask: Ask, protocol: Protocol[Settings]
-    ) -> Verdict:
+    async def evaluate(self, item: Item, context: Rules, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
         settings = protocol.settings
         question = ask_about(item)
         chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
@@ -79,7 +77,13 @@ class Homophones(Benchmark):
             verdict = judge(item, await ask(chat), context, settings.match, asks=number)
         values = {**verdict.values, "first_correct": float(first.status == "correct")}
         return Verdict(
-            verdict.status, verdict.expected, verdict.given, verdict.reason, verdict.score, values, verdict.evidence
+            verdict.status,
+            verdict.expected,
+            verdict.given,
+            verdict.reason,
+            verdict.score,
+            values,
+            verdict.evidence,
         )
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
@@ -92,7 +96,9 @@ class Homophones(Benchmark):
             values = [r["values"] for r in members]
             yield _rate(place, "several_answers_rate", "", [bool(v["several"]) for v in values], "lower")
             if any(v["asks"] > 1 for v in values):
-                yield _rate(place, "first_ask_accuracy", "", [bool(v["first_correct"]) for v in values], "higher")
+                yield _rate(
+                    place, "first_ask_accuracy", "", [bool(v["first_correct"]) for v in values], "higher"
+                )
             if place[0] != ASKED:
                 continue
             for group, flag in (("function_words", 1.0), ("content_words", 0.0)):

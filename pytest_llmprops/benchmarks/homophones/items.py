@@ -76,7 +76,9 @@ def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
         sentence, word = row["sentence"].strip(), row["word"].strip()
         answers = tuple(a for column in edition.answers for a in _alternatives(row.get(column, "")))
         if not sentence or not word or not answers:
-            raise DataError(f"{path}: row {number}: sentence, word and {edition.answers[0]} must not be empty")
+            raise DataError(
+                f"{path}: row {number}: sentence, word and {edition.answers[0]} must not be empty"
+            )
         name = f"homophones/{edition.language}/{mark}{row.get('id') or format(number, '04d')}"
         given = row.get("function_word")
         function_word = given == "1" if given else is_function_word(answers[0], edition.language)
@@ -92,7 +94,9 @@ def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
         if blank is not None:
             control = f"{name}{CONTROL_MARK}{CONTEXT_ONLY}"
             yield Item(control, CONTEXT_ONLY, edition.language, files.source, fields=fields)
-        yield Item(f"{name}{CONTROL_MARK}{WORD_ONLY}", WORD_ONLY, edition.language, files.source, fields=fields)
+        yield Item(
+            f"{name}{CONTROL_MARK}{WORD_ONLY}", WORD_ONLY, edition.language, files.source, fields=fields
+        )
 
 
 def _alternatives(cell: str) -> list[str]:

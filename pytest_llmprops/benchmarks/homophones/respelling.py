@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.seeds import generator
-
 from pytest_llmprops.benchmarks.homophones.function_words import is_function_word
 from pytest_llmprops.benchmarks.homophones.phonetics import (
     THRESHOLDS,
@@ -26,8 +23,15 @@ from pytest_llmprops.benchmarks.homophones.phonetics import (
     english_pronunciations,
     sound_distance,
 )
-from pytest_llmprops.benchmarks.homophones.respelling_tables import ENGLISH_SPELLINGS, ENGLISH_UNREADABLE, HETERONYMS, SPANISH_SPELLINGS
+from pytest_llmprops.benchmarks.homophones.respelling_tables import (
+    ENGLISH_SPELLINGS,
+    ENGLISH_UNREADABLE,
+    HETERONYMS,
+    SPANISH_SPELLINGS,
+)
 from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.seeds import generator
 
 CANDIDATES = 160
 """Spellings tried for one word."""

