@@ -106,9 +106,8 @@ def plan_lines(
                 f"~{minutes:.1f}",
             )
         )
-    return [
-        "llmprops plan: nothing is sent",
-        *aligned_table(table),
+    note = (
         f"  {total_calls(rows)} calls, fewer where replies are stored; tokens by 4 characters a token; time at"
-        f" {SECONDS_PER_CALL:g} s a call and {settings.concurrency} at once",
-    ]
+        f" {SECONDS_PER_CALL:g} s a call and {settings.concurrency} at once"
+    )
+    return ["llmprops plan: nothing is sent", *aligned_table(table), note]

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_llmprops.data.published_results import PAPERS, PublishedResult, load_published
 
 #: most published models named in one row
-MOST = 4
+MOST = 3
 
 
 @cache

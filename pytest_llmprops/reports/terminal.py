@@ -70,7 +70,7 @@ def _benchmark(
     lines += aligned_table(table)
     if any(published) and any(r["source"] != "published" for r in rows):
         lines.append(
-            "  published: the papers' own figures, on the authors' items; ours are others where source is not 'published'"
+            "  published: the papers' own figures, on the authors' items; those of another source are ours"
         )
     lines += _metrics(facts, model, benchmark)
     if star:

@@ -45,7 +45,7 @@ def read(row: dict[str, Any]) -> Reading:
 
 
 def say(reply: str, answer: str = "candle", *, word: str = "kanndul", language: str = "en") -> Reading:
-    return reading(reply, [answer], "word", language, RULES, word=word, sentence=f"A {word} here")
+    return reading(reply, [answer], "word", language, RULES, word=word, sentence=f"A {word} table")
 
 
 # The labelled replies
@@ -155,7 +155,7 @@ def test_unknown_match_is_refused() -> None:
         ("Could you provide more context?", "refused"),
         (
             (
-                "In the sentence 'A kanndul here', the word 'kanndul' is a homophone word, "
+                "In the sentence 'A kanndul table', the word 'kanndul' is a homophone word, "
                 "can you tell its true meaning?"
             ),
             "wrong",
@@ -180,7 +180,7 @@ def test_status(reply: str, status: str) -> None:
         ("可能是“蜡烛”或“腊竹”", True),
         ("Podría ser “vela” o “velo”.", True),
         ("“Kanndul” means “candle”.", False),
-        ("“A kanndul here”: “kanndul” sounds like “candle”.", False),
+        ("“A kanndul table”: “kanndul” sounds like “candle”.", False),
         ("It is “candle”, which means “vela” or “cirio” in Spanish.", False),
         ("It could be a typo or a name.", False),
     ],
@@ -200,9 +200,9 @@ def test_two_accepted_answers_are_one() -> None:
 
 def test_answers_named_leave_out_word_and_sentence() -> None:
     """The quoted word and pieces of the quoted sentence are not among the answers named."""
-    found = say("“Kanndul” in “A kanndul here” means “kindle”, and “here” fits.")
+    found = say("“Kanndul” in “A kanndul table” means “kindle”, and “table” fits.")
     assert found.answers_named == ("kindle",)
-    assert not say("It means “here” or “kindle”.").several
+    assert not say("It means “table” or “kindle”.").several
 
 
 def test_a_denied_candidate_is_not_named() -> None:
