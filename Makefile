@@ -8,6 +8,9 @@ DATA ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
+# Compiled modules are kept: the tests start some hundred processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint bench clean
 
 # The CPU build of torch first: what asks for torch later takes it, and not gigabytes of CUDA.
