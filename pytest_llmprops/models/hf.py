@@ -130,16 +130,31 @@ def find_source(spec: ModelSpec) -> Source:
     try:
         file = Path(hub.hf_hub_download(spec.name, gguf or "config.json", revision=revision))
     except Exception as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UsageError(
-            f"--model {spec.text}: '{spec.name}' is no folder here and cannot be had from the hub: {why}"
-            " Check name and connection, or give the folder of a downloaded model: hf:FOLDER"
+            f"--model {spec.text}: '{spec.name}' is no folder here, and {_why_not(error)};"
+            " give the folder of a downloaded model: hf:FOLDER"
         ) from None
     # A download lies in .../snapshots/COMMIT/NAME.
     commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
     config_of_repository = None if gguf is not None else _read_config(spec, file)
     pin = {"repository": spec.name, "revision": commit or revision or ""}
     return Source(spec.name, config_of_repository, pin, commit or revision)
+
+
+def _why_not(error: Exception) -> str:
+    """What an error of the hub's client means, in a few words."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if "LocalEntryNotFoundError" in names or "OfflineModeIsEnabled" in names:
+        return "the hub cannot be reached (offline)"
+    if "GatedRepoError" in names:
+        return "the hub gives it only to those who accepted its terms (set HF_TOKEN)"
+    if "RepositoryNotFoundError" in names:
+        return "the hub has no such public repository"
+    if "RevisionNotFoundError" in names:
+        return "the hub's repository has no such revision"
+    if "EntryNotFoundError" in names:
+        return "the hub's repository has no such file"
+    return "the hub gives an error: " + " ".join(str(error).split())[:200]
 
 
 def _device(spec: ModelSpec, torch: Any) -> str:

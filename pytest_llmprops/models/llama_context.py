@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,9 @@ class LlamaContext:
     """
 
     def __init__(self, file: Path, *, n_ctx: int, threads: int) -> None:
+        # OpenMP's threads wait by spinning, on cores that other processes want: beside one busy process a
+        # step was 10 to 100 times slower. Read when the library is loaded; the user's setting wins.
+        os.environ.setdefault("GOMP_SPINCOUNT", "0")
         llama: Any = importlib.import_module("llama_cpp")
         self._llama = llama
         self._model: Any = None

@@ -102,8 +102,10 @@ class Controller:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not Progress.wanted(reporter, self.config):
             return
-        self.progress = Progress(reporter, total, self.report)
-        self.session.on_wait = self.progress.refresh
+        capture = None if self.distributed else self.config.pluginmanager.get_plugin("capturemanager")
+        self.progress = Progress(reporter, total, self.report, capture)
+        if capture is not None:
+            self.session.on_wait = self.progress.waiting
 
     # ---- the broker's reports
 

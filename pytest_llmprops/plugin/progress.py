@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +14,17 @@ EVERY_SECONDS = 0.5
 
 
 class Progress:
-    """Rewrites one line twice a second: done and total, calls a second, in flight, errors, cost."""
+    """Rewrites one line twice a second: done and total, calls a second, in flight, errors, cost.
 
-    def __init__(self, reporter: Any, total: int, report: Callable[[], dict[str, Any] | None]) -> None:
+    :param capture: pytest's capture manager where cases run in this process: what is written while a case
+        waits would be captured. Without it, cases run in workers and a thread keeps the line fresh.
+    """
+
+    def __init__(
+        self, reporter: Any, total: int, report: Callable[[], dict[str, Any] | None], capture: Any
+    ) -> None:
         self._reporter = reporter
+        self._capture = capture
         self._total = total
         self._report = report
         self._done = dict.fromkeys(("correct", "wrong", "refused", "unparsed", "error"), 0)
@@ -25,8 +33,9 @@ class Progress:
         self._rate = 0.0
         self._over = threading.Event()
         self._writing = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="llmprops-progress", daemon=True)
-        self._thread.start()
+        self._shown = 0.0
+        if capture is None:
+            threading.Thread(target=self._run, name="llmprops-progress", daemon=True).start()
 
     @staticmethod
     def wanted(reporter: Any, config: pytest.Config) -> bool:
@@ -38,6 +47,20 @@ class Progress:
     def count(self, status: str) -> None:
         """A case was reported."""
         self._done[status] += 1
+        if self._capture is not None:
+            self._refresh_now_and_then()
+
+    def waiting(self) -> None:
+        """A case in this process waits for its verdict."""
+        if time.monotonic() - self._shown >= EVERY_SECONDS:
+            with self._capture.global_and_fixture_disabled():
+                self._refresh_now_and_then()
+
+    def _refresh_now_and_then(self) -> None:
+        now = time.monotonic()
+        if now - self._shown >= EVERY_SECONDS:
+            self._shown = now
+            self.refresh()
 
     def _run(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
@@ -72,7 +95,9 @@ class Progress:
             parts.append(f"{counters['retries']} retries")
         if counters["cost_usd"]:
             parts.append(f"{counters['cost_usd']:.4f} USD")
-        return "llmprops: " + " · ".join(parts)
+        line = "llmprops: " + " · ".join(parts)
+        # A line that wraps could not be rewritten.
+        return line[: shutil.get_terminal_size().columns - 1]
 
     def clear(self) -> None:
         """Remove the line for good."""

@@ -1,0 +1,91 @@
+"""A scripted model for the tests of benchmarks: no broker, no backend, every request kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
+
+
+@dataclass
+class Measured:
+    """One evaluated item: what came of it, and the (role, request) pairs it took."""
+
+    outcome: Outcome
+    calls: list[tuple[str, Chat]]
+
+    @property
+    def verdict(self) -> Verdict:
+        assert self.outcome.verdict is not None
+        return self.outcome.verdict
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return self.outcome.record()
+
+    @property
+    def prompt(self) -> str:
+        """The text of the only call."""
+        ((_, request),) = self.calls
+        (message,) = request.messages
+        assert message.role == "user"
+        return message.content
+
+
+Measure = Callable[..., Measured]
+
+
+@pytest.fixture
+def measure() -> Measure:
+    """``measure(benchmark, item, context, *replies, protocol=..., helpers=..., **settings)``.
+
+    A reply is a text or a Reply; they are given in order, and all must be asked for. A fault in the benchmark
+    is raised.
+    """
+
+    def run(
+        benchmark: Benchmark,
+        item: Item,
+        context: Any,
+        *replies: str | Reply,
+        protocol: str = "quick",
+        helpers: tuple[str, ...] = ("reader",),
+        **settings: object,
+    ) -> Measured:
+        script = [Reply(r) if isinstance(r, str) else r for r in replies]
+        calls: list[tuple[str, Chat]] = []
+
+        async def ask(label: str, role: str, request: Request) -> Reply:
+            assert isinstance(request, Chat)
+            assert label == ("m" if role == "subject" else f"helper:{role}")
+            calls.append((role, request))
+            assert len(calls) <= len(script), "a request that the test did not expect"
+            return script[len(calls) - 1]
+
+        overrides = {name: str(value) for name, value in settings.items()}
+        case = Case(
+            benchmark,
+            item,
+            context,
+            resolve(benchmark.name, benchmark.protocols, protocol, overrides, 0),
+            "m",
+            helpers={role: f"helper:{role}" for role in helpers},
+        )
+        outcome = asyncio.run(evaluate(case, ask))
+        if outcome.fault is not None:
+            raise outcome.fault
+        if outcome.error is None:
+            assert len(calls) == len(script), "a reply was not asked for"
+        return Measured(outcome, calls)
+
+    return run

@@ -1,0 +1,355 @@
+"""Homophones as a benchmark: questions, controls, asking again, matching, statuses, metrics."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.core.benchmark import Loaded
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+#: the fixture of this folder's conftest.py
+Measure = Callable[..., Any]
+H = Homophones()
+FILES = {
+    "en": ("testset_english.csv", ("sentence", "word", "answer")),
+    "zh": ("testset_chinese.csv", ("sentence", "word", "answer_english", "answer_chinese")),
+    "es": ("testset_espanol.csv", ("sentence", "word", "answer_english", "answer_spanish")),
+}
+QUESTION = (
+    "In the sentence 'Hang the lammpe over the table', the word 'lammpe' is a homophone word,"
+    " can you tell its true meaning?"
+)
+REFUSAL = "I cannot determine its meaning without more context. Could you provide more information?"
+CUT_OFF = Reply("Well, let us look at how this word sounds when it is read aloud in the", finish_reason="length")
+
+
+def write(folder: Path, language: str, *rows: tuple[str, ...]) -> None:
+    (folder / "homophones").mkdir(exist_ok=True)
+    name, columns = FILES[language]
+    with open(folder / "homophones" / name, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+
+
+def load(folder: Path, language: str, *rows: tuple[str, ...]) -> Loaded:
+    write(folder, language, *rows)
+    return H.load(DataFolder(folder, "published"))
+
+
+@pytest.fixture
+def lamp(tmp_path: Path) -> Loaded:
+    """One English item and its two controls."""
+    return load(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
+
+
+@pytest.fixture(scope="module")
+def builtin() -> Loaded:
+    """The built-in items of three languages."""
+    return H.load(DataFolder(builtin_data(), "builtin"))
+
+
+def quoted(prompt: str) -> str:
+    """What stands between the first and the last single quote that encloses a sentence."""
+    found = re.match(r"In the sentence '(.*)', ", prompt, re.S)
+    assert found
+    return found.group(1)
+
+
+# Questions
+
+
+def test_the_papers_question(lamp: Loaded, measure: Measure) -> None:
+    """The main task asks the paper's question, word by word, in one fresh user turn."""
+    assert measure(H, lamp.items[0], lamp.context, "lamp").prompt == QUESTION
+
+
+def test_the_question_is_english_for_every_language(tmp_path: Path, measure: Measure) -> None:
+    """Chinese and Spanish sentences are asked about in English too (section 6.3)."""
+    write(tmp_path, "zh", ("他把门观上了", "观上", "close", "关上"))
+    data = load(tmp_path, "es", ("Compré un livrro nuevo", "livrro", "book", "libro"))
+    asked = [measure(H, i, data.context, "x").prompt for i in data.items if i.task == "asked"]
+    assert asked == [
+        "In the sentence '他把门观上了', the word '观上' is a homophone word, can you tell its true meaning?",
+        "In the sentence 'Compré un livrro nuevo', the word 'livrro' is a homophone word,"
+        " can you tell its true meaning?",
+    ]
+
+
+def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
+    """`paper` leaves temperature and length to the server and matches anywhere; `quick` fixes them."""
+    paper, quick = (
+        measure(H, lamp.items[0], lamp.context, "lamplight", protocol=name) for name in ("paper", "quick")
+    )
+    assert paper.calls == [("subject", Chat.user(QUESTION))]
+    assert quick.calls == [("subject", Chat.user(QUESTION, temperature=0.0, max_tokens=256))]
+    assert (paper.verdict.status, quick.verdict.status) == ("correct", "wrong")
+
+
+def test_each_item_has_its_controls(lamp: Loaded) -> None:
+    """An item is followed by its controls, which carry its id with a suffix and share its cluster."""
+    assert [(i.id, i.task) for i in lamp.items] == [
+        ("homophones/en/p0001", "asked"),
+        ("homophones/en/p0001+context_only", "context_only"),
+        ("homophones/en/p0001+word_only", "word_only"),
+    ]
+    assert {i.cluster for i in lamp.items} == {"homophones/en/p0001"}
+
+
+def test_control_questions(lamp: Loaded, measure: Measure) -> None:
+    """The controls' questions: the sentence without its word, and the word without its sentence."""
+    context_only, word_only = (measure(H, i, lamp.context, "lamp").prompt for i in lamp.items[1:])
+    assert quoted(context_only) == "Hang the ____ over the table"
+    assert "lammpe" not in context_only
+    assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
+
+
+def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> None:
+    """In every built-in item the masked sentence is the sentence less its word, and holds one gap."""
+    items = [i for i in builtin.items if i.task == "context_only"]
+    assert len(items) == len(builtin.items) / 3
+    for item in items:
+        shown = quoted(measure(H, item, builtin.context, "x").prompt)
+        assert shown.count("____") == 1
+        assert shown.replace("____", item["word"]).casefold() == item["sentence"].casefold()
+        edge = "" if item.language == "zh" else r"\b"
+        assert not re.search(f"{edge}{re.escape(item['word'])}{edge}", shown, re.IGNORECASE), item.id
+
+
+def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> None:
+    """In every built-in item the word stands alone: the prompt's other words are the question's own."""
+    own = set("the word is a homophone can you tell its true meaning".split())
+    for item in [i for i in builtin.items if i.task == "word_only"]:
+        prompt = measure(H, item, builtin.context, "x").prompt
+        assert prompt.count(f"'{item['word']}'") == 1
+        rest = re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())
+        assert set(rest) == own, item.id
+
+
+def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
+    """The word is blanked out wherever it stands, in any case, and never inside another word."""
+    rows = [
+        ("Wee think that wee won", "wee", "we"),
+        ("A week ago wee won", "wee", "we"),
+        ("He said HA loudly", "ha", "a"),
+    ]
+    items = [i for i in load(tmp_path, "en", *rows).items if i.task == "context_only"]
+    assert [i["masked"] for i in items] == [
+        "____ think that ____ won",
+        "A week ago ____ won",
+        "He said ____ loudly",
+    ]
+
+
+def test_word_spelt_otherwise_has_no_masked_control(tmp_path: Path) -> None:
+    """Where the sentence spells the word otherwise (as two published rows do) nothing can be masked."""
+    items = load(tmp_path, "en", ("We sold the boatt", "bowt", "boat")).items
+    assert [i.task for i in items] == ["asked", "word_only"]
+
+
+# Matching
+
+
+@pytest.mark.parametrize(
+    ("language", "row", "reply", "correct"),
+    [
+        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "It means 关上", True),
+        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "It means to close.", True),
+        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "Most likely “shut”", True),
+        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "It means 'open'", False),
+        ("es", ("Compré un livrro", "livrro", "book", "libro"), "Significa LIBRO", True),
+        ("es", ("Compré un livrro", "livrro", "book", "libro"), "It means book", True),
+        ("es", ("Compré un livrro", "livrro", "book", "libro"), "It means 'free'", False),
+    ],
+)
+def test_foreign_answers_may_be_english(
+    language: str, row: tuple[str, ...], reply: str, correct: bool, tmp_path: Path, measure: Measure
+) -> None:
+    """Chinese and Spanish items accept the answer in their own language and each English one."""
+    data = load(tmp_path, language, row)
+    verdict = measure(H, data.items[0], data.context, reply).verdict
+    assert verdict.status == ("correct" if correct else "wrong")
+
+
+@pytest.mark.parametrize(
+    ("reply", "contains", "word"),
+    [
+        ("It means 'cat'", "correct", "wrong"),
+        ("The word is 'a'.", "correct", "correct"),
+        ("It means 'one'", "wrong", "wrong"),
+    ],
+)
+def test_contains_against_word(reply: str, contains: str, word: str, tmp_path: Path, measure: Measure) -> None:
+    """`contains` finds "a" inside "cat", as the paper's rule does; `word` wants it on its own."""
+    data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
+    found = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "word")]
+    assert [v.status for v in found] == [contains, word]
+    assert [v.values["function_word"] for v in found] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
+def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
+    """An unknown match, no ask at all or an empty reply length is a usage error of one line."""
+    with pytest.raises(UsageError, match=r"--llm-set homophones") as caught:
+        resolve("homophones", H.protocols, "quick", bad, 0)
+    assert "\n" not in str(caught.value)
+
+
+# Asking again
+
+
+def test_refusal_is_asked_again_in_the_same_conversation(lamp: Loaded, measure: Measure) -> None:
+    """With asks = 2 the same question follows the refusal, as in the paper's forced answer."""
+    seen = measure(H, lamp.items[0], lamp.context, REFUSAL, "Ah, a lamp!", asks=2)
+    assert seen.calls[0][1].messages == (Message("user", QUESTION),)
+    assert seen.calls[1][1].messages == (
+        Message("user", QUESTION),
+        Message("assistant", REFUSAL),
+        Message("user", QUESTION),
+    )
+    assert seen.calls[1][1].temperature == seen.calls[0][1].temperature
+    assert seen.verdict.status == "correct"
+    assert (seen.verdict.values["asks"], seen.verdict.values["first_correct"]) == (2.0, 0.0)
+
+
+def test_asking_goes_on_until_the_limit(lamp: Loaded, measure: Measure) -> None:
+    """A model that refuses every time is asked `asks` times, the conversation growing, and has refused."""
+    seen = measure(H, lamp.items[0], lamp.context, REFUSAL, REFUSAL, REFUSAL, asks=3)
+    assert [len(request.messages) for _, request in seen.calls] == [1, 3, 5]
+    assert (seen.verdict.status, seen.verdict.values["asks"]) == ("refused", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Reply("A lamp."), "correct"),
+        (Reply("It means 'lamb'."), "wrong"),
+        (Reply(""), "unparsed"),
+        (CUT_OFF, "unparsed"),
+        (Reply("", finish_reason="content_filter"), "refused"),
+    ],
+)
+def test_only_a_refusal_is_asked_again(reply: Reply, status: str, lamp: Loaded, measure: Measure) -> None:
+    """An answer, right or wrong, an empty or a filtered reply ends the conversation."""
+    seen = measure(H, lamp.items[0], lamp.context, reply, asks=3)
+    assert (len(seen.calls), seen.verdict.status) == (1, status)
+    assert seen.verdict.values["first_correct"] == float(status == "correct")
+
+
+def test_controls_are_asked_again_with_their_own_question(lamp: Loaded, measure: Measure) -> None:
+    """Asking a control again does not let the withheld clue in."""
+    seen = measure(H, lamp.items[1], lamp.context, REFUSAL, "lamp", asks=2)
+    turns = [m.content for m in seen.calls[1][1].messages if m.role == "user"]
+    assert turns[0] == turns[1]
+    assert "lammpe" not in "".join(turns)
+
+
+# Statuses and values
+
+REPLIES = [
+    (Reply("It sounds like 'lamp'."), "correct", 0.0),
+    (Reply("It sounds like 'lamb'."), "wrong", 0.0),
+    (Reply("It could be either 'lamp' or 'lamb'."), "correct", 1.0),
+    (Reply("It could be either 'limb' or 'lamb'."), "wrong", 1.0),
+    (Reply(REFUSAL), "refused", 0.0),
+    (Reply(""), "unparsed", 0.0),
+    (Reply("…!"), "unparsed", 0.0),
+    (CUT_OFF, "unparsed", 0.0),
+    (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
+    (Reply("The word is 'lamb', since it is", finish_reason="length"), "wrong", 0.0),
+    (Reply("", finish_reason="content_filter"), "refused", 0.0),
+    (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
+]
+
+
+@pytest.mark.parametrize(("reply", "status", "several"), REPLIES)
+def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measure: Measure) -> None:
+    """Refusals, empty and cut-off replies are told from wrong answers; several answers are flagged."""
+    verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
+    assert (verdict.status, verdict.score) == (status, float(status == "correct"))
+    assert verdict.values["several"] == several
+    assert (verdict.values["asks"], verdict.values["function_word"]) == (1.0, 0.0)
+    assert verdict.values["first_correct"] == float(status == "correct")
+    assert verdict.expected == "lamp"
+    assert verdict.reason
+
+
+# Metrics
+
+
+def _records(
+    tmp_path: Path, measure: Measure, *, asks: int = 1
+) -> tuple[list[dict[str, Any]], tuple[Item, ...]]:
+    rows = [
+        ("Hang the lammpe over the table", "lammpe", "lamp"),
+        ("Drink the teigh while it is hot", "teigh", "tea"),
+        ("Come witth me", "witth", "with"),
+    ]
+    data = load(tmp_path, "en", *rows)
+    asked = [i for i in data.items if i.task == "asked"]
+    script = [
+        (asked[0], ("It sounds like 'lamp'.",)),
+        (asked[1], ("It could be 'tie' or 'toe'.",)),
+        (asked[2], (REFUSAL, "with") if asks > 1 else (REFUSAL,)),
+        (data.items[1], ("The word is 'light'.",)),
+    ]
+    return [measure(H, i, data.context, *r, asks=asks).record for i, r in script], data.items
+
+
+def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
+    """Several answers per task; accuracy of function and content words for the main task only."""
+    records, _ = _records(tmp_path, measure)
+    failed = dict(records[0], status="error", values={})
+    found = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
+    assert found == {
+        ("asked", "several_answers_rate", ""): (1 / 3, 3),
+        ("asked", "accuracy", "function_words"): (0.0, 1),
+        ("asked", "accuracy", "content_words"): (1 / 2, 2),
+        ("context_only", "several_answers_rate", ""): (0.0, 1),
+    }
+
+
+def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
+    """Where somebody was asked twice, the accuracy after the first ask stands beside the final one."""
+    records, _ = _records(tmp_path, measure, asks=2)
+    assert [r["status"] for r in records] == ["correct", "wrong", "correct", "wrong"]
+    found = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
+    assert found["asked", "first_ask_accuracy", ""] == 1 / 3
+    assert found["asked", "accuracy", "function_words"] == 1.0
+    assert ("context_only", "first_ask_accuracy", "") not in found
+
+
+def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
+    """Status and values, read back from JSON, give the same metrics; texts are not needed."""
+    records, _ = _records(tmp_path, measure, asks=2)
+    kept = ("task", "language", "source", "status", "values")
+    bare = [{name: r[name] for name in kept} for r in json.loads(json.dumps(records))]
+    assert list(H.metrics(bare)) == list(H.metrics(records))
+
+
+# Bad rows
+
+
+@pytest.mark.parametrize("bad", [("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")])
+def test_row_without_word_or_answer_is_one_line(bad: tuple[str, ...], tmp_path: Path) -> None:
+    """An empty cell is refused at loading with the file and the row."""
+    with pytest.raises(DataError, match=r"homophones/testset_english\.csv: row 2: ") as caught:
+        load(tmp_path, "en", ("A teigh", "teigh", "tea"), bad)
+    assert "\n" not in str(caught.value)
+
+
+def test_empty_folder_is_one_line(tmp_path: Path) -> None:
+    """A folder without a language is refused with a file that is missing and how to get it."""
+    with pytest.raises(DataError, match=r"testset_english\.csv: no such file; .*llmprops data pull"):
+        H.load(DataFolder(tmp_path, "published"))

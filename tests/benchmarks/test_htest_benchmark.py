@@ -1,0 +1,406 @@
+"""H-TEST as a benchmark: prompts, protocols, chain of thought, statuses, metrics, bad rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest
+from pytest_llmprops.core.benchmark import Loaded
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+#: the fixture of this folder's conftest.py
+Measure = Callable[..., Any]
+H = HTest()
+FILTERED = Reply("", finish_reason="content_filter")
+
+
+def row(text: str, answer: int, **more: Any) -> dict[str, Any]:
+    return {"centerpiece": text, "options": ["A", "B"], "correct_options": [answer], **more}
+
+
+def write(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    (folder / "htest").mkdir(exist_ok=True)
+    text = "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows)
+    (folder / "htest" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+#: Four of group B stand first, so that order of the file and order of the prompt differ.
+DEV = [
+    *(row(f"low {n}", 1) for n in range(4)),
+    *(row(f"High {n}", 0) for n in range(7)),
+    *(row(f"low {n}", 1) for n in range(4, 7)),
+]
+GEOMETRY = {
+    "centerpiece": 'What is "Z" on its side?',
+    "options": ["E", "N", "O", "Ɛ"],
+    "correct_options": [1],
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Loaded:
+    """Two items of one task with 14 examples, and a Letter Geometry question."""
+    write(tmp_path, "uppercase_dev", DEV)
+    write(tmp_path, "uppercase_test", [row("Tall tree", 0), row("small tree", 1)])
+    write(tmp_path, "letter_geometry_test", [GEOMETRY])
+    return H.load(DataFolder(tmp_path, "published"))
+
+
+def dev_of(size: int) -> list[dict[str, Any]]:
+    return [row(f"text {n}", n % 2) for n in range(size)]
+
+
+# Prompts
+
+
+def test_prompt_with_four_examples(small: Loaded, measure: Measure) -> None:
+    """The prompt is the paper's, letter by letter, A and B taking turns whatever the file's order."""
+    seen = measure(H, small.items[0], small.context, "A", k=4)
+    assert seen.prompt == (
+        'Input: "High 0" Label: A\n'
+        'Input: "low 0" Label: B\n'
+        'Input: "High 1" Label: A\n'
+        'Input: "low 1" Label: B\n'
+        "\n"
+        'Input: "Tall tree" Label: \n'
+        "A \n"
+        "B (Respond in one letter and nothing else)"
+    )
+
+
+def test_examples_alternate_over_the_file_order(small: Loaded, measure: Measure) -> None:
+    """With k = 14 the labels are A B seven times, each group in the order of its rows."""
+    lines = measure(H, small.items[1], small.context, "A", k=14).prompt.split("\n")[:14]
+    assert [line[-1] for line in lines] == ["A", "B"] * 7
+    assert [line.split('"')[1] for line in lines[::2]] == [f"High {n}" for n in range(7)]
+    assert [line.split('"')[1] for line in lines[1::2]] == [f"low {n}" for n in range(7)]
+
+
+@pytest.mark.parametrize("k", [4, 14, 28, 50])
+def test_k_examples_are_shown(k: int, tmp_path: Path, measure: Measure) -> None:
+    """The prompt holds k examples, half of them of each group."""
+    write(tmp_path, "rhyme_dev", dev_of(50))
+    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
+    data = H.load(DataFolder(tmp_path, "published"))
+    shown = measure(H, data.items[0], data.context, "A", k=k).prompt.split("\n")
+    assert sum(line.endswith("Label: A") for line in shown) == k // 2
+    assert sum(line.endswith("Label: B") for line in shown) == k // 2
+
+
+@pytest.mark.parametrize("k", ["0", "2", "5", "15", "49", "100", "-4", "many"])
+def test_other_numbers_of_examples_are_refused(k: str) -> None:
+    """Only the paper's four sizes can be set."""
+    with pytest.raises(UsageError, match=r"--llm-set htest\.k=.*4, 14, 28, 50"):
+        resolve("htest", H.protocols, "quick", {"k": k}, 0)
+
+
+def test_items_of_a_task_share_all_before_their_text(measure: Measure) -> None:
+    """Within a built-in task every prompt begins alike and ends alike: only the item's text differs."""
+    data = H.load(DataFolder(builtin_data(), "builtin"))
+    for task in TASKS:
+        frames = set()
+        for item in [i for i in data.items if i.task == task][::10]:
+            prompt = measure(H, item, data.context, "A", k=14).prompt
+            before, _, after = prompt.rpartition(f'"{item["text"]}"')
+            frames.add((before, after))
+        ((before, after),) = frames
+        assert before.endswith("\n\nInput: ")
+        assert after == " Label: \nA \nB (Respond in one letter and nothing else)"
+        assert before.count('Input: "') == 14
+
+
+def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
+    """A Letter Geometry question stands without examples, its options below it."""
+    seen = measure(H, small.items[2], small.context, "N")
+    assert seen.prompt == (
+        'What is "Z" on its side?\nE\nN\nO\nƐ(Respond in one letter and nothing else)'
+    )
+    assert seen.verdict.status == "correct"
+
+
+# Protocols
+
+
+def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
+    """`paper` asks once with 50 examples, temperature 0.7, 5 tokens and nothing else set."""
+    write(tmp_path, "rhyme_dev", dev_of(50))
+    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
+    data = H.load(DataFolder(tmp_path, "published"))
+    seen = measure(H, data.items[0], data.context, "A", protocol="paper")
+    ((role, request),) = seen.calls
+    assert role == "subject"
+    assert request == Chat.user(seen.prompt, temperature=0.7, max_tokens=5)
+    assert seen.prompt.count("Input: ") == 51
+
+
+def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> None:
+    """In `paper` Letter Geometry has temperature 0.7 and one token; `quick` leaves room for five."""
+    asked = [
+        measure(H, small.items[2], small.context, "N", protocol=name).calls[0][1] for name in ("paper", "quick")
+    ]
+    assert [(r.temperature, r.max_tokens) for r in asked] == [(0.7, 1), (0.0, 5)]
+
+
+def test_protocols_say_what_they_leave_out() -> None:
+    """`paper` lists what it assumes, and `quick` says what it gives up."""
+    assert resolve("htest", H.protocols, "paper", {}, 0).assumed
+    assert resolve("htest", H.protocols, "quick", {}, 0).gives_up
+
+
+# Chain of thought
+
+
+def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure) -> None:
+    """With `cot` the model thinks without a token limit, and the role `reader` is asked the paper's question."""
+    seen = measure(
+        H, small.items[1], small.context, "I hear B.", "B", protocol="paper", k=4, cot=True
+    )
+    (first_role, first), (second_role, second) = seen.calls
+    assert (first_role, second_role) == ("subject", "reader")
+    assert first.messages[0].content.endswith(
+        'Input: "low 1" Label: B\n'
+        "\n"
+        "Now, think out loud step by step and assign label. \n"
+        'Input: "small tree" Label: \n'
+        "A \n"
+        "B"
+    )
+    assert (first.temperature, first.max_tokens) == (0.7, None)
+    assert len(second.messages) == 1
+    assert second.messages[0].content == (
+        "Assistant: I hear B. \n\n What does the Assistant think the sentence belongs to?\n"
+        "A\nB\nNone (Respond in one word and nothing else)"
+    )
+    assert (second.temperature, second.max_tokens) == (0.7, 5)
+    assert (seen.verdict.status, seen.verdict.given) == ("correct", "B")
+    assert "I hear B." in seen.verdict.evidence.values()
+
+
+@pytest.mark.parametrize(
+    ("read", "status"), [("A", "wrong"), ("B", "correct"), ("None", "unparsed"), ("", "unparsed")]
+)
+def test_the_readers_word_decides(read: str, status: str, small: Loaded, measure: Measure) -> None:
+    """Not the thought but what the reader makes of it is judged."""
+    seen = measure(H, small.items[1], small.context, "Label: A, clearly", read, k=4, cot=True)
+    assert seen.verdict.status == status
+
+
+@pytest.mark.parametrize(
+    ("thought", "status"),
+    [
+        (Reply(""), "unparsed"),
+        (Reply(" \n"), "unparsed"),
+        (Reply("", finish_reason="length"), "unparsed"),
+        (FILTERED, "refused"),
+        (Reply("It is A", finish_reason="content_filter"), "refused"),
+    ],
+)
+def test_no_thought_is_not_read(thought: Reply, status: str, small: Loaded, measure: Measure) -> None:
+    """An empty or filtered chain of thought is judged at once, without a call to the reader."""
+    seen = measure(H, small.items[0], small.context, thought, k=4, cot=True)
+    assert len(seen.calls) == 1
+    assert (seen.verdict.status, seen.verdict.values["parsed"]) == (status, 0.0)
+
+
+def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measure) -> None:
+    """Without a reader the case is an error that names the role and the option, never a wrong answer."""
+    seen = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True)
+    assert seen.record["status"] == "error"
+    assert "--llm-helper reader=SPEC" in seen.record["reason"]
+    for cot, roles in (("true", ("reader",)), ("false", ())):
+        assert H.helpers(resolve("htest", H.protocols, "quick", {"cot": cot}, 0).settings) == roles
+
+
+def test_chain_of_thought_leaves_letter_geometry_alone(small: Loaded, measure: Measure) -> None:
+    """Letter Geometry takes one call under `cot` too."""
+    assert measure(H, small.items[2], small.context, "N", k=4, cot=True).verdict.status == "correct"
+
+
+# Statuses
+
+STATUSES = [
+    (Reply("A"), "correct", 1.0, 1.0),
+    (Reply("B"), "wrong", 1.0, 1.0),
+    (Reply("The answer"), "correct", 1.0, 0.0),
+    (Reply("A", finish_reason="length"), "correct", 1.0, 1.0),
+    (Reply("None of them", finish_reason="length"), "unparsed", 0.0, 0.0),
+    (Reply("Banana"), "unparsed", 0.0, 0.0),
+    (Reply(""), "unparsed", 0.0, 0.0),
+    (Reply(" \n"), "unparsed", 0.0, 0.0),
+    (FILTERED, "refused", 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("reply", "status", "parsed", "obeys"), STATUSES)
+def test_statuses(reply: Reply, status: str, parsed: float, obeys: float, small: Loaded, measure: Measure) -> None:
+    """What can be read is right or wrong; a filter's refusal is refused; the rest is unparsed."""
+    verdict = measure(H, small.items[0], small.context, reply, k=4).verdict
+    assert (verdict.status, verdict.score) == (status, float(status == "correct"))
+    assert dict(verdict.values) == {"parsed": parsed, "format": obeys}
+    assert verdict.expected == "A"
+    assert verdict.reason
+    assert "\n" not in verdict.reason
+
+
+def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
+    """A letter beside a content filter's mark is no answer."""
+    verdict = measure(H, small.items[0], small.context, Reply("A", finish_reason="content_filter"), k=4).verdict
+    assert (verdict.status, verdict.values["parsed"]) == ("refused", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Reply("N"), "correct"),
+        (Reply(" N\n", finish_reason="length"), "correct"),
+        (Reply("E"), "wrong"),
+        (Reply("n"), "unparsed"),
+        (Reply("B"), "unparsed"),
+        (Reply("It is N"), "unparsed"),
+        (Reply(""), "unparsed"),
+        (FILTERED, "refused"),
+        (Reply("N", finish_reason="content_filter"), "refused"),
+    ],
+)
+def test_statuses_of_letter_geometry(reply: Reply, status: str, small: Loaded, measure: Measure) -> None:
+    """Only an option itself is an answer, and a filtered reply is refused whatever it holds."""
+    verdict = measure(H, small.items[2], small.context, reply).verdict
+    assert (verdict.status, verdict.expected) == (status, "N")
+    assert verdict.values["parsed"] == float(status in ("correct", "wrong"))
+
+
+# Metrics
+
+
+def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
+    """Adjusted accuracy leaves unread replies out, format rate does not, and neither counts errors."""
+    records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
+    errors = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True).record
+    found = {m.name: m for m in H.metrics([errors, *records, errors])}
+    assert set(found) == {"adjusted_accuracy", "format_rate"}
+    adjusted, obeyed = found["adjusted_accuracy"], found["format_rate"]
+    # read: A, B, "The answer", cut-off A; three of these four are right. One letter: three of nine.
+    assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
+    assert (obeyed.value, obeyed.n) == (3 / 9, 9)
+    assert (adjusted.task, adjusted.language, adjusted.source) == ("uppercase", "en", "published")
+    # Wilson's interval of 3 of 4 at 95%
+    assert adjusted.ci_low == pytest.approx(0.30064, abs=1e-5)
+    assert adjusted.ci_high == pytest.approx(0.95441, abs=1e-5)
+
+
+def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
+    """Status and values alone, read back from JSON, give the same metrics; texts are not needed."""
+    records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
+    records += [measure(H, small.items[2], small.context, reply).record for reply in ("N", "E", "", "n")]
+    kept = ("task", "language", "source", "status", "values")
+    bare = [{name: r[name] for name in kept} for r in json.loads(json.dumps(records))]
+    metrics = list(H.metrics(records))
+    assert list(H.metrics(bare)) == metrics
+    for metric in metrics:
+        mine = [r for r in records if r["task"] == metric.task]
+        read = [r for r in mine if r["values"]["parsed"]]
+        by_hand = {
+            "adjusted_accuracy": sum(r["score"] for r in read) / len(read),
+            "format_rate": sum(r["values"]["format"] for r in mine) / len(mine),
+        }
+        assert metric.value == by_hand[metric.name]
+
+
+def test_nothing_read_has_no_adjusted_accuracy(small: Loaded, measure: Measure) -> None:
+    """Without a reply that could be read the adjusted accuracy is undefined, not 0."""
+    records = [measure(H, small.items[0], small.context, "", k=4).record]
+    found = {m.name: m for m in H.metrics(records)}
+    assert (found["adjusted_accuracy"].value, found["adjusted_accuracy"].n) == (None, 0)
+    assert found["format_rate"].value == 0
+
+
+# Bad rows
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        row("three", 0, options=["A", "B", "C"]),
+        row("one", 0, options=["A"]),
+        row("a text for options", 0, options="AB"),
+        row("swapped", 0, options=["B", "A"]),
+        row("index too high", 2),
+        row("index below 0", -1),
+        row("index a fraction", 1.0),  # type: ignore[arg-type]
+        row("index a letter", "A"),  # type: ignore[arg-type]
+        row("two answers", 0, correct_options=[0, 1]),
+        row("no answer", 0, correct_options=[]),
+        row("a bare index", 0, correct_options=0),
+        row(" ", 0),
+        row("a number", 0, centerpiece=5),
+    ],
+    ids=lambda bad: str(bad["centerpiece"]),
+)
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_bad_row_is_one_line(bad: dict[str, Any], part: str, tmp_path: Path) -> None:
+    """A row that cannot be meant is refused at loading, in one line with the file and the row's number."""
+    write(tmp_path, "rhyme_dev", dev_of(14))
+    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
+    write(tmp_path, f"rhyme_{part}", [row("sea tea", 0), bad, row("sea land", 1)])
+    with pytest.raises(DataError, match=rf"htest/rhyme_{part}\.jsonl: row 2: \S+") as caught:
+        H.load(DataFolder(tmp_path, "published"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": ["E", "N", "O"]},
+        {"options": ["A", "B"]},
+        {"options": [1, 2, 3, 4]},
+        {"options": ["E", "N", "N", "O"]},
+        {"correct_options": [4]},
+    ],
+    ids=str,
+)
+def test_bad_letter_geometry_row_is_one_line(change: dict[str, Any], tmp_path: Path) -> None:
+    """A Letter Geometry question needs four different texts as options and the index of one of them."""
+    write(tmp_path, "letter_geometry_test", [GEOMETRY, GEOMETRY | change])
+    with pytest.raises(DataError, match=r"htest/letter_geometry_test\.jsonl: row 2: ") as caught:
+        H.load(DataFolder(tmp_path, "published"))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_examples_are_one_line(tmp_path: Path) -> None:
+    """A task without its example file is refused with the file's name and how to get it."""
+    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
+    with pytest.raises(DataError, match=r"htest/rhyme_dev\.jsonl: no such file; .*llmprops data pull") as caught:
+        H.load(DataFolder(tmp_path, "published"))
+    assert "\n" not in str(caught.value)
+
+
+def test_empty_folder_is_one_line(tmp_path: Path) -> None:
+    """A folder without a task is refused with a file that is missing and how to get it."""
+    with pytest.raises(DataError, match=r"htest/\w+_test\.jsonl: no such file; .*llmprops data pull") as caught:
+        H.load(DataFolder(tmp_path, "published"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dev", "k", "counts"),
+    [(dev_of(13), 14, "7 A and 6 B"), (dev_of(14), 28, "7 A and 7 B"), ([row("x", 0)] * 9, 4, "2 A and 0 B")],
+)
+def test_too_few_examples_are_one_line(
+    dev: list[dict[str, Any]], k: int, counts: str, tmp_path: Path, measure: Measure
+) -> None:
+    """Where a group lacks examples for k, the line names the file, what there is, and the setting."""
+    write(tmp_path, "rhyme_dev", dev)
+    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
+    data = H.load(DataFolder(tmp_path, "published"))
+    with pytest.raises(DataError, match=rf"rhyme_dev\.jsonl: .*{counts}.*--llm-set htest\.k=") as caught:
+        measure(H, data.items[0], data.context, "A", k=k)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,203 @@
+"""Named settings with overrides, seeded generators, and verdicts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Literal, Optional
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import NamedSettings, Protocol, resolve
+from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.verdicts import Verdict, record_of
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One field of every type that a setting may have."""
+
+    k: int = 14
+    temperature: float = 0.7
+    cot: bool = False
+    match: Literal["contains", "word"] = "word"
+    shots: Literal[4, 14] = 14
+    most: int | None = 3
+    name: Optional[str] = "x"  # noqa: UP045 - the old spelling must work too
+
+    def __post_init__(self) -> None:
+        if self.k % 2:
+            raise ValueError("k must be even")
+
+
+NAMED = {
+    "paper": NamedSettings(Settings(k=50), assumed=("order of examples",)),
+    "quick": NamedSettings(Settings(), gives_up="precision"),
+}
+
+
+def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[Settings]:
+    """The protocol with ``--llm-set bench.NAME=VALUE`` for each override."""
+    return resolve("bench", NAMED, protocol, overrides, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ("k", "28", 28),
+        ("temperature", "0", 0.0),
+        ("temperature", "1e-3", 0.001),
+        ("cot", "true", True),
+        ("cot", "Yes", True),
+        ("cot", "1", True),
+        ("cot", "FALSE", False),
+        ("cot", "no", False),
+        ("cot", "0", False),
+        ("match", "contains", "contains"),
+        ("shots", "4", 4),
+        ("most", "5", 5),
+        ("most", "none", None),
+        ("most", "None", None),
+        ("name", "none", None),
+        ("name", "abc", "abc"),
+    ],
+)
+def test_override_has_the_type_of_its_field(field: str, text: str, value: object) -> None:
+    """A value is read as its field's type and recorded as read; the other fields stay."""
+    protocol = resolved(**{field: text})
+    got = getattr(protocol.settings, field)
+    assert (got, type(got)) == (value, type(value))
+    assert protocol.overrides == {field: value}
+    unchanged = {"k", "temperature", "cot", "match", "shots", "most", "name"} - {field}
+    assert all(getattr(protocol.settings, f) == getattr(Settings(), f) for f in unchanged)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "says"),
+    [
+        ("k", "many", "of type int"),
+        ("k", "2.5", "of type int"),
+        ("k", "none", "of type int"),
+        ("temperature", "warm", "of type float"),
+        ("cot", "maybe", "true or false"),
+        ("match", "fuzzy", "one of contains, word"),
+        ("shots", "5", "one of 4, 14"),
+        ("most", "few", "of type int"),
+        ("depth", "3", "has the settings k, temperature, cot, match, shots, most, name"),
+    ],
+)
+def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: str) -> None:
+    """A value of the wrong type or an unknown field names the option as given and what is possible."""
+    with pytest.raises(UsageError) as caught:
+        resolved(**{field: text})
+    message = str(caught.value)
+    assert message.startswith(f"--llm-set bench.{field}={text}: ")
+    assert says in message
+    assert "\n" not in message
+
+
+def test_settings_may_refuse_a_value() -> None:
+    """A ValueError of the settings themselves becomes a usage error with its reason."""
+    with pytest.raises(UsageError, match="--llm-set bench: k must be even"):
+        resolved(k="3")
+
+
+def test_unknown_protocol_lists_those_there_are() -> None:
+    """The message names the wrong protocol, the benchmark, and the right ones."""
+    with pytest.raises(UsageError, match="--llm-protocol slow: bench has paper, quick"):
+        resolved("slow")
+
+
+def test_protocol_records_what_defines_the_measurement() -> None:
+    """Name, settings, seed, assumptions and overrides are all in the record."""
+    assert resolved("paper", cot="yes").to_json() == {
+        "name": "paper",
+        "settings": {
+            "k": 50,
+            "temperature": 0.7,
+            "cot": True,
+            "match": "word",
+            "shots": 14,
+            "most": 3,
+            "name": "x",
+        },
+        "seed": 7,
+        "assumed": ["order of examples"],
+        "gives_up": "",
+        "overrides": {"cot": True},
+    }
+    assert resolved().gives_up == "precision"
+
+
+def test_generators_differ_by_every_part_of_the_key() -> None:
+    """Seed, item id and test index each give other numbers; the same key gives the same."""
+    keys = [(seed, item, index) for seed in range(4) for item in ("a", "b", "a1") for index in (0, 1, 10, 11)]
+    draws = [tuple(generator(*key).random() for _ in range(3)) for key in keys]
+    assert len(set(draws)) == len(keys)
+    assert [generator(*key).random() for key in keys] == [draw[0] for draw in draws]
+    protocol = resolved()
+    assert protocol.rng("a", 1).random() == generator(7, "a", 1).random()
+
+
+def test_generators_are_the_same_in_every_process() -> None:
+    """Another process with another hash seed draws the same numbers."""
+    code = (
+        "import json\n"
+        "from pytest_llmprops.core.seeds import generator\n"
+        "print(json.dumps([generator(s, 'htest/rhyme/0001', 2).random() for s in range(5)]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "99"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [generator(s, "htest/rhyme/0001", 2).random() for s in range(5)]
+
+
+def test_verdict_of_a_check() -> None:
+    """A check is correct with score 1 or wrong with score 0, and says why unless told."""
+    right = Verdict.check(True, expected="A", given="A", values={"format": 1.0})
+    wrong = Verdict.check(False, expected="A", given="B")
+    assert (right.status, right.score, right.reason, bool(right)) == ("correct", 1.0, "as expected", True)
+    assert (wrong.status, wrong.score, wrong.reason, bool(wrong)) == ("wrong", 0.0, "expected 'A'", False)
+    assert right.values == {"format": 1.0}
+    assert (wrong.expected, wrong.given) == ("A", "B")
+    assert Verdict.check(False, expected="A", given="B", reason="because").reason == "because"
+
+
+@pytest.mark.parametrize("status", ["refused", "unparsed", "wrong"])
+def test_only_a_correct_verdict_is_true(status: Literal["refused", "unparsed", "wrong"]) -> None:
+    """Refused and unparsed are no more correct than wrong."""
+    assert not Verdict(status)
+
+
+def test_record_of_a_case_without_verdict_is_an_error() -> None:
+    """An error has no score, keeps its reason, and differs from every verdict."""
+    item = Item("b/1", "t", "en", cluster="c")
+    broken = record_of(item, "bench", "m", None, requests=[], error="status 500")
+    assert (broken["status"], broken["score"], broken["reason"]) == ("error", None, "status 500")
+    verdict = Verdict("unparsed", "A", "", "empty", values={"x": 2.0})
+    good = record_of(item, "bench", "m", verdict, requests=["k"], error="ignored", sample=3)
+    assert (good["status"], good["score"], good["reason"], good["values"]) == (
+        "unparsed",
+        0.0,
+        "empty",
+        {"x": 2.0},
+    )
+    assert (good["cluster"], good["requests"], good["sample"]) == ("c", ["k"], 3)
+    assert broken.keys() == good.keys()
+
+
+def test_backend_errors_cross_processes_unchanged() -> None:
+    """An error rebuilt from its plain form is the same in every part."""
+    error = BackendError("wait", kind="status 429", transient=True, fatal=False, retry_after=1.5)
+    again = BackendError.from_json(json.loads(json.dumps(error.to_json())))
+    assert again.to_json() == error.to_json()
+    assert str(again) == "wait"

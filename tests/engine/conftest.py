@@ -1,0 +1,29 @@
+"""Fixtures of the engine's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_models import MakeBroker
+
+from pytest_llmprops.engine import limits
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models import registry
+
+
+@pytest.fixture
+def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
+    """A maker of brokers over one given model, called ``m``; they share one store."""
+    monkeypatch.setattr(registry, "_registered", {})
+    # Waits between tries are scaled down; what a server asks for is waited for in full.
+    monkeypatch.setattr(limits, "FIRST_WAIT", 0.001)
+
+    def make(model: Any, **settings: Any) -> Broker:
+        registry.register_model("given", lambda spec, options: model)
+        settings = {"store": str(tmp_path / "replies.sqlite"), **settings}
+        return Broker(BrokerConfig({"m": "given"}, **settings))
+
+    return make

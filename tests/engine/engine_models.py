@@ -1,0 +1,93 @@
+"""Helpers of the engine's tests: a broker over given models, and what came of asking it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.engine.broker import Broker, Counters
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Results in the order of the requests (a reply or an exception each), and the broker, now closed."""
+
+    results: list[Any]
+    broker: Broker
+
+    @property
+    def counters(self) -> Counters:
+        return self.broker.counters
+
+    @property
+    def texts(self) -> list[str]:
+        """The replies' texts; fails when there is anything but replies."""
+        assert all(isinstance(r, Reply) for r in self.results), self.results
+        return [r.text for r in self.results]
+
+
+class MakeBroker(Protocol):
+    """Makes a broker over ``model``, which it calls ``m``."""
+
+    def __call__(self, model: Any, **settings: Any) -> Broker: ...
+
+
+def ask_all(broker: Broker, requests: Iterable[str | Request]) -> Asked:
+    """Ask for everything at once, in a fresh event loop, and close the broker."""
+    wanted = [Chat.user(r) if isinstance(r, str) else r for r in requests]
+
+    async def work() -> list[Any]:
+        try:
+            return await asyncio.gather(
+                *(broker.ask("m", "subject", r) for r in wanted), return_exceptions=True
+            )
+        finally:
+            await broker.close()
+
+    return Asked(asyncio.run(work()), broker)
+
+
+class Local:
+    """A blocking model that records its batches; ``serve`` turns a batch of prompts into results."""
+
+    blocking = True
+    in_worker = False
+    pinned = True
+    identity = {"backend": "local"}
+
+    def __init__(self, max_batch: int = 4, serve: Callable[[list[str]], Sequence[Any]] | None = None) -> None:
+        self.max_batch = max_batch
+        self.batches: list[list[str]] = []
+        self._serve = serve or (lambda prompts: [Reply(p.upper()) for p in prompts])
+
+    def chat(self, requests: Sequence[Chat]) -> list[Any]:
+        """Serve one batch."""
+        prompts = [r.prompt for r in requests]
+        self.batches.append(prompts)
+        return list(self._serve(prompts))
+
+    def segment(self, requests: Sequence[Any]) -> list[Any]:
+        """Serve one batch of sentences."""
+        self.batches.append([f"segment {r.text}" for r in requests])
+        return [Reply(value=list(r.text)) for r in requests]
+
+    def deviations(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def transient(kind: str = "status 500", **more: Any) -> BackendError:
+    """An error that is worth another try."""
+    return BackendError(f"transient {kind}", kind=kind, transient=True, **more)
+
+
+def final(kind: str = "status 400") -> BackendError:
+    """An error that another try would only repeat."""
+    return BackendError(f"final {kind}", kind=kind)

@@ -1,0 +1,144 @@
+"""requests.jsonl: common beginnings stored once, everything restored exactly."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
+from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog, full_messages
+
+EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))
+OTHER = "".join(f"Frage {n}: 词 {n * n}\n" for n in range(40))
+
+
+def written(folder: Path, *chats: Chat, role: str = "subject") -> list[str]:
+    """The lines of the log of ``chats``, keyed by their position."""
+    log = RequestLog(folder)
+    for number, chat in enumerate(chats):
+        log.add(role, chat, Reply("r", key=str(number)))
+    log.close()
+    return (folder / "requests.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def restored(lines: list[str]) -> dict[str, list[tuple[str, str]]]:
+    """Messages by key, as a reader finds them who takes the lines in order."""
+    prefixes: dict[str, str] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in lines:
+        row: dict[str, Any] = json.loads(line)
+        if "prefix_id" in row:
+            prefixes[row["prefix_id"]] = row["text"]
+        else:
+            found[row["key"]] = full_messages(row["request"], prefixes)
+    return found
+
+
+CONTENTS = st.builds(
+    lambda beginning, cut, rest: beginning[:cut] + rest,
+    st.sampled_from([EXAMPLES, OTHER, ""]),
+    st.integers(0, 2000),
+    st.text(max_size=30),
+)
+MESSAGES = st.builds(Message, st.sampled_from(["system", "user", "assistant"]), CONTENTS)
+CHATS = st.lists(MESSAGES, min_size=1, max_size=3).map(lambda messages: Chat(tuple(messages)))
+
+
+@given(st.lists(CHATS, max_size=8))
+def test_every_message_is_restored_exactly(chats: list[Chat]) -> None:
+    """Whatever beginnings they share, and in whatever order, the texts come back as they were."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = restored(written(Path(folder), *chats))
+    assert found == {str(n): [(m.role, m.content) for m in c.messages] for n, c in enumerate(chats)}
+
+
+def test_a_long_common_beginning_is_stored_once(tmp_path: Path) -> None:
+    """Two hundred prompts over the same examples: one definition, and little more than what differs."""
+    chats = [Chat.user(f"{EXAMPLES}Input: question {n} Label: ") for n in range(200)]
+    lines = written(tmp_path, *chats)
+    assert sum("prefix_id" in line for line in lines) == 1
+    # The first prompt is written whole, because nothing is known yet to be common.
+    assert sum(json.dumps(EXAMPLES)[1:-1] in line for line in lines) == 2
+    assert restored(lines)["137"] == [("user", chats[137].messages[0].content)]
+
+
+def test_beginnings_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
+    """Prompts of two tasks in turn still find their beginnings."""
+    chats = [Chat.user(f"{text}{n}") for text in (EXAMPLES, OTHER) for n in range(3)]
+    chats += [Chat.user(f"{(EXAMPLES, OTHER)[n % 2]}again {n}") for n in range(10)]
+    lines = written(tmp_path, *chats)
+    assert sum("prefix_id" in line for line in lines) == 2
+    later = [json.loads(line)["request"]["messages"][0][1] for line in lines[-10:]]
+    assert [content["rest"] for content in later] == [f"again {n}" for n in range(10)]
+
+
+def test_short_beginnings_are_left_in_place(tmp_path: Path) -> None:
+    """What is shorter than the limit, or shares no whole line, is written as it is."""
+    short = "a line\n" * (MIN_PREFIX // 7)
+    no_line = "x" * 2 * MIN_PREFIX
+    lines = written(tmp_path, *(Chat.user(f"{p}{n}") for p in (short, no_line) for n in range(3)))
+    assert not any("prefix_id" in line for line in lines)
+
+
+def test_a_line_says_what_was_asked_and_what_came(tmp_path: Path) -> None:
+    """The line of a call has the record's fields; a reply's parts stand where the contract puts them."""
+    log = RequestLog(tmp_path)
+    reply = Reply(
+        "", value=["a", "b"], served_model="s", usage=Usage(1, 2, 3), seconds=0.5, cached=True, key="k"
+    )
+    log.add("reader", Segment("ab"), reply)
+    log.close()
+    [line] = (tmp_path / "requests.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "key": "k",
+        "role": "reader",
+        "kind": "segment",
+        "request": {"text": "ab"},
+        "reply": {"text": "", "value": ["a", "b"]},
+        "finish_reason": "stop",
+        "served_model": "s",
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 3},
+        "cached": True,
+        "seconds": 0.5,
+    }
+
+
+def test_a_key_is_written_once(tmp_path: Path) -> None:
+    """The same call, asked again and served from the store, is no second line."""
+    log = RequestLog(tmp_path)
+    for _ in range(3):
+        log.add("subject", Chat.user("q"), Reply("r", key="same"))
+    log.close()
+    assert (tmp_path / "requests.jsonl").read_text().count("\n") == 1
+
+
+def test_each_call_is_on_disk_at_once(tmp_path: Path) -> None:
+    """A line can be read while the log is open, so that a killed run keeps it."""
+    log = RequestLog(tmp_path)
+    log.add("subject", Chat.user("q"), Reply("r", key="k"))
+    assert restored((tmp_path / "requests.jsonl").read_text().splitlines()) == {"k": [("user", "q")]}
+    log.close()
+
+
+def test_a_torn_end_costs_only_the_last_line(tmp_path: Path) -> None:
+    """Wherever the file is cut, every whole line before the cut is restored exactly."""
+    chats = [Chat.user(f"{EXAMPLES}{n}") for n in range(3)]
+    text = "\n".join(written(tmp_path, *chats)) + "\n"
+    for cut in range(0, len(text), 37):
+        for key, messages in restored(text[:cut].split("\n")[:-1]).items():
+            assert messages == [("user", chats[int(key)].messages[0].content)]
+
+
+def test_untrusted_text_cannot_break_the_lines(tmp_path: Path) -> None:
+    """Line separators, control characters and lone surrogates stay within one line of valid UTF-8."""
+    log = RequestLog(tmp_path)
+    log.add("subject", Chat.user("\u2028\x85\r\n\x00\ud800"), Reply("\r\n\u2029\ud800", key="k"))
+    log.close()
+    data = (tmp_path / "requests.jsonl").read_bytes()
+    assert data.count(b"\n") == 1
+    assert json.loads(data.decode("utf-8"))["key"] == "k"

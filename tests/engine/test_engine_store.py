@@ -1,0 +1,243 @@
+"""The reply store: nothing paid for is lost, nothing damaged is emptied."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.core.requests import Reply, Usage
+from pytest_llmprops.engine import store as store_module
+from pytest_llmprops.engine.store import ReplyStore, describe
+
+REPLY = Reply(
+    "tëxt 中",
+    value={"words": ["a", "b"]},
+    finish_reason="length",
+    served_model="m-1",
+    usage=Usage(3, 4, 1),
+    logprobs=({"token": "a", "logprob": -0.5, "top": {}},),
+    cost_usd=0.25,
+    deviations=("temperature",),
+    seconds=1.5,
+    stored=1000.0,
+    cached=True,
+    key="k",
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store's path, in a folder that does not exist yet."""
+    return tmp_path / "cache" / "replies.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[ReplyStore]:
+    """An empty store."""
+    opened = ReplyStore(path)
+    yield opened
+    opened.close()
+
+
+def _mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+def _aside(path: Path) -> Path:
+    """The one file that a damaged store was set aside as."""
+    [aside] = [
+        p for p in path.parent.iterdir() if ".damaged-" in p.name and not p.name.endswith(("-wal", "-shm"))
+    ]
+    return aside
+
+
+def test_a_reply_comes_back_whole(store: ReplyStore) -> None:
+    """Every part of a reply is kept; the next asker gets it marked as stored."""
+    store.put("k", "m", REPLY)
+    assert store.get("k") == REPLY
+    assert store.get("other") is None
+
+
+def test_replies_outlive_the_process(store: ReplyStore, path: Path) -> None:
+    """What was put is there for another connection before the first one is closed."""
+    store.put("k", "m", REPLY)
+    again = ReplyStore(path)
+    assert again.get("k") == REPLY
+    again.close()
+
+
+def test_lone_surrogates_are_replayed_as_they_came(store: ReplyStore) -> None:
+    """A reply that is not valid Unicode is judged the same when it is replayed."""
+    store.put("k", "m", Reply("\ud800 x", stored=1.0))
+    reply = store.get("k")
+    assert reply is not None
+    assert reply.text == "\ud800 x"
+
+
+def test_a_newer_reply_replaces_the_older(store: ReplyStore) -> None:
+    """The last reply under a key is the one that counts."""
+    store.put("k", "m", Reply("old", stored=1.0))
+    store.put("k", "m", Reply("new", stored=2.0))
+    reply = store.get("k")
+    assert reply is not None and reply.text == "new"
+
+
+def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
+    """A reply from before ``not_before`` is as good as absent; the moment itself still counts."""
+    store.put("k", "m", REPLY)
+    assert store.get("k", not_before=1000.0) is not None
+    assert store.get("k", not_before=1000.1) is None
+    assert store.get("k") is not None
+
+
+def test_the_file_is_private_from_its_first_byte(path: Path) -> None:
+    """Whatever the umask, only the owner reads the store and the files that SQLite puts beside it."""
+    before = os.umask(0)
+    try:
+        store = ReplyStore(path)
+        store.put("k", "m", REPLY)
+        modes = {p.name: _mode(p) for p in path.parent.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert modes == {path.name + suffix: 0o600 for suffix in ("", "-wal", "-shm")}
+
+
+def test_several_runs_share_one_file(store: ReplyStore, path: Path) -> None:
+    """Two connections write in turn and read each other's replies, in WAL mode."""
+    other = ReplyStore(path)
+    for number in range(20):
+        (store, other)[number % 2].put(f"k{number}", "m", Reply(str(number), stored=1.0))
+    for connection in (store, other):
+        texts = [r.text for n in range(20) if (r := connection.get(f"k{n}"))]
+        assert texts == [str(n) for n in range(20)]
+        assert connection.notes == []
+    other.close()
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    raw.close()
+
+
+def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
+    """Garbage keeps its bytes under another name, is reported in one line, and a new store works."""
+    path.parent.mkdir()
+    garbage = b"precious, but no database\n" * 1000
+    path.write_bytes(garbage)
+    store = ReplyStore(path)
+    store.put("k", "m", REPLY)
+    assert store.get("k") == REPLY
+    store.close()
+    assert _aside(path).read_bytes() == garbage
+    [note] = store.notes
+    assert str(path) in note and _aside(path).name in note and "\n" not in note
+
+
+def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
+    """A table of other columns is not ours to change."""
+    path.parent.mkdir()
+    with sqlite3.connect(path) as raw:
+        raw.execute("CREATE TABLE replies (a, b)")
+        raw.execute("INSERT INTO replies VALUES (1, 'mine')")
+    raw.close()
+    store = ReplyStore(path)
+    store.put("k", "m", REPLY)
+    store.close()
+    with sqlite3.connect(_aside(path)) as raw:
+        assert raw.execute("SELECT * FROM replies").fetchall() == [(1, "mine")]
+    raw.close()
+
+
+def test_damage_found_while_reading_is_set_aside(path: Path) -> None:
+    """Damage behind an intact beginning is found when the reply is read, and nothing is lost of the file."""
+    store = ReplyStore(path)
+    for number in range(400):
+        store.put(f"{number:04}", "m", Reply("x" * 200, stored=1.0))
+    store.close()
+    whole = path.read_bytes()
+    damaged = whole[: len(whole) // 2] + b"\xff" * (len(whole) - len(whole) // 2)
+    path.write_bytes(damaged)
+    store = ReplyStore(path)
+    assert store.notes == []
+    assert store.get("0000") is not None
+    assert store.get("0399") is None
+    assert len(store.notes) == 1
+    assert _aside(path).read_bytes() == damaged
+    store.put("0399", "m", REPLY)
+    assert store.get("0399") is not None
+    store.close()
+
+
+def test_an_unreadable_entry_is_asked_again(store: ReplyStore, path: Path) -> None:
+    """One broken entry costs one call and one note; the others stay."""
+    store.put("bad", "m", REPLY)
+    store.put("good", "m", REPLY)
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE replies SET reply = '{\"text\": ' WHERE key = 'bad'")
+    raw.close()
+    assert store.get("bad") is None
+    assert store.get("good") is not None
+    assert len(store.notes) == 1 and "bad" in store.notes[0]
+
+
+def test_a_locked_store_is_noted_once(store: ReplyStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies that cannot be written do not end the run: one note, however many; later ones are kept again."""
+    store.close()
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.02)
+    store = ReplyStore(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store.put("a", "m", REPLY)
+    store.put("b", "m", REPLY)
+    other.execute("COMMIT")
+    other.close()
+    store.put("c", "m", REPLY)
+    assert len(store.notes) == 1 and "locked" in store.notes[0]
+    assert [store.get(k) is not None for k in "abc"] == [False, False, True]
+    store.close()
+
+
+def test_a_full_disk_is_noted_once(path: Path) -> None:
+    """When the file may not grow the run goes on, says so once, and what was stored stays readable."""
+    code = """
+import resource, sys
+from pathlib import Path
+from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.engine.store import ReplyStore
+store = ReplyStore(Path(sys.argv[1]))
+store.put("first", "m", Reply("kept", stored=1.0))
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+for number in range(40):
+    store.put(str(number), "m", Reply("x" * 20_000, stored=1.0))
+print(len(store.notes), store.get("first").text, store.get("0") is not None, store.get("39"))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "kept", "True", "None"]
+
+
+@pytest.mark.parametrize("where", ["", "file/below"])
+def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: str) -> None:
+    """A path that is a folder, or lies below a file, is one line that names it and --llm-store."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError) as caught:
+        ReplyStore(tmp_path / where)
+    message = str(caught.value)
+    assert str(tmp_path) in message and "--llm-store" in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("age", "text"), [(0, "0 s"), (59, "59 s"), (120, "2 min"), (7200, "2 h"), (3 * 86400, "3 d")]
+)
+def test_share_and_age_in_one_line(age: float, text: str) -> None:
+    """The summary's line says how many replies were stored ones and how old the oldest is."""
+    line = describe({"requests": 10, "cache_hits": 4, "oldest_seconds": age})
+    assert line == f"4 of 10 replies came from the store, the oldest {text} old"
+    assert describe({"requests": 10, "cache_hits": 0}) == ""

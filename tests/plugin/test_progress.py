@@ -1,0 +1,67 @@
+"""The live line: on a terminal, not under CI, not where output goes to a file."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import time
+
+import pytest
+
+from fixtures.runs import Runner
+
+
+def _on_terminal(run: Runner, *args: str, env: dict[str, str] | None = None) -> str:
+    """Run pytest on a pseudo-terminal; everything it wrote."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        run.command(*args),
+        cwd=run.folder,
+        env=run.environment(env),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    written = b""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            data = os.read(leader, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        written += data
+    process.wait()
+    os.close(leader)
+    return written.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("n", ["0", "2"])
+def test_live_line_on_a_terminal(run: Runner, n: str) -> None:
+    """A long run shows done and total, calls a second, in flight and the verdicts so far, on one line."""
+    run.sums(40)
+    shown = _on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", n)
+    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/40 cases" in line]
+    assert len(lines) >= 3
+    assert "calls/s" in lines[-1] and "4 in flight" in "".join(lines) and "correct" in lines[-1]
+    assert all("\n" not in line.strip("\n") for line in lines[:-1])
+    # The summary comes after the last of them.
+    assert shown.index("run record:") > shown.rindex("/40 cases")
+
+
+@pytest.mark.parametrize("quiet", ["ci", "verbose", "file"])
+def test_quiet_elsewhere(run: Runner, quiet: str) -> None:
+    """Under CI, with -v, and in a file there is no live line."""
+    run.sums(8)
+    args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "2")
+    if quiet == "file":
+        shown = run(*args).output
+    else:
+        shown = _on_terminal(
+            run, *args, *(["-v"] if quiet == "verbose" else []), env={"CI": "true"} if quiet == "ci" else {}
+        )
+    assert "/8 cases" not in shown
+    assert "run record:" in shown
