@@ -33,7 +33,9 @@ QUESTION = (
     " can you tell its true meaning?"
 )
 REFUSAL = "I cannot determine its meaning without more context. Could you provide more information?"
-CUT_OFF = Reply("Well, let us look at how this word sounds when it is read aloud in the", finish_reason="length")
+CUT_OFF = Reply(
+    "Well, let us look at how this word sounds when it is read aloud in the", finish_reason="length"
+)
 
 
 def write(folder: Path, language: str, *rows: tuple[str, ...]) -> None:
@@ -78,12 +80,11 @@ def test_the_papers_question(lamp: Loaded, measure: Measure) -> None:
 def test_the_question_is_english_for_every_language(tmp_path: Path, measure: Measure) -> None:
     """Chinese and Spanish sentences are asked about in English too (section 6.3)."""
     write(tmp_path, "zh", ("他把门观上了", "观上", "close", "关上"))
-    data = load(tmp_path, "es", ("Compré un livrro nuevo", "livrro", "book", "libro"))
+    data = load(tmp_path, "es", ("Un livrro nuevo", "livrro", "book", "libro"))
     asked = [measure(H, i, data.context, "x").prompt for i in data.items if i.task == "asked"]
     assert asked == [
         "In the sentence '他把门观上了', the word '观上' is a homophone word, can you tell its true meaning?",
-        "In the sentence 'Compré un livrro nuevo', the word 'livrro' is a homophone word,"
-        " can you tell its true meaning?",
+        "In the sentence 'Un livrro nuevo', the word 'livrro' is a homophone word, can you tell its true meaning?",
     ]
 
 
@@ -129,7 +130,7 @@ def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> N
 
 def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> None:
     """In every built-in item the word stands alone: the prompt's other words are the question's own."""
-    own = set("the word is a homophone can you tell its true meaning".split())
+    own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))
     for item in [i for i in builtin.items if i.task == "word_only"]:
         prompt = measure(H, item, builtin.context, "x").prompt
         assert prompt.count(f"'{item['word']}'") == 1
@@ -185,12 +186,14 @@ def test_foreign_answers_may_be_english(
 @pytest.mark.parametrize(
     ("reply", "contains", "word"),
     [
-        ("It means 'cat'", "correct", "wrong"),
+        ("Its source is 'cat'", "correct", "wrong"),
         ("The word is 'a'.", "correct", "correct"),
-        ("It means 'one'", "wrong", "wrong"),
+        ("It is 'one'", "wrong", "wrong"),
     ],
 )
-def test_contains_against_word(reply: str, contains: str, word: str, tmp_path: Path, measure: Measure) -> None:
+def test_contains_against_word(
+    reply: str, contains: str, word: str, tmp_path: Path, measure: Measure
+) -> None:
     """`contains` finds "a" inside "cat", as the paper's rule does; `word` wants it on its own."""
     data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
     found = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "word")]
@@ -341,7 +344,9 @@ def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
 # Bad rows
 
 
-@pytest.mark.parametrize("bad", [("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")])
+@pytest.mark.parametrize(
+    "bad", [("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")]
+)
 def test_row_without_word_or_answer_is_one_line(bad: tuple[str, ...], tmp_path: Path) -> None:
     """An empty cell is refused at loading with the file and the row."""
     with pytest.raises(DataError, match=r"homophones/testset_english\.csv: row 2: ") as caught:

@@ -121,9 +121,7 @@ def test_items_of_a_task_share_all_before_their_text(measure: Measure) -> None:
 def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
     """A Letter Geometry question stands without examples, its options below it."""
     seen = measure(H, small.items[2], small.context, "N")
-    assert seen.prompt == (
-        'What is "Z" on its side?\nE\nN\nO\nƐ(Respond in one letter and nothing else)'
-    )
+    assert seen.prompt == ('What is "Z" on its side?\nE\nN\nO\nƐ(Respond in one letter and nothing else)')
     assert seen.verdict.status == "correct"
 
 
@@ -145,7 +143,8 @@ def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
 def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> None:
     """In `paper` Letter Geometry has temperature 0.7 and one token; `quick` leaves room for five."""
     asked = [
-        measure(H, small.items[2], small.context, "N", protocol=name).calls[0][1] for name in ("paper", "quick")
+        measure(H, small.items[2], small.context, "N", protocol=name).calls[0][1]
+        for name in ("paper", "quick")
     ]
     assert [(r.temperature, r.max_tokens) for r in asked] == [(0.7, 1), (0.0, 5)]
 
@@ -161,9 +160,7 @@ def test_protocols_say_what_they_leave_out() -> None:
 
 def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure) -> None:
     """With `cot` the model thinks without a token limit, and the role `reader` is asked the paper's question."""
-    seen = measure(
-        H, small.items[1], small.context, "I hear B.", "B", protocol="paper", k=4, cot=True
-    )
+    seen = measure(H, small.items[1], small.context, "I hear B.", "B", protocol="paper", k=4, cot=True)
     (first_role, first), (second_role, second) = seen.calls
     assert (first_role, second_role) == ("subject", "reader")
     assert first.messages[0].content.endswith(
@@ -241,7 +238,9 @@ STATUSES = [
 
 
 @pytest.mark.parametrize(("reply", "status", "parsed", "obeys"), STATUSES)
-def test_statuses(reply: Reply, status: str, parsed: float, obeys: float, small: Loaded, measure: Measure) -> None:
+def test_statuses(
+    reply: Reply, status: str, parsed: float, obeys: float, small: Loaded, measure: Measure
+) -> None:
     """What can be read is right or wrong; a filter's refusal is refused; the rest is unparsed."""
     verdict = measure(H, small.items[0], small.context, reply, k=4).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
@@ -253,7 +252,9 @@ def test_statuses(reply: Reply, status: str, parsed: float, obeys: float, small:
 
 def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
     """A letter beside a content filter's mark is no answer."""
-    verdict = measure(H, small.items[0], small.context, Reply("A", finish_reason="content_filter"), k=4).verdict
+    verdict = measure(
+        H, small.items[0], small.context, Reply("A", finish_reason="content_filter"), k=4
+    ).verdict
     assert (verdict.status, verdict.values["parsed"]) == ("refused", 0.0)
 
 
@@ -378,14 +379,18 @@ def test_bad_letter_geometry_row_is_one_line(change: dict[str, Any], tmp_path: P
 def test_missing_examples_are_one_line(tmp_path: Path) -> None:
     """A task without its example file is refused with the file's name and how to get it."""
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
-    with pytest.raises(DataError, match=r"htest/rhyme_dev\.jsonl: no such file; .*llmprops data pull") as caught:
+    with pytest.raises(
+        DataError, match=r"htest/rhyme_dev\.jsonl: no such file; .*llmprops data pull"
+    ) as caught:
         H.load(DataFolder(tmp_path, "published"))
     assert "\n" not in str(caught.value)
 
 
 def test_empty_folder_is_one_line(tmp_path: Path) -> None:
     """A folder without a task is refused with a file that is missing and how to get it."""
-    with pytest.raises(DataError, match=r"htest/\w+_test\.jsonl: no such file; .*llmprops data pull") as caught:
+    with pytest.raises(
+        DataError, match=r"htest/\w+_test\.jsonl: no such file; .*llmprops data pull"
+    ) as caught:
         H.load(DataFolder(tmp_path, "published"))
     assert "\n" not in str(caught.value)
 

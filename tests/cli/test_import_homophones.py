@@ -1,0 +1,262 @@
+"""`llmprops runs import-homophones`: the authors' verdicts as recorded runs."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.statistics import wilson
+
+ENGLISH = [
+    ["sentence", "word", "answer", "GPT-4", "My Model"],
+    ["Hang the lammpe", "lammpe", "lamp", "Y", "n"],
+    ["Drink the teigh", "teigh", "tea", " y ", "N"],
+    ["Come witth me", "witth", "with", "N", "Y"],
+]
+CHINESE = [
+    ["sentence", "word", "answer_english", "answer_chinese", "GPT-4"],
+    ["他把门观上了", "观上", "close", "关上", "N"],
+]
+FACTS = {
+    "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options",
+    "versions", "git", "data", "deviations", "calls", "summary", "metrics",
+}  # fmt: skip
+CALLS = {"requests", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"}
+VERDICT = {
+    "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",
+    "expected", "given", "reason", "values", "requests",
+}  # fmt: skip
+
+
+def write(root: Path, name: str, rows: list[list[str]]) -> Path:
+    """A file in the published format; SOURCE.json exempts the folder from the check of its sha256."""
+    folder = root / "homophones"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "SOURCE.json").write_text('{"source": "generated"}\n', encoding="utf-8")
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    path = folder / name
+    path.write_bytes(codecs.BOM_UTF8 + text.getvalue().encode())
+    return path
+
+
+def run(data: Path, out: Path) -> int:
+    return main(["runs", "import-homophones", "--data", str(data), "--out", str(out)])
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return found
+
+
+def verdicts(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def one_error(capsys: pytest.CaptureFixture[str]) -> str:
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("llmprops: ")
+    return line
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """An English file with two models' verdicts, and a Chinese one with one."""
+    write(tmp_path / "data", "testset_english.csv", ENGLISH)
+    write(tmp_path / "data", "testset_chinese.csv", CHINESE)
+    return tmp_path / "data"
+
+
+def imported(data: Path, out: Path) -> dict[str, Path]:
+    """model -> folder of its run."""
+    assert run(data, out) == 0
+    return {next(iter(facts(folder)["models"])): folder for folder in out.iterdir()}
+
+
+# What is written
+
+
+def test_one_run_a_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each verdict column becomes a run of its own, named in the output with its score per language."""
+    runs = imported(data, tmp_path / "runs")
+    assert set(runs) == {"GPT-4", "My Model"}
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert any(str(runs["GPT-4"]) in line and "en 2/3" in line and "zh 0/1" in line for line in lines)
+    assert any(str(runs["My Model"]) in line and "en 1/3" in line for line in lines)
+
+
+def test_run_is_complete(data: Path, tmp_path: Path) -> None:
+    """`run.json` has every field of the run record, schema 1, marked complete, with the files' hashes."""
+    folder = imported(data, tmp_path / "runs")["GPT-4"]
+    found = facts(folder)
+    assert set(found) >= FACTS
+    assert (found["schema"], found["complete"], found["run_id"]) == (1, True, folder.name)
+    assert found["started"] <= found["finished"]
+    assert found["protocols"]["homophones"]["name"] == "paper"
+    english = hashlib.sha256((data / "homophones" / "testset_english.csv").read_bytes()).hexdigest()
+    assert found["data"]["published:homophones/testset_english.csv"] == english
+    assert any("imported" in note for note in found["notes"])
+
+
+def test_calls_are_recorded_as_none(data: Path, tmp_path: Path) -> None:
+    """The calls of an imported run are there with the run record's names, all zero."""
+    calls = facts(imported(data, tmp_path / "runs")["GPT-4"])["calls"]
+    assert set(calls) >= CALLS
+    assert {calls[name] for name in CALLS} == {0}
+
+
+def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
+    """The summary has a row a language with the column's counts and Wilson's interval."""
+    rows = facts(imported(data, tmp_path / "runs")["GPT-4"])["summary"]
+    english, chinese = rows
+    assert (english["language"], english["items"], english["correct"], english["wrong"]) == ("en", 3, 2, 1)
+    assert (english["accuracy"], english["errors"], english["refused"]) == (2 / 3, 0, 0)
+    assert (english["ci_low"], english["ci_high"], english["ci_method"]) == tuple(wilson(2, 3))
+    assert (chinese["language"], chinese["items"], chinese["correct"]) == ("zh", 1, 0)
+
+
+def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> None:
+    """Each line has the run record's fields and an id that a new run on the same files has too."""
+    lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
+    assert all(set(line) == VERDICT for line in lines)
+    assert [(line["id"], line["status"], line["score"]) for line in lines] == [
+        ("homophones/en/p0001", "correct", 1.0),
+        ("homophones/en/p0002", "correct", 1.0),
+        ("homophones/en/p0003", "wrong", 0.0),
+        ("homophones/zh/p0001", "wrong", 0.0),
+    ]
+    assert {(v["model"], v["benchmark"], v["task"], v["source"]) for v in lines} == {
+        ("GPT-4", "homophones", "asked", "published")
+    }
+    assert [v["values"]["function_word"] for v in lines] == [0.0, 0.0, 1.0, 0.0]
+    assert all(v["requests"] == [] and v["given"] == "" for v in lines)
+
+
+def test_metrics_can_be_made_of_imported_verdicts(data: Path, tmp_path: Path) -> None:
+    """The benchmark's metrics take imported lines: what no reply tells has no row, the rest has."""
+    lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
+    found = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(lines)}
+    assert found["en", "accuracy", "content_words"] == 1.0
+    assert found["en", "accuracy", "function_words"] == 0.0
+    assert not any(name == "several_answers_rate" for _, name, _ in found)
+
+
+def test_published_counts(published: Path, tmp_path: Path) -> None:
+    """The authors' columns count 63, 90, 62, 83 on English and 20, 68, 50, 63 on Chinese."""
+    for name in ("testset_english.csv", "testset_chinese.csv"):
+        if not (published / "homophones" / name).is_file():
+            pytest.skip(f"{name} is not in the folder")
+    expected = {
+        "GPT-3.5": (63, 20),
+        "GPT-4": (90, 68),
+        "Ernie-3.5": (62, 50),
+        "Ernie-4.0": (83, 63),
+    }
+    runs = imported(published, tmp_path / "runs")
+    assert set(runs) == set(expected)
+    for model, folder in runs.items():
+        found = {row["language"]: (row["correct"], row["items"]) for row in facts(folder)["summary"]}
+        assert (found["en"], found["zh"]) == tuple((right, 100) for right in expected[model])
+        assert facts(folder)["complete"] is True
+
+
+def test_rows_with_ids_of_their_own(tmp_path: Path) -> None:
+    """Where a file has an id column the verdicts go to those ids, whatever their order."""
+    ids = ["id", "7", "x3", "1"]
+    rows = [[name, *row] for name, row in zip(ids, ENGLISH, strict=True)]
+    write(tmp_path / "data", "testset_english.csv", rows)
+    lines = verdicts(imported(tmp_path / "data", tmp_path / "runs")["GPT-4"])
+    assert [(v["id"], v["status"]) for v in lines] == [
+        ("homophones/en/p7", "correct"),
+        ("homophones/en/px3", "correct"),
+        ("homophones/en/p1", "wrong"),
+    ]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("cell", ["", "yes", "1", "Y/N"])
+def test_bad_cell_is_one_line(cell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cell that is neither Y nor N is one line with file, row and column; no run is written."""
+    rows = [list(row) for row in ENGLISH]
+    rows[2][3] = cell
+    write(tmp_path / "data", "testset_english.csv", rows)
+    assert run(tmp_path / "data", tmp_path / "runs") == 2
+    line = one_error(capsys)
+    assert "testset_english.csv: row 2, column GPT-4" in line
+    assert repr(cell) in line
+    assert not (tmp_path / "runs").exists()
+
+
+def test_changed_published_file_is_one_line(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without SOURCE.json the files must be the authors' own, byte for byte; no run is written."""
+    (data / "homophones" / "SOURCE.json").unlink()
+    assert run(data, tmp_path / "runs") == 2
+    assert "differs from the manifest" in one_error(capsys)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_nothing_to_import_is_one_line(
+    empty: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder without homophone files, or with files that have no verdict column, is one line."""
+    if not empty:
+        write(tmp_path / "data", "testset_english.csv", [row[:3] for row in ENGLISH])
+    assert run(tmp_path / "data", tmp_path / "runs") == 2
+    assert str(tmp_path / "data") in one_error(capsys)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_no_folder_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --data and LLMPROPS_DATA the line names both."""
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
+    assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 2
+    line = one_error(capsys)
+    assert "--data" in line
+    assert "LLMPROPS_DATA" in line
+
+
+def test_folder_from_the_environment(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLMPROPS_DATA is the default of --data."""
+    monkeypatch.setenv("LLMPROPS_DATA", str(data))
+    assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_importing_twice_is_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier import is not overwritten; the line names the folder and this command's own option."""
+    before = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
+    capsys.readouterr()
+    assert run(data, tmp_path / "runs") == 2
+    line = one_error(capsys)
+    assert "already holds a run" in line
+    assert "--out" in line
+    assert "--llm-run" not in line
+    assert verdicts(tmp_path / "runs" / "imported-homophones-GPT-4") == before
+
+
+def test_column_name_is_no_path(tmp_path: Path) -> None:
+    """A column's name cannot lead a run out of the output folder."""
+    rows = [list(row) for row in ENGLISH]
+    rows[0][3] = "a/../../../escaped"
+    write(tmp_path / "data", "testset_english.csv", rows)
+    assert run(tmp_path / "data", tmp_path / "deep" / "runs") == 0
+    found = {path.parent.parent for path in tmp_path.rglob("run.json")}
+    assert found == {tmp_path / "deep" / "runs"}

@@ -1,0 +1,351 @@
+"""The broker's calls: joined, bounded, repeated and stopped as they should be."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from engine_models import Local, MakeBroker, ask_all, final, transient
+
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.models.fake import FakeModel, Given
+
+
+def failing(errors: int, make: Callable[[], BackendError]) -> Callable[[Chat], Given]:
+    """Each prompt fails ``errors`` times, then is answered by itself in capitals."""
+    asked: Counter[str] = Counter()
+
+    def respond(chat: Chat) -> Given:
+        asked[chat.prompt] += 1
+        return make() if asked[chat.prompt] <= errors else chat.prompt.upper()
+
+    return respond
+
+
+def kinds(results: list[object]) -> list[str]:
+    """What each result is: ``reply``, ``error`` or ``stopped``."""
+    names = {Reply: "reply", BackendError: "error", RunStopped: "stopped"}
+    return [names[type(result)] for result in results]
+
+
+def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
+    """All who ask the same at the same time share one call and its reply."""
+    model = FakeModel(lambda chat: chat.prompt.upper(), delay=0.02)
+    asked = ask_all(make_broker(model), ["a", "b"] * 15)
+    assert asked.texts == ["A", "B"] * 15
+    assert sorted(r.prompt for r in model.requests) == ["a", "b"]
+    assert (asked.counters.requests, asked.counters.sent, asked.counters.cache_hits) == (30, 2, 28)
+
+
+def test_samples_of_a_prompt_are_calls_of_their_own(make_broker: MakeBroker) -> None:
+    """Repeats of one prompt are told apart by their sample index and never joined."""
+    model = FakeModel(lambda chat: str(chat.sample))
+    asked = ask_all(make_broker(model), [Chat.user("q", sample=n) for n in range(5)])
+    assert asked.texts == ["0", "1", "2", "3", "4"]
+
+
+def test_an_asker_that_leaves_does_not_take_the_call_along(make_broker: MakeBroker) -> None:
+    """When one of two who share a call is cancelled, the other still gets the reply."""
+    model = FakeModel(["x"], delay=0.05)
+
+    async def work() -> Reply:
+        broker = make_broker(model)
+        first, second = (asyncio.create_task(broker.ask("m", "subject", Chat.user("q"))) for _ in range(2))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        reply = await second
+        await broker.close()
+        return reply
+
+    assert asyncio.run(work()).text == "x"
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_concurrency_is_reached_and_never_passed(make_broker: MakeBroker, most: int) -> None:
+    """As many calls are in flight as allowed, and never one more."""
+    now = peak = 0
+
+    async def respond(chat: Chat) -> str:
+        nonlocal now, peak
+        now += 1
+        peak = max(peak, now)
+        await asyncio.sleep(0.005)
+        now -= 1
+        return "x"
+
+    asked = ask_all(make_broker(FakeModel(respond), concurrency=most), map(str, range(24)))
+    assert len(asked.texts) == 24
+    assert peak == most
+    assert asked.counters.in_flight == 0
+
+
+def test_transient_errors_are_tried_again(make_broker: MakeBroker) -> None:
+    """Calls that fail and then succeed are replies, and the extra tries are counted."""
+    model = FakeModel(failing(2, transient))
+    asked = ask_all(make_broker(model, retries=2), ["a", "b", "c"])
+    assert asked.texts == ["A", "B", "C"]
+    assert (asked.counters.sent, asked.counters.retries, asked.counters.failed) == (9, 6, 0)
+
+
+def test_retries_end(make_broker: MakeBroker) -> None:
+    """After the last allowed try the error is the item's, with its own text."""
+    model = FakeModel(lambda chat: transient())
+    asked = ask_all(make_broker(model, retries=3), ["a"])
+    assert kinds(asked.results) == ["error"]
+    assert str(asked.results[0]) == "transient status 500"
+    assert (len(model.requests), asked.counters.retries, asked.counters.failed) == (4, 3, 1)
+
+
+def test_no_retries_when_none_are_wanted(make_broker: MakeBroker) -> None:
+    """``retries=0`` is one try."""
+    model = FakeModel(lambda chat: transient())
+    assert kinds(ask_all(make_broker(model, retries=0), ["a"]).results) == ["error"]
+    assert len(model.requests) == 1
+
+
+def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) -> None:
+    """An error that is not transient costs one call, and the next run asks afresh."""
+    model = FakeModel(failing(1, final))
+    assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
+    assert len(model.requests) == 1
+    assert ask_all(make_broker(model), ["a"]).texts == ["A"]
+
+
+def test_retry_after_is_waited_for(make_broker: MakeBroker) -> None:
+    """The next try goes out when the server asked for it: not before, and not much later."""
+    times: list[float] = []
+
+    def respond(chat: Chat) -> Given:
+        times.append(time.monotonic())
+        return "x" if len(times) > 1 else transient("status 429", retry_after=0.12)
+
+    assert ask_all(make_broker(FakeModel(respond)), ["a"]).texts == ["x"]
+    assert 0.12 <= times[1] - times[0] < 0.4
+
+
+def test_waiting_for_a_retry_holds_no_slot(make_broker: MakeBroker) -> None:
+    """While one call waits to be tried again, others use its place."""
+    answer = failing(1, lambda: transient(retry_after=0.1))
+    model = FakeModel(lambda chat: answer(chat) if chat.prompt == "a" else "x")
+    assert ask_all(make_broker(model, concurrency=1), ["a", "b", "c"]).texts == ["A", "x", "x"]
+    assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
+
+
+def test_a_server_that_wants_too_much_patience_is_an_error(make_broker: MakeBroker) -> None:
+    """A Retry-After of more than five minutes is not waited for."""
+    model = FakeModel(lambda chat: transient("status 429", retry_after=301.0))
+    assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
+    assert len(model.requests) == 1
+
+
+def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
+    """After a wrong key nothing more is sent, and everybody hears the same reason, once."""
+    model = FakeModel(lambda chat: BackendError("wrong\nkey", kind="key", fatal=True))
+    reasons: list[str] = []
+    broker = make_broker(model, concurrency=1)
+    broker = Broker(broker.config, on_stop=reasons.append)
+    asked = ask_all(broker, map(str, range(10)))
+    assert kinds(asked.results) == ["stopped"] * 10
+    assert {str(r) for r in asked.results} == {"m: wrong key"}
+    assert len(model.requests) == 1
+    assert reasons == ["m: wrong key"]
+
+
+def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> None:
+    """Whoever waits out a long Retry-After hears of the stop at once, not when the wait is over."""
+
+    def respond(chat: Chat) -> Given:
+        if chat.prompt == "patient":
+            return transient("status 429", retry_after=20.0)
+        return BackendError("wrong key", fatal=True)
+
+    async def work() -> list[object]:
+        broker = make_broker(FakeModel(respond))
+        both = asyncio.gather(
+            *(broker.ask("m", "subject", Chat.user(p)) for p in ("patient", "fatal")), return_exceptions=True
+        )
+        try:
+            return list(await asyncio.wait_for(both, 0.3))
+        finally:
+            await broker.close()
+
+    assert kinds(asyncio.run(work())) == ["stopped", "stopped"]
+
+
+def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:
+    """A call under way when the run is stopped finishes and is stored; it was paid for."""
+
+    async def respond(chat: Chat) -> Given:
+        await asyncio.sleep(0.05 if chat.prompt == "slow" else 0)
+        return "x" if chat.prompt == "slow" else BackendError("over", fatal=True)
+
+    model = FakeModel(respond)
+    asked = ask_all(make_broker(model), ["slow", "bad"])
+    assert kinds(asked.results) == ["reply", "stopped"]
+    assert ask_all(make_broker(model), ["slow"]).texts == ["x"]
+    assert len(model.requests) == 2
+
+
+def test_twenty_empty_replies_in_a_row_stop_the_run(make_broker: MakeBroker) -> None:
+    """The twentieth empty reply is the last call, and the reason says what to check."""
+    model = FakeModel(lambda chat: "")
+    asked = ask_all(make_broker(model, concurrency=1), map(str, range(30)))
+    assert kinds(asked.results) == ["reply"] * 20 + ["stopped"] * 10
+    assert len(model.requests) == 20
+    assert asked.broker.stopped and "20 empty replies in a row" in asked.broker.stopped
+
+
+def test_empty_replies_with_others_between_do_not(make_broker: MakeBroker) -> None:
+    """Nineteen empty replies, a full one, and nineteen more are unparsed answers, not a broken model."""
+    model = FakeModel(lambda chat: "x" if chat.prompt == "19" else "")
+    asked = ask_all(make_broker(model, concurrency=1), map(str, range(39)))
+    assert kinds(asked.results) == ["reply"] * 39
+
+
+def test_a_value_without_text_is_not_empty(make_broker: MakeBroker) -> None:
+    """Kinds that return values and no text never count as empty."""
+    model = FakeModel(lambda chat: Reply(value=[]))
+    assert kinds(ask_all(make_broker(model), map(str, range(30))).results) == ["reply"] * 30
+
+
+@pytest.mark.parametrize("make", [final, lambda: transient("status 429")], ids=["final", "given-up"])
+def test_twenty_failed_calls_before_any_success_stop_the_run(
+    make_broker: MakeBroker, make: Callable[[], BackendError]
+) -> None:
+    """Nineteen items that fail are errors; with the twentieth the run is over."""
+    model = FakeModel(lambda chat: make())
+    asked = ask_all(make_broker(model, concurrency=1, retries=0), map(str, range(30)))
+    assert kinds(asked.results) == ["error"] * 19 + ["stopped"] * 11
+    assert asked.broker.stopped and "20 calls in a row failed" in asked.broker.stopped
+
+
+def test_failed_tries_count_before_the_first_success(make_broker: MakeBroker) -> None:
+    """A dead server is noticed by tries, before the first item is given up."""
+    model = FakeModel(lambda chat: transient())
+    asked = ask_all(make_broker(model, retries=50, concurrency=1), "abcdefg")
+    assert kinds(asked.results) == ["stopped"] * 7
+    assert len(model.requests) == 20
+
+
+def test_a_tail_of_items_that_always_fail_does_not_stop_a_healthy_run(make_broker: MakeBroker) -> None:
+    """Twenty-two items that fail for ever, last of a thousand, are twenty-two errors."""
+    model = FakeModel(lambda chat: transient() if chat.prompt.startswith("bad") else "x")
+    prompts = [f"good {n}" for n in range(978)] + [f"bad {n}" for n in range(22)]
+    asked = ask_all(make_broker(model, cache="off", retries=2), prompts)
+    assert kinds(asked.results) == ["reply"] * 978 + ["error"] * 22
+    assert asked.broker.stopped is None
+    assert (asked.counters.answered, asked.counters.failed) == (978, 22)
+
+
+def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
+    """With 1200 calls a minute each goes out a twentieth of a second after the one before."""
+    times: list[float] = []
+
+    def respond(chat: Chat) -> str:
+        times.append(time.monotonic())
+        return "x"
+
+    ask_all(make_broker(FakeModel(respond), rpm=1200), map(str, range(6)))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert times[-1] - times[0] >= 0.24
+    assert min(gaps) > 0.02
+
+
+def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
+    """No call beyond the budget is made, and the reason names the option."""
+    model = FakeModel(lambda chat: "x")
+    asked = ask_all(make_broker(model, max_calls=5), map(str, range(8)))
+    assert kinds(asked.results).count("reply") == len(model.requests) == 5
+    assert asked.broker.stopped == "--llm-max-calls 5 is spent"
+
+
+def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
+    """Exactly as many calls as allowed are fine, and stored replies cost none."""
+    model = FakeModel(lambda chat: "x")
+    assert ask_all(make_broker(model, max_calls=5), map(str, range(5))).broker.stopped is None
+    asked = ask_all(make_broker(model, max_calls=3), map(str, range(8)))
+    assert asked.broker.stopped is None
+    assert (asked.counters.sent, asked.counters.cache_hits) == (3, 5)
+
+
+def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
+    """A retry is a call, too."""
+    model = FakeModel(failing(3, transient))
+    asked = ask_all(make_broker(model, max_calls=2), ["a"])
+    assert kinds(asked.results) == ["stopped"]
+    assert len(model.requests) == 2
+
+
+def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
+    """When the replies so far have cost the limit, no more are bought; one in flight may pass it."""
+    model = FakeModel(lambda chat: Reply("x", cost_usd=0.4))
+    asked = ask_all(make_broker(model, max_cost=1.0, concurrency=1), map(str, range(6)))
+    assert kinds(asked.results) == ["reply"] * 3 + ["stopped"] * 3
+    assert asked.broker.stopped and asked.broker.stopped.startswith("--llm-max-cost 1 is spent")
+    assert asked.counters.cost_usd == pytest.approx(1.2)
+
+
+def test_cost_of_an_api_without_a_price_is_unknown(make_broker: MakeBroker) -> None:
+    """A call over the network without a price is unpriced; a local model's costs nothing."""
+    remote = ask_all(make_broker(FakeModel(lambda chat: "x")), ["a", "b"])
+    assert (remote.counters.unpriced, remote.counters.cost_usd) == (2, 0.0)
+    local = ask_all(make_broker(Local()), ["a", "b"])
+    assert (local.counters.unpriced, local.counters.cost_usd) == (0, 0.0)
+
+
+def test_local_models_need_no_slot_and_no_rate(make_broker: MakeBroker) -> None:
+    """All waiting requests reach a local model, so that it can sort and batch them."""
+    model = Local(max_batch=16)
+    asked = ask_all(make_broker(model, concurrency=1, rpm=1), [f"{n:02}" for n in range(32)])
+    assert len(asked.texts) == 32
+    assert [len(batch) for batch in model.batches] == [16, 16]
+
+
+def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
+    """A model that cannot be made is one line for everybody, with no trace of its cause."""
+    made = make_broker(FakeModel(["x"]))
+    broken = Broker(type(made.config)({"m": "nowhere:m"}, cache="off"))
+    asked = ask_all(broken, ["a", "b"])
+    assert kinds(asked.results) == ["stopped"] * 2
+    assert "unknown backend 'nowhere'" in str(asked.results[0])
+
+
+def test_report_is_plain(make_broker: MakeBroker) -> None:
+    """Counters and facts of the models survive JSON and say what served."""
+    report = ask_all(make_broker(FakeModel(["x"], name="n")), ["a"]).broker.report()
+    assert json.loads(json.dumps(report)) == report
+    assert report["models"]["m"]["served_as"] == ["n"]
+    assert report["counters"]["answered"] == 1
+    assert report["stopped"] is None
+
+
+def test_a_record_that_cannot_be_written_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """On a full disk the run stops with one line that names the file, and closing it raises nothing."""
+    (tmp_path / "requests.jsonl").symlink_to("/dev/full")
+    asked = ask_all(make_broker(FakeModel(lambda chat: "x"), run_dir=str(tmp_path)), ["a", "b"])
+    assert kinds(asked.results) == ["stopped"] * 2
+    assert str(asked.results[0]) == "requests.jsonl cannot be written: No space left on device"
+
+
+def test_closing_ends_open_calls(make_broker: MakeBroker) -> None:
+    """Closing the broker does not wait for calls under way."""
+    model = FakeModel(["x"], delay=30.0)
+
+    async def work() -> bool:
+        broker = make_broker(model)
+        task = asyncio.create_task(broker.ask("m", "subject", Chat.user("q")))
+        await asyncio.sleep(0.01)
+        await broker.close()
+        await asyncio.wait([task], timeout=0.2)
+        return task.cancelled()
+
+    assert asyncio.run(work())

@@ -1,0 +1,141 @@
+"""The broker and the reply store: what is asked again, what is replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from engine_models import MakeBroker, ask_all
+
+from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.fake import FakeModel
+
+
+class Departing(FakeModel):
+    """A fake whose API has refused something; ``phrases`` says what."""
+
+    phrases: Sequence[str] = ()
+
+    def deviations(self) -> Sequence[str]:
+        return self.phrases
+
+
+def test_stored_replies_are_not_asked_again(make_broker: MakeBroker) -> None:
+    """A second run is served whole from the store, and says how old its replies are."""
+    model = FakeModel(lambda chat: chat.prompt.upper())
+    ask_all(make_broker(model), ["a", "b"])
+    asked = ask_all(make_broker(model), ["a", "b", "c"])
+    assert asked.texts == ["A", "B", "C"]
+    assert [r.cached for r in asked.results] == [True, True, False]
+    assert [r.prompt for r in model.requests] == ["a", "b", "c"]
+    assert (asked.counters.requests, asked.counters.cache_hits, asked.counters.sent) == (3, 2, 1)
+    assert 0 < asked.counters.oldest_seconds < 60
+
+
+def test_stored_replies_belong_to_one_model(make_broker: MakeBroker) -> None:
+    """A model of another identity does not get the first one's replies."""
+    ask_all(make_broker(FakeModel(["x"])), ["a"])
+    assert ask_all(make_broker(FakeModel(["y"])), ["a"]).texts == ["y"]
+
+
+def test_refresh_asks_each_request_once_more(make_broker: MakeBroker) -> None:
+    """Refreshing calls for what is stored, stores the new reply, and asks no request twice in a run."""
+    model = FakeModel(lambda chat: str(len(model.requests)))
+    ask_all(make_broker(model), ["a"])
+    broker = make_broker(model, cache="refresh")
+
+    async def twice() -> list[str]:
+        first = await broker.ask("m", "subject", Chat.user("a"))
+        second = await broker.ask("m", "subject", Chat.user("a"))
+        await broker.close()
+        return [first.text, second.text]
+
+    assert asyncio.run(twice()) == ["2", "2"]
+    assert ask_all(make_broker(model), ["a"]).texts == ["2"]
+
+
+def test_off_neither_reads_nor_writes(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """With the store off every run asks, and no file appears."""
+    model = FakeModel(lambda chat: "x")
+    for _ in range(2):
+        ask_all(make_broker(model, cache="off"), ["a"])
+    assert len(model.requests) == 2
+    assert not (tmp_path / "replies.sqlite").exists()
+
+
+def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None:
+    """``only`` serves what is stored, calls nobody, and stops at the first missing request by its text."""
+    model = FakeModel(lambda chat: "x")
+    ask_all(make_broker(model), ["a"])
+    assert ask_all(make_broker(model, cache="only"), ["a"]).texts == ["x"]
+    asked = ask_all(make_broker(model, cache="only"), ["missing\nquestion"])
+    assert isinstance(asked.results[0], RunStopped)
+    assert str(asked.results[0]) == "--llm-cache only: no stored reply of m to 'missing question'"
+    assert len(model.requests) == 1
+
+
+def test_old_replies_of_unpinned_models_are_asked_again(make_broker: MakeBroker) -> None:
+    """``not_before`` concerns models whose name may come to mean another model, and only those."""
+    for pinned, calls in ((True, 1), (False, 2)):
+        model = FakeModel([f"x{pinned}", f"y{pinned}"])
+        model.pinned = pinned
+        ask_all(make_broker(model), ["a"])
+        ask_all(make_broker(model, not_before=time.time() + 1000), ["a"])
+        assert len(model.requests) == calls
+
+
+def test_departures_are_replayed_with_the_replies(make_broker: MakeBroker) -> None:
+    """A run served from the store departs from its requests as the run that paid for it did."""
+
+    def respond(chat: Chat) -> str:
+        return "x"
+
+    model = Departing(respond)
+    model.phrases = ("without temperature",)
+    ask_all(make_broker(model), ["a"])
+    replay = Departing(respond)
+    assert ask_all(make_broker(replay), ["b"]).broker.report()["models"]["m"]["deviations"] == []
+    report = ask_all(make_broker(replay, cache="only"), ["a"]).broker.report()
+    assert report["models"]["m"]["deviations"] == ["without temperature"]
+
+
+def test_counting_what_is_stored_asks_nothing(make_broker: MakeBroker) -> None:
+    """A plan learns how many of its requests the store could answer, and no counter moves."""
+    model = FakeModel(lambda chat: "x")
+    ask_all(make_broker(model), ["a", "b"])
+    broker = make_broker(model)
+    assert broker.count_stored(("m", Chat.user(p)) for p in "abcd") == 2
+    assert broker.counters.requests == 0
+    ask_all(broker, [])
+    refreshed = make_broker(model, cache="refresh")
+    assert refreshed.count_stored([("m", Chat.user("a"))]) == 0
+    ask_all(refreshed, [])
+    assert len(model.requests) == 2
+
+
+def test_trouble_with_the_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """A damaged store is in the broker's notes, and the run goes on with a new one."""
+    (tmp_path / "replies.sqlite").write_bytes(b"no database at all\n" * 100)
+    asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
+    assert asked.texts == ["x"]
+    assert len(asked.broker.report()["notes"]) == 1
+    assert list(tmp_path.glob("replies.sqlite.damaged-*"))
+
+
+@pytest.mark.parametrize("cache", ["reuse", "off"])
+def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path, cache: str) -> None:
+    """The run's log has one line a request, whether it was called for, joined or stored."""
+    model = FakeModel(lambda chat: Reply("x", served_model="s"))
+    ask_all(make_broker(model), ["a"])
+    run = tmp_path / "run"
+    run.mkdir()
+    asked = ask_all(make_broker(model, cache=cache, run_dir=str(run)), ["a", "b", "b"])
+    lines = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
+    assert {line["key"] for line in lines} == {r.key for r in asked.results}
+    assert len(lines) == 2
+    assert sum(line["cached"] for line in lines) == (1 if cache == "reuse" else 0)

@@ -1,0 +1,215 @@
+"""How requests reach a model: batches of neighbours, one at a time, and whose error is whose."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from engine_models import Local
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
+from pytest_llmprops.engine.lanes import BatchLane, SingleLane, lane
+from pytest_llmprops.models.fake import FakeModel
+
+
+def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any]:
+    """Results of requests that arrive together; a hang is a failure."""
+
+    async def work() -> list[Any]:
+        together = asyncio.gather(*(lane_.send(r) for r in requests), return_exceptions=True)
+        return list(await asyncio.wait_for(together, 5))
+
+    return asyncio.run(work())
+
+
+def texts(results: Sequence[Any]) -> list[str]:
+    """Texts of replies, ``!message`` of errors."""
+    return [r.text if isinstance(r, Reply) else f"!{r}" for r in results]
+
+
+def test_blocking_models_get_batches_and_others_single_calls() -> None:
+    """The lane is chosen by the model."""
+    assert sent(lane(FakeModel(["x"])).__self__, [Chat.user("q")])[0].text == "x"  # type: ignore[attr-defined]
+    assert isinstance(lane(FakeModel(["x"])).__self__, SingleLane)  # type: ignore[attr-defined]
+    assert isinstance(lane(Local()).__self__, BatchLane)  # type: ignore[attr-defined]
+
+
+def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
+    """Neighbours by prompt go together, in batches of at most ``max_batch``; each gets its own reply."""
+    prompts = [f"{n:02}" for n in range(22)]
+    random.Random(1).shuffle(prompts)
+    model = Local(max_batch=8, serve=lambda batch: [Reply(f"<{p}>") for p in batch])
+    assert texts(sent(BatchLane(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
+    assert [len(batch) for batch in model.batches] == [8, 8, 6]
+    assert [p for batch in model.batches for p in batch] == sorted(prompts)
+
+
+def test_equal_prompts_may_wait_together() -> None:
+    """Samples of one prompt share its place and are all served."""
+    model = Local(max_batch=2)
+    assert texts(sent(BatchLane(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
+    assert [len(batch) for batch in model.batches] == [2, 2, 1]
+
+
+def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
+    """A blocking model is used by one thread, which is not that of the event loop."""
+    inside, threads = 0, set()
+
+    def serve(batch: list[str]) -> list[Reply]:
+        nonlocal inside
+        inside += 1
+        assert inside == 1
+        threads.add(threading.get_ident())
+        time.sleep(0.005)
+        inside -= 1
+        return [Reply("x") for _ in batch]
+
+    assert texts(sent(BatchLane(Local(2, serve)), [Chat.user(str(n)) for n in range(12)])) == ["x"] * 12
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+def blocked(
+    after: Callable[[BatchLane], Coroutine[Any, Any, None]], *, max_batch: int = 1
+) -> tuple[Local, list[asyncio.Task[Any]]]:
+    """A lane whose first batch, ``m``, is held while ``after`` does something; then all are served."""
+    begun, go_on = threading.Event(), threading.Event()
+    tasks: list[asyncio.Task[Any]] = []
+
+    def serve(batch: list[str]) -> list[Reply]:
+        begun.set()
+        assert go_on.wait(5)
+        return [Reply("x") for _ in batch]
+
+    model = Local(max_batch, serve)
+
+    async def work() -> None:
+        held = BatchLane(model)
+        tasks.append(asyncio.create_task(held.send(Chat.user("m"))))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        try:
+            await after(held)
+        finally:
+            go_on.set()
+        await asyncio.wait_for(asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}), 5)  # type: ignore[arg-type]
+
+    asyncio.run(work())
+    return model, tasks
+
+
+def test_the_sweep_goes_on_upwards_before_it_starts_over() -> None:
+    """Requests that arrive meanwhile are served from the present position on, then from the lowest."""
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def more(held: BatchLane) -> None:
+        tasks.extend(asyncio.create_task(held.send(Chat.user(p))) for p in ("a", "z", "n", "b"))
+        await asyncio.sleep(0.01)
+
+    model, _ = blocked(more)
+    assert model.batches == [["m"], ["n"], ["z"], ["a"], ["b"]]
+
+
+def test_requests_of_askers_that_left_are_not_served() -> None:
+    """A cancelled request costs the model no time, even when its whole batch is cancelled."""
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def leave(held: BatchLane) -> None:
+        tasks.extend(asyncio.create_task(held.send(Chat.user(p))) for p in ("n", "o", "p", "q", "r"))
+        await asyncio.sleep(0.01)
+        for task in tasks[:3]:
+            task.cancel()
+        await asyncio.sleep(0)
+
+    async def ignoring(held: BatchLane) -> None:
+        await leave(held)
+        await asyncio.gather(*tasks[:3], return_exceptions=True)
+
+    model, _ = blocked(ignoring, max_batch=2)
+    assert model.batches == [["m"], ["q"], ["r"]]
+    assert [t.result().text for t in tasks[3:]] == ["x", "x"]
+
+
+def test_kinds_are_not_mixed() -> None:
+    """A batch holds one kind of request, whatever the prompts."""
+    model = Local(max_batch=10)
+    requests = [r for n in range(3) for r in (Chat.user(f"{n}"), Segment(f"{n}"))]
+    results = sent(BatchLane(model), requests)
+    assert [r.value for r in results[1::2]] == [["0"], ["1"], ["2"]]
+    assert sorted(model.batches) == [["0", "1", "2"], ["segment 0", "segment 1", "segment 2"]]
+
+
+def test_an_exception_is_the_error_of_its_batch() -> None:
+    """The requests of the batch that failed are errors in one line; the others are served."""
+
+    def serve(batch: list[str]) -> list[Reply]:
+        if "3" in batch:
+            raise RuntimeError("out of\nmemory")
+        return [Reply("x") for _ in batch]
+
+    results = sent(BatchLane(Local(2, serve)), [Chat.user(str(n)) for n in range(6)])
+    bad = "!RuntimeError: out of memory"
+    assert texts(results) == ["x", "x", bad, bad, "x", "x"]
+    assert all(isinstance(r, BackendError) and not r.transient and not r.fatal for r in results[2:4])
+
+
+def test_a_raised_backend_error_keeps_its_meaning() -> None:
+    """A BackendError that a model raises instead of returning is that error."""
+
+    def serve(batch: list[str]) -> list[Reply]:
+        raise BackendError("no such model", kind="model", fatal=True)
+
+    [result] = sent(BatchLane(Local(2, serve)), [Chat.user("q")])
+    assert (result.kind, result.fatal) == ("model", True)
+
+
+def test_errors_as_values_are_of_one_request() -> None:
+    """A batch may hold replies and errors; each goes to its asker."""
+    model = Local(4, lambda batch: [BackendError("bad") if p == "1" else Reply("x") for p in batch])
+    results = sent(BatchLane(model), [Chat.user(str(n)) for n in range(4)])
+    assert texts(results) == ["x", "!bad", "x", "x"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
+    """A model that returns too few or too many results leaves errors, and the lane goes on."""
+
+    def serve(batch: list[str]) -> list[Reply]:
+        return [Reply("x")] * (count if batch == ["0", "1"] else len(batch))
+
+    lane_ = BatchLane(Local(2, serve))
+
+    async def work() -> list[Any]:
+        together = asyncio.gather(*(lane_.send(Chat.user(str(n))) for n in range(4)))
+        return list(await asyncio.wait_for(together, 0.3))
+
+    results = asyncio.run(work())
+    assert all(isinstance(r, BackendError) for r in results[:2])
+    assert texts(results[2:]) == ["x", "x"]
+
+
+def test_an_unserved_kind_is_an_error_of_the_request() -> None:
+    """Asking a model for a kind it has no method for names the kind."""
+    [result] = sent(SingleLane(FakeModel(["x"])), [Segment("q")])
+    assert isinstance(result, BackendError) and "segment" in str(result)
+
+
+class Raising(FakeModel):
+    """A backend that lets an exception out."""
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Any]:
+        raise ValueError("secret\nline " + "x" * 1000)
+
+
+def test_whatever_a_backend_lets_out_is_an_error_of_the_item() -> None:
+    """An unexpected exception becomes one short line, never the end of the run."""
+    [result] = sent(SingleLane(Raising(["x"])), [Chat.user("q")])
+    assert isinstance(result, BackendError)
+    assert str(result).startswith("ValueError: secret line xxx")
+    assert len(str(result)) <= 300 and not result.transient and not result.fatal

@@ -1,0 +1,98 @@
+"""When a run must stop, and what is worth another try."""
+
+from __future__ import annotations
+
+import pytest
+from engine_models import final, transient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker, worth_retrying
+
+
+def after(successes: int) -> Breaker:
+    """A breaker that has seen so many full replies."""
+    breaker = Breaker()
+    for _ in range(successes):
+        assert breaker.success(empty=False) is None
+    return breaker
+
+
+def given_up(breaker: Breaker, error: BackendError) -> str | None:
+    """One item that fails at its only try."""
+    return breaker.failure(error, final=False) or breaker.failure(error, final=True)
+
+
+@pytest.mark.parametrize("final_", [True, False])
+@pytest.mark.parametrize("successes", [0, 500])
+def test_a_fatal_error_stops_at_once(final_: bool, successes: int) -> None:
+    """A wrong key stops the run with its own message, however well it went before."""
+    error = BackendError("wrong key", fatal=True)
+    assert after(successes).failure(error, final=final_) == "wrong key"
+
+
+@pytest.mark.parametrize("successes", [0, 1, 100])
+def test_items_that_fail_in_a_row_stop_a_short_run(successes: int) -> None:
+    """The twentieth failed item in a row is one too many, and the reason says how the last one failed."""
+    breaker = after(successes)
+    reasons = [given_up(breaker, final()) for _ in range(FAILED_IN_A_ROW)]
+    assert reasons[:-1] == [None] * (FAILED_IN_A_ROW - 1)
+    assert reasons[-1] == "20 calls in a row failed, the last with: final status 400"
+
+
+def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
+    """After 978 replies, 22 items that always fail are only errors; ninety-seven in a row are too many."""
+    breaker = after(978)
+    reasons = [given_up(breaker, transient()) for _ in range(97)]
+    assert reasons[:22] == [None] * 22
+    assert reasons[:-1] == [None] * 96
+    assert reasons[-1] is not None
+
+
+def test_tries_count_only_until_something_succeeded() -> None:
+    """Before the first reply every failed try counts; afterwards tries that will be repeated do not."""
+    fresh = Breaker()
+    assert [fresh.failure(transient(), final=False) for _ in range(19)] == [None] * 19
+    assert fresh.failure(transient(), final=False) is not None
+    healthy = after(1)
+    assert [healthy.failure(transient(), final=False) for _ in range(200)] == [None] * 200
+
+
+def test_being_told_to_slow_down_is_no_failure() -> None:
+    """Any number of 429 that are waited out say that the server lives."""
+    breaker = Breaker()
+    assert [breaker.failure(transient("status 429"), final=False) for _ in range(200)] == [None] * 200
+
+
+def test_a_success_begins_the_count_anew() -> None:
+    """Failures with a reply between them are not in a row."""
+    breaker = Breaker()
+    for _ in range(10):
+        assert [given_up(breaker, final()) for _ in range(19)] == [None] * 19
+        assert breaker.success(empty=False) is None
+
+
+@given(st.lists(st.booleans(), max_size=80))
+def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
+    """The run is stopped exactly when the last twenty replies were all empty."""
+    breaker = Breaker()
+    for seen, empty in enumerate(empties, 1):
+        reason = breaker.success(empty=empty)
+        last = empties[max(0, seen - EMPTY_IN_A_ROW) : seen]
+        assert (reason is not None) == (len(last) == EMPTY_IN_A_ROW and all(last))
+
+
+@pytest.mark.parametrize(
+    ("error", "worth"),
+    [
+        (transient(), True),
+        (transient(retry_after=300.0), True),
+        (transient(retry_after=300.1), False),
+        (final(), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_what_is_worth_another_try(error: Exception, worth: bool) -> None:
+    """Transient errors are, unless the server asks for more patience than a run has."""
+    assert worth_retrying(error) is worth
