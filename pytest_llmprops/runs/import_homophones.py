@@ -3,20 +3,21 @@ GPT-4 or Ernie can be compared item by item with a model of today."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import ASKED, EDITIONS, items
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.runs.record import RunRecord, new_run_folder
-from pytest_llmprops.runs.summary import summary_rows
+from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
 _NOT_MODELS = {
     "sentence",
@@ -28,6 +29,15 @@ _NOT_MODELS = {
     "id",
     "function_word",
 }
+CALLS = (
+    "requests",
+    "cache_hits",
+    "retries",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost_usd",
+    "seconds",
+)
 NOTE = "verdicts imported from the authors' file; no reply was published, and refusals count as wrong"
 
 
@@ -38,14 +48,17 @@ def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
         when no file has a model's column.
     """
     folder = DataFolder(data, "published")
-    by_place = {_place(item): item for item in items(folder) if item.task == ASKED}
+    by_language: dict[str, list[Item]] = {}
+    for item in items(folder):
+        if item.task == ASKED:
+            by_language.setdefault(item.language, []).append(item)
     verdicts: dict[str, list[tuple[Item, bool]]] = {}
     for edition in EDITIONS:
         path = f"homophones/{edition.published}"
         if not folder.exists(path):
             continue
         for number, row in enumerate(folder.csv(path), 1):
-            item = by_place[edition.language, number]
+            item = by_language[edition.language][number - 1]
             for column, cell in row.items():
                 if column.strip().lower() in _NOT_MODELS:
                     continue
@@ -53,12 +66,17 @@ def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
     if not verdicts:
         raise DataError(f"{data}/homophones: no file has a column of verdicts (GPT-3.5, GPT-4, …)")
     folder.verify(read_manifest())
+    targets = {model: out / _run_name(model) for model in verdicts}
+    for target in targets.values():
+        if (target / "run.json").exists():
+            raise UsageError(f"{target}: already holds a run; give a new folder with --out DIR")
     for model, found in verdicts.items():
-        yield _write(model, found, folder, out)
+        yield _write(model, found, folder, targets[model])
 
 
-def _place(item: Item) -> tuple[str, int]:
-    return item.language, int(item.id.rpartition("/")[2].lstrip("pg"))
+def _run_name(model: str) -> str:
+    # A column's name is the file's word, not a path.
+    return "imported-homophones-" + re.sub(r"[^A-Za-z0-9._=-]+", "_", model)
 
 
 def _yes(cell: str, path: str, number: int, column: str) -> bool:
@@ -68,7 +86,7 @@ def _yes(cell: str, path: str, number: int, column: str) -> bool:
     return answer == "Y"
 
 
-def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, out: Path) -> tuple[Path, str]:
+def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, target: Path) -> tuple[Path, str]:
     benchmark = Homophones()
     protocol = resolve(benchmark.name, benchmark.protocols, "paper", {}, 0)
     facts: dict[str, Any] = {
@@ -76,10 +94,10 @@ def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, out: Pa
         "protocols": {benchmark.name: protocol.to_json()},
         "options": {"imported_from": "homophones", "source": "published"},
         "data": data.hashes(),
+        "calls": dict.fromkeys(CALLS, 0),
         "notes": [NOTE],
     }
-    name = f"imported-homophones-{model}".replace(" ", "_")
-    record = RunRecord(new_run_folder(str(out / name), [model], out), facts)
+    record = RunRecord(new_run_folder(str(target), [model], target.parent), facts)
     for item, right in found:
         expected = " / ".join(item["answers"])
         verdict = Verdict.check(
@@ -91,5 +109,6 @@ def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, out: Pa
         )
         record.add(record_of(item, benchmark.name, model, verdict, requests=[]))
     rows = summary_rows(record.records)
-    record.finish({"complete": True, "expected": len(found), "summary": rows})
+    metrics = metric_rows(record.records, {benchmark.name: benchmark.metrics})
+    record.finish({"complete": True, "expected": len(found), "summary": rows, "metrics": metrics})
     return record.folder, ", ".join(f"{r['language']} {r['correct']}/{r['items']}" for r in rows)

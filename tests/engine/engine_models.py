@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,7 +57,7 @@ class Local:
     blocking = True
     in_worker = False
     pinned = True
-    identity = {"backend": "local"}
+    identity: Mapping[str, Any] = {"backend": "local"}
 
     def __init__(self, max_batch: int = 4, serve: Callable[[list[str]], Sequence[Any]] | None = None) -> None:
         self.max_batch = max_batch

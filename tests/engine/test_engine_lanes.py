@@ -35,9 +35,8 @@ def texts(results: Sequence[Any]) -> list[str]:
 
 def test_blocking_models_get_batches_and_others_single_calls() -> None:
     """The lane is chosen by the model."""
-    assert sent(lane(FakeModel(["x"])).__self__, [Chat.user("q")])[0].text == "x"  # type: ignore[attr-defined]
-    assert isinstance(lane(FakeModel(["x"])).__self__, SingleLane)  # type: ignore[attr-defined]
-    assert isinstance(lane(Local()).__self__, BatchLane)  # type: ignore[attr-defined]
+    kinds = [lane(model).__self__ for model in (FakeModel(["x"]), Local())]
+    assert [type(kind) for kind in kinds] == [SingleLane, BatchLane]
 
 
 def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
@@ -75,12 +74,11 @@ def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
     assert threading.get_ident() not in threads
 
 
-def blocked(
-    after: Callable[[BatchLane], Coroutine[Any, Any, None]], *, max_batch: int = 1
-) -> tuple[Local, list[asyncio.Task[Any]]]:
-    """A lane whose first batch, ``m``, is held while ``after`` does something; then all are served."""
+def batches_after(
+    meanwhile: Callable[[BatchLane], Coroutine[Any, Any, None]], *, max_batch: int = 1
+) -> list[list[str]]:
+    """The batches of a lane whose first, ``m``, is held while ``meanwhile`` sends and cancels."""
     begun, go_on = threading.Event(), threading.Event()
-    tasks: list[asyncio.Task[Any]] = []
 
     def serve(batch: list[str]) -> list[Reply]:
         begun.set()
@@ -91,49 +89,39 @@ def blocked(
 
     async def work() -> None:
         held = BatchLane(model)
-        tasks.append(asyncio.create_task(held.send(Chat.user("m"))))
+        first = asyncio.create_task(held.send(Chat.user("m")))
         while not begun.is_set():
             await asyncio.sleep(0.001)
-        try:
-            await after(held)
-        finally:
-            go_on.set()
-        await asyncio.wait_for(asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}), 5)  # type: ignore[arg-type]
+        rest = asyncio.create_task(meanwhile(held))
+        await asyncio.sleep(0.01)
+        go_on.set()
+        await asyncio.wait_for(asyncio.gather(first, rest), 5)
 
     asyncio.run(work())
-    return model, tasks
+    return model.batches
 
 
 def test_the_sweep_goes_on_upwards_before_it_starts_over() -> None:
     """Requests that arrive meanwhile are served from the present position on, then from the lowest."""
-    tasks: list[asyncio.Task[Any]] = []
 
     async def more(held: BatchLane) -> None:
-        tasks.extend(asyncio.create_task(held.send(Chat.user(p))) for p in ("a", "z", "n", "b"))
-        await asyncio.sleep(0.01)
+        await asyncio.gather(*(held.send(Chat.user(p)) for p in ("a", "z", "n", "b")))
 
-    model, _ = blocked(more)
-    assert model.batches == [["m"], ["n"], ["z"], ["a"], ["b"]]
+    assert batches_after(more) == [["m"], ["n"], ["z"], ["a"], ["b"]]
 
 
 def test_requests_of_askers_that_left_are_not_served() -> None:
     """A cancelled request costs the model no time, even when its whole batch is cancelled."""
-    tasks: list[asyncio.Task[Any]] = []
 
     async def leave(held: BatchLane) -> None:
-        tasks.extend(asyncio.create_task(held.send(Chat.user(p))) for p in ("n", "o", "p", "q", "r"))
-        await asyncio.sleep(0.01)
+        tasks = [asyncio.create_task(held.send(Chat.user(p))) for p in ("n", "o", "p", "q", "r")]
+        await asyncio.sleep(0)
         for task in tasks[:3]:
             task.cancel()
-        await asyncio.sleep(0)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert texts(results[3:]) == ["x", "x"]
 
-    async def ignoring(held: BatchLane) -> None:
-        await leave(held)
-        await asyncio.gather(*tasks[:3], return_exceptions=True)
-
-    model, _ = blocked(ignoring, max_batch=2)
-    assert model.batches == [["m"], ["q"], ["r"]]
-    assert [t.result().text for t in tasks[3:]] == ["x", "x"]
+    assert batches_after(leave, max_batch=2) == [["m"], ["q"], ["r"]]
 
 
 def test_kinds_are_not_mixed() -> None:

@@ -94,10 +94,17 @@ class Homophones(Benchmark):
                 groups.setdefault((record["task"], record["language"], record["source"]), []).append(record)
         for place, members in groups.items():
             values = [r["values"] for r in members]
-            yield _rate(place, "several_answers_rate", "", [bool(v["several"]) for v in values], "lower")
-            if any(v["asks"] > 1 for v in values):
+            # Imported verdicts come without replies: they know neither.
+            several = [bool(v["several"]) for v in values if "several" in v]
+            if several:
+                yield _rate(place, "several_answers_rate", "", several, "lower")
+            if any(v.get("asks", 1) > 1 for v in values):
                 yield _rate(
-                    place, "first_ask_accuracy", "", [bool(v["first_correct"]) for v in values], "higher"
+                    place,
+                    "first_ask_accuracy",
+                    "",
+                    [bool(v["first_correct"]) for v in values if "first_correct" in v],
+                    "higher",
                 )
             if place[0] != ASKED:
                 continue

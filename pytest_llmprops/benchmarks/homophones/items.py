@@ -34,22 +34,16 @@ EDITIONS = (
 )
 
 
-def find_word(sentence: str, word: str) -> tuple[int, int] | None:
-    """Where ``word`` stands in ``sentence``, whole and ignoring case; None when it does not.
+def masked(sentence: str, word: str) -> str | None:
+    """The sentence with the word blanked out wherever it stands, ignoring case; None when it does not.
 
     28 English rows of the published file and one Spanish spell the word otherwise than the sentence does.
     """
     for pattern in (rf"(?<!\w){re.escape(word)}(?!\w)", re.escape(word)):
-        found = re.search(pattern, sentence, re.IGNORECASE)
-        if found:
-            return found.span()
+        blanked, places = re.subn(pattern, MASK, sentence, flags=re.IGNORECASE)
+        if places:
+            return blanked
     return None
-
-
-def masked(sentence: str, word: str) -> str | None:
-    """The sentence with the word blanked out; None when the word does not stand in it."""
-    span = find_word(sentence, word)
-    return None if span is None else sentence[: span[0]] + MASK + sentence[span[1] :]
 
 
 def items(files: DataFiles) -> Iterator[Item]:

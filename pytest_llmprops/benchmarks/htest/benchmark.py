@@ -150,8 +150,8 @@ async def _geometry(item: Item, ask: Ask, settings: Settings) -> Verdict:
     chosen = read_option(reply.text, options)
     values = {"parsed": float(chosen is not None), "format": float(chosen is not None)}
     expected = options[item["answer"]]
-    if chosen is None:
-        return _unread(reply, expected, values)
+    if reply.finish_reason == "content_filter" or chosen is None:
+        return _unread(reply, expected, {**values, "parsed": 0.0})
     return Verdict.check(chosen == item["answer"], expected=expected, given=options[chosen], values=values)
 
 
@@ -192,14 +192,27 @@ def _rows(files: DataFiles, path: str, *, options: int) -> list[dict[str, Any]]:
     rows = files.jsonl(path, required=("centerpiece", "options", "correct_options"))
     for number, row in enumerate(rows, 1):
         right = row["correct_options"]
-        fits = isinstance(row["options"], list) and len(row["options"]) == options
-        if not fits or not isinstance(right, list) or len(right) != 1 or right[0] not in range(options):
+        if not _options_fit(row["options"], options) or not (
+            # not isinstance(): true and 1.0 would pass as an index
+            isinstance(right, list)
+            and len(right) == 1
+            and type(right[0]) is int
+            and right[0] in range(options)
+        ):
+            wanted = "the options A and B" if options == 2 else f"{options} different options"
             raise DataError(
-                f"{path}: row {number}: needs {options} options and correct_options with the index of the right one"
+                f"{path}: row {number}: needs {wanted}, and correct_options with the index of the right one"
             )
         if not isinstance(row["centerpiece"], str) or not row["centerpiece"].strip():
             raise DataError(f"{path}: row {number}: centerpiece must be a text")
     return rows
+
+
+def _options_fit(found: object, options: int) -> bool:
+    if options == 2:
+        return found == list(LABELS)
+    texts = isinstance(found, list) and all(isinstance(option, str) for option in found)
+    return texts and isinstance(found, list) and len(found) == len(set(found)) == options
 
 
 def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:

@@ -1,0 +1,262 @@
+"""Evaluation ahead: order, bounds, and whose fault is whose."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.benchmark import Benchmark, NoSettings
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Case, Evaluator, Outcome, with_params
+from pytest_llmprops.engine.session import LoopThread
+
+Answer = Callable[[str, str, Request], Awaitable[Reply]]
+
+
+class Capitals(Benchmark):
+    """Is the reply the item's id in capitals? Some items are special."""
+
+    name = "capitals"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        if item.id == "faulty":
+            raise KeyError("no\nsuch field")
+        reply = await ask(Chat.user(item.id, temperature=0.7))
+        if item.id == "read":
+            reply = await ask(Chat.user(reply.text), role="reader")
+        return Verdict.check(reply.text == item.id.upper(), expected=item.id.upper(), given=reply.text)
+
+
+def case(identifier: str, **more: Any) -> Case:
+    """The case of one item."""
+    protocol = Protocol("quick", NoSettings())
+    return Case(Capitals(), Item(identifier, "t", "en"), None, protocol, "m", **more)
+
+
+async def capitals(label: str, role: str, request: Request) -> Reply:
+    """A model that is always right."""
+    assert isinstance(request, Chat)
+    return Reply(request.prompt.upper(), key=f"key of {request.prompt}")
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    """A running event loop."""
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+def outcomes(loop: LoopThread, answer: Answer, *cases: Case, window: int = 8) -> list[Outcome]:
+    """What became of ``cases``, fetched in order."""
+    evaluator = Evaluator(loop.loop, answer, window=window)
+    evaluator.submit(cases)
+    found = [evaluator.outcome(c, timeout=5) for c in cases]
+    loop.call(evaluator.close(), 5)
+    return found
+
+
+def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
+    """A verdict belongs to the case that was asked for, with the calls it took."""
+    found = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
+    assert [o.verdict.given for o in found if o.verdict] == [f"I{n}" for n in range(30)]
+    assert [o.record()["requests"] for o in found] == [[f"key of i{n}"] for n in range(30)]
+    assert [(o.record()["id"], o.record()["status"]) for o in found[:2]] == [
+        ("i0", "correct"),
+        ("i1", "correct"),
+    ]
+
+
+def test_cases_begin_in_order(loop: LoopThread) -> None:
+    """What is reported first is asked first."""
+    begun: list[str] = []
+
+    async def noting(label: str, role: str, request: Request) -> Reply:
+        assert isinstance(request, Chat)
+        begun.append(request.prompt)
+        await asyncio.sleep(0.002)
+        return Reply("x")
+
+    outcomes(loop, noting, *(case(f"i{n:02}") for n in range(12)), window=4)
+    assert begun == [f"i{n:02}" for n in range(12)]
+
+
+class Gauge:
+    """Counts how many are being asked at once."""
+
+    def __init__(self) -> None:
+        self.now = self.peak = 0
+
+    async def __call__(self, label: str, role: str, request: Request) -> Reply:
+        self.now += 1
+        self.peak = max(self.peak, self.now)
+        await asyncio.sleep(0.003)
+        self.now -= 1
+        return Reply("x")
+
+
+def test_no_more_cases_than_the_window_are_in_work(loop: LoopThread) -> None:
+    """The window is reached and never passed."""
+    gauge = Gauge()
+    outcomes(loop, gauge, *(case(f"i{n}") for n in range(30)), window=5)
+    assert gauge.peak == 5
+
+
+def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
+    """Cases submitted while others are in work wait for a place like these."""
+    gauge = Gauge()
+    evaluator = Evaluator(loop.loop, gauge, window=4)
+    batches = [[case(f"{batch}/{n}") for n in range(10)] for batch in range(3)]
+    for batch in batches:
+        evaluator.submit(batch)
+    for batch in batches:
+        assert all(evaluator.outcome(c, timeout=5).verdict is not None for c in batch)
+    loop.call(evaluator.close(), 5)
+    assert gauge.peak == 4
+
+
+def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> None:
+    """An exception of the benchmark is kept with its case, and the others get their verdicts."""
+    before, faulty, after = outcomes(loop, capitals, case("a"), case("faulty"), case("b"), window=1)
+    assert before.verdict and after.verdict
+    assert isinstance(faulty.fault, KeyError) and faulty.verdict is None and faulty.error is None
+    record = faulty.record()
+    assert record["status"] == "error" and record["score"] is None
+    assert "\n" not in record["reason"]
+
+
+def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: LoopThread) -> None:
+    """A backend's error is the case's error and is listed among its calls."""
+
+    async def failing(label: str, role: str, request: Request) -> Reply:
+        raise BackendError("status\n500")
+
+    [outcome] = outcomes(loop, failing, case("a"))
+    assert outcome.error is not None and outcome.verdict is None and outcome.fault is None
+    assert (outcome.record()["status"], outcome.record()["reason"]) == ("error", "status 500")
+    assert [(c.reply, c.error) for c in outcome.calls] == [(None, "status\n500")]
+
+
+def test_a_stopped_run_leaves_cases_open(loop: LoopThread) -> None:
+    """A case that the stop overtook has neither verdict nor error, and is no verdict that waits."""
+
+    async def stopping(label: str, role: str, request: Request) -> Reply:
+        raise RunStopped("over")
+
+    evaluator = Evaluator(loop.loop, stopping, window=2)
+    evaluator.submit([case("a"), case("b")])
+    outcome = evaluator.outcome(case("a"), timeout=5)
+    assert (outcome.stopped, outcome.verdict, outcome.error) == ("over", None, None)
+    assert evaluator.has_verdicts() is False
+    loop.call(evaluator.close(), 5)
+
+
+def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) -> None:
+    """Submitting a case twice measures it once; after it was fetched, a rerun measures it anew."""
+    asked: list[str] = []
+
+    async def counting(label: str, role: str, request: Request) -> Reply:
+        asked.append(label)
+        return Reply("x")
+
+    evaluator = Evaluator(loop.loop, counting, window=2)
+    evaluator.submit([case("a")])
+    evaluator.submit([case("a")])
+    assert evaluator.is_submitted(case("a"))
+    evaluator.outcome(case("a"), timeout=5)
+    assert len(asked) == 1
+    assert not evaluator.is_submitted(case("a"))
+    evaluator.submit([case("a")])
+    evaluator.outcome(case("a"), timeout=5)
+    assert len(asked) == 2
+    loop.call(evaluator.close(), 5)
+
+
+def test_cases_of_two_models_are_two_cases(loop: LoopThread) -> None:
+    """The same item on another model is measured on its own."""
+    other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
+
+    async def labelled(label: str, role: str, request: Request) -> Reply:
+        return Reply(label)
+
+    found = outcomes(loop, labelled, case("a"), other)
+    assert [o.verdict.given for o in found if o.verdict is not None] == ["m", "n"]
+
+
+def test_waiting_has_an_end(loop: LoopThread) -> None:
+    """An outcome that is not there in time is a TimeoutError, and can still be waited for."""
+    go_on = threading.Event()
+
+    async def slow(label: str, role: str, request: Request) -> Reply:
+        while not go_on.is_set():
+            await asyncio.sleep(0.002)
+        return Reply("A")
+
+    evaluator = Evaluator(loop.loop, slow, window=1)
+    evaluator.submit([case("a")])
+    with pytest.raises(TimeoutError):
+        evaluator.outcome(case("a"), timeout=0.02)
+    assert evaluator.has_verdicts() is False
+    go_on.set()
+    assert evaluator.outcome(case("a"), timeout=5).verdict
+    loop.call(evaluator.close(), 5)
+
+
+def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
+    """When evaluation ends early, the case in work and those behind it are open, not pending for ever."""
+
+    async def never(label: str, role: str, request: Request) -> Reply:
+        await asyncio.sleep(60)
+        return Reply("x")
+
+    evaluator = Evaluator(loop.loop, never, window=1)
+    evaluator.submit([case("a"), case("b")])
+    loop.call(asyncio.sleep(0.01))
+    loop.call(evaluator.close(), 5)
+    assert evaluator.outcome(case("a"), timeout=0.1).stopped
+    assert evaluator.outcome(case("b"), timeout=0.1).stopped
+
+
+def test_helpers_are_asked_by_their_own_label_without_the_subjects_parameters(loop: LoopThread) -> None:
+    """--llm-param lies over requests to the model under test and over no helper's."""
+    seen: list[tuple[str, str, float | None]] = []
+
+    async def noting(label: str, role: str, request: Request) -> Reply:
+        assert isinstance(request, Chat)
+        seen.append((label, role, request.temperature))
+        return Reply("x")
+
+    outcomes(loop, noting, case("read", params={"temperature": 0.0}, helpers={"reader": "helper:reader"}))
+    assert seen == [("m", "subject", 0.0), ("helper:reader", "reader", None)]
+
+
+def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
+    """A benchmark that needs a helper nobody gave is an error that says how to give one."""
+    [outcome] = outcomes(loop, capitals, case("read"))
+    assert outcome.error is not None
+    assert "capitals" in str(outcome.error) and "--llm-helper reader=SPEC" in str(outcome.error)
+
+
+def test_params_lie_over_a_chat() -> None:
+    """Known parameters replace the benchmark's; others go to the server, in a fixed order."""
+    asked = Chat.user("q", temperature=0.7, max_tokens=5, extra=(("top_p", 0.5),))
+    changed = with_params(asked, {"temperature": 0.0, "seed": 1, "top_p": 0.9, "stop": "END"})
+    assert isinstance(changed, Chat)
+    assert (changed.temperature, changed.max_tokens, changed.stop) == (0.0, 5, ("END",))
+    assert changed.extra == (("seed", 1), ("top_p", 0.9))
+    assert changed.messages == asked.messages
+    assert with_params(asked, {}) is asked
+
+
+def test_params_leave_other_kinds_alone() -> None:
+    """A segmentation has no temperature."""
+    asked = Segment("q")
+    assert with_params(asked, {"temperature": 0.0}) is asked

@@ -1,0 +1,92 @@
+"""Batches of workers, and what a run would cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.core.benchmark import Benchmark, NoSettings
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import Chat, Segment
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.planning import Planned, batch_of, cost, plan, total_calls
+
+
+@given(st.integers(1, 600), st.integers(1, 40))
+def test_batches_are_contiguous_and_nearly_equal(cases: int, workers: int) -> None:
+    """Batches come in order, their sizes differ by at most one, and with enough cases all workers have one."""
+    batches = [batch_of(position, cases, workers) for position in range(cases)]
+    assert batches == sorted(batches)
+    assert set(batches) <= set(range(workers))
+    sizes = Counter(batches)
+    if cases >= workers:
+        assert set(batches) == set(range(workers))
+        assert max(sizes.values()) - min(sizes.values()) <= 1
+    else:
+        assert set(sizes.values()) == {1}
+
+
+class Asking(Benchmark):
+    """Asks once, twice when the first reply is empty, and then a helper."""
+
+    name = "asking"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        first = Chat.user("x" * 400, max_tokens=5)
+        reply = await ask(first)
+        if not reply.text:
+            reply = await ask(first.then(reply.text, "again?"))
+        await ask(Segment("words"), role="segmenter")
+        return Verdict("unparsed")
+
+
+class Once(Asking):
+    """Asks once, and fails on what it hears."""
+
+    name = "once"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        reply = await ask(Chat.user("y" * 40))
+        raise ValueError(reply.text)
+
+
+def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
+    """One case, with a helper."""
+    protocol = Protocol("quick", NoSettings())
+    item = Item(f"b/{number}", "t", "en")
+    return Case(benchmark, item, None, protocol, model, helpers={"segmenter": "helper:segmenter"})
+
+
+def test_a_plan_counts_what_would_be_asked() -> None:
+    """Items, calls, characters and tokens a benchmark and model, with every model's own requests."""
+    rows = plan([case(Asking(), "m", n) for n in range(3)] + [case(Asking(), "n"), case(Once(), "m")])
+    assert [(r.benchmark, r.model, r.items, r.calls) for r in rows] == [
+        ("asking", "m", 3, 9),
+        ("asking", "n", 1, 3),
+        ("once", "m", 1, 1),
+    ]
+    assert total_calls(rows) == 13
+    assert [label for label, _ in rows[1].asked] == ["n", "n", "helper:segmenter"]
+    assert rows[0].completion_tokens == 3 * 2 * 5
+    assert rows[0].prompt_characters == 3 * (400 + len("x" * 400 + "\n\nagain?"))
+    assert rows[2].prompt_tokens == 10
+
+
+def test_a_plan_of_nothing_is_empty() -> None:
+    """No cases, no rows."""
+    assert plan([]) == []
+    assert total_calls([]) == 0
+
+
+def test_cost_follows_the_models_prices() -> None:
+    """Prompt and completion tokens at their prices; an unknown price is no estimate, not nought."""
+    row = Planned("b", "m", prompt_characters=4000, completion_tokens=50)
+    assert cost(row, {"m": (0.001, 0.01)}) == pytest.approx(1.5)
+    assert cost(row, {"m": (0.0, 0.0)}) == 0.0
+    assert cost(row, {"other": (1.0, 1.0)}) is None

@@ -1,0 +1,240 @@
+"""The broker behind its socket: any number of askers, every kind of answer, no hang."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import stat
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_models import MakeBroker, transient
+
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.engine import client as client_module
+from pytest_llmprops.engine import wire
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.server import Server
+from pytest_llmprops.engine.session import BrokerProcess
+from pytest_llmprops.models.fake import FakeModel
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    """A socket's path, short enough for one."""
+    folder = tempfile.mkdtemp(prefix="llmprops-")
+    yield f"{folder}/broker"
+    shutil.rmtree(folder)
+
+
+def served(path: str, broker: Broker, work: Callable[[BrokerClient, BrokerClient], Awaitable[Any]]) -> Any:
+    """The result of ``work`` with two clients of a server in the same loop; a hang is a failure."""
+
+    async def session() -> Any:
+        listening = await asyncio.start_unix_server(Server(broker).client, path, limit=wire.LINE_LIMIT)
+        clients = BrokerClient(path), BrokerClient(path)
+        try:
+            return await asyncio.wait_for(work(*clients), 5)
+        finally:
+            for client in clients:
+                await client.close()
+            listening.close()
+            await broker.close()
+            await asyncio.sleep(0.01)
+
+    return asyncio.run(session())
+
+
+def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:
+    """One question to the model."""
+    return client.ask("m", "subject", Chat.user(prompt))
+
+
+def test_concurrent_asks_get_their_own_answers(make_broker: MakeBroker, path: str) -> None:
+    """Answers come in any order, each to who asked; two clients share the broker and its calls."""
+    now = peak = 0
+
+    async def respond(chat: Chat) -> str:
+        nonlocal now, peak
+        now += 1
+        peak = max(peak, now)
+        await asyncio.sleep((40 - int(chat.prompt)) / 2000)
+        now -= 1
+        return f"<{chat.prompt}>"
+
+    model = FakeModel(respond)
+
+    async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
+        return await asyncio.gather(*(ask(client, str(n)) for n in range(40) for client in (one, two)))
+
+    replies = served(path, make_broker(model), work)
+    assert [r.text for r in replies] == [f"<{n}>" for n in range(40) for _ in range(2)]
+    assert len(model.requests) == 40
+    assert peak == 40
+
+
+def test_a_reply_crosses_whole(make_broker: MakeBroker, path: str) -> None:
+    """Key, origin, values and text that is no valid Unicode arrive as the broker gave them."""
+    text = "\ud800 \u2028 \n 中" + "x" * 200_000
+    model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), served_model="s"))
+
+    async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
+        return [await ask(one, "\ud800 q"), await ask(two, "\ud800 q")]
+
+    first, again = served(path, make_broker(model), work)
+    assert (first.text, first.value, first.usage, first.served_model) == (
+        text,
+        {"a": [1.5]},
+        Usage(1, 2, 3),
+        "s",
+    )
+    assert first.key == again.key != ""
+    assert (first.cached, again.cached) == (False, True)
+    assert again.text == text
+
+
+def test_errors_keep_their_meaning(make_broker: MakeBroker, path: str) -> None:
+    """A call that could not be made raises the same error at the client."""
+    model = FakeModel(lambda chat: transient("status 429", retry_after=400.0))
+
+    async def work(one: BrokerClient, two: BrokerClient) -> BackendError:
+        with pytest.raises(BackendError) as caught:
+            await ask(one, "q")
+        return caught.value
+
+    error = served(path, make_broker(model), work)
+    assert error.to_json() == transient("status 429", retry_after=400.0).to_json()
+
+
+def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None:
+    """When one client ends the run, the others' next question is told why, and nothing is sent."""
+    model = FakeModel(["x"])
+
+    async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
+        await one.stop("enough")
+        for client in (one, two):
+            with pytest.raises(RunStopped, match=r"^enough$"):
+                await ask(client, "q")
+        return await two.report()
+
+    assert served(path, make_broker(model), work)["stopped"] == "enough"
+    assert model.requests == []
+
+
+def test_report_and_store_are_seen_from_afar(make_broker: MakeBroker, path: str) -> None:
+    """A client learns the counters, and how many requests the store could answer."""
+
+    async def work(one: BrokerClient, two: BrokerClient) -> tuple[dict[str, Any], int]:
+        await ask(one, "a")
+        return await two.report(), await two.count_stored(("m", Chat.user(p)) for p in "abc")
+
+    report, stored = served(path, make_broker(FakeModel(lambda chat: "x")), work)
+    assert report["counters"]["answered"] == 1
+    assert stored == 1
+
+
+def test_a_client_waits_for_a_server_that_is_late(make_broker: MakeBroker, path: str) -> None:
+    """Workers may ask before the broker's process listens."""
+    broker = make_broker(FakeModel(["x"]))
+
+    async def work() -> str:
+        client = BrokerClient(path)
+        asked = asyncio.ensure_future(ask(client, "q"))
+        await asyncio.sleep(0.05)
+        listening = await asyncio.start_unix_server(Server(broker).client, path)
+        reply = await asyncio.wait_for(asked, 5)
+        await client.close()
+        listening.close()
+        await broker.close()
+        await asyncio.sleep(0.01)
+        return reply.text
+
+    assert asyncio.run(work()) == "x"
+
+
+def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while all who wait get one line."""
+    monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
+
+    async def work() -> list[Any]:
+        client = BrokerClient(path)
+        results = await asyncio.gather(*(ask(client, p) for p in "ab"), return_exceptions=True)
+        await client.close()
+        return results
+
+    assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
+
+
+def test_a_server_that_dies_leaves_errors_at_once(path: str) -> None:
+    """Open questions and later ones are errors of one line, and nobody waits."""
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await wire.read(reader)
+        writer.write(b'{"id": 0, "repl')  # cut off in the middle of an answer
+        writer.close()
+
+    async def work() -> list[Any]:
+        listening = await asyncio.start_unix_server(die, path)
+        client = BrokerClient(path)
+        first = await asyncio.wait_for(
+            asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True), 2
+        )
+        later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 2)
+        await client.close()
+        listening.close()
+        return [*first, *later]
+
+    results = asyncio.run(work())
+    assert [type(r) for r in results] == [BackendError] * 3
+    assert {str(r) for r in results} == {client_module.GONE}
+
+
+def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:
+    """A message that the broker does not understand is answered, and the connection goes on."""
+
+    async def work(one: BrokerClient, two: BrokerClient) -> str:
+        with pytest.raises(BackendError, match="unknown operation 'dance'"):
+            await one._request({"op": "dance"})
+        return (await ask(one, "q")).text
+
+    assert served(path, make_broker(FakeModel(["x"])), work) == "x"
+
+
+def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> None:
+    """The broker's process answers on a socket that only its owner may use, and leaves nothing behind."""
+    process = BrokerProcess(BrokerConfig({"m": "fake:constant?text=A"}, store=str(tmp_path / "s.sqlite")))
+
+    async def work() -> tuple[str, int]:
+        client = BrokerClient(process.socket)
+        reply = await ask(client, "q")
+        await client.close()
+        return reply.text, stat.S_IMODE(Path(process.socket).stat().st_mode)
+
+    try:
+        text, mode = asyncio.run(work())
+        assert (text, mode) == ("A", 0o600)
+        assert process.failure() is None
+    finally:
+        process.close()
+    assert process._process.returncode == 0
+    assert not Path(process.socket).parent.exists()
+
+
+def test_settings_cross_to_the_process_unchanged() -> None:
+    """The configuration's one line restores every field."""
+    config = BrokerConfig(
+        {"m": "fake:echo", "helper:reader": "中"},
+        rpm=1.5,
+        cache="only",
+        max_cost=0.1,
+        registrations=("a", "b"),
+    )
+    line = config.to_json()
+    assert "\n" not in line
+    assert BrokerConfig.from_json(line) == config
