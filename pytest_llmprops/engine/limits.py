@@ -12,7 +12,7 @@ from pytest_llmprops.core.errors import BackendError
 if TYPE_CHECKING:  # imported when the first call fails, not before
     from tenacity import AsyncRetrying
 
-FIRST_WAIT = 0.25
+FIRST_WAIT = 0.2
 LONGEST_WAIT = 60.0
 #: A server that asks for more than this is not waited for: the item is an error, to be run again later.
 LONGEST_RETRY_AFTER = 300.0
@@ -49,7 +49,7 @@ def retrying(retries: int) -> AsyncRetrying:
     """Tenacity's loop of up to ``retries`` tries that follow a failed first one.
 
     Waits as long as the server's Retry-After says where it gave one, never less; else exponentially
-    longer from a quarter of a second, with jitter so that refused calls do not come back together.
+    longer from a fifth of a second, with jitter so that refused calls do not come back together.
     """
     from tenacity import (
         AsyncRetrying,
@@ -60,7 +60,7 @@ def retrying(retries: int) -> AsyncRetrying:
         wait_random,
     )
 
-    backoff = wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT)
+    backoff = wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT / 2)
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None

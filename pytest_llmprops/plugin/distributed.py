@@ -32,6 +32,13 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
             self._positions = {name: n for n, name in enumerate(self.collection)}
         return f"batch-{batch_of(self._positions[nodeid], len(self._positions), self.numnodes)}"
 
+    def _assign_work_unit(self, node: Any) -> None:
+        # Worker gw3 begins with batch 3 as soon as it has collected, without waiting for the others.
+        own = f"batch-{node.workerinput['workerid'].removeprefix('gw')}"
+        if own in self.workqueue:
+            self.workqueue.move_to_end(own, last=False)
+        super()._assign_work_unit(node)
+
 
 class Distributed:
     """Hooks that only the controller of a distributed run needs."""

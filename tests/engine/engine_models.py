@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.engine.broker import Broker, Counters
+from pytest_llmprops.models.fake import Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +93,20 @@ def transient(kind: str = "status 500", **more: Any) -> BackendError:
 def final(kind: str = "status 400") -> BackendError:
     """An error that another try would only repeat."""
     return BackendError(f"final {kind}", kind=kind)
+
+
+def failing(errors: int, make: Callable[[], BackendError]) -> Callable[[Chat], Given]:
+    """Each prompt fails ``errors`` times, then is answered by itself in capitals."""
+    asked: Counter[str] = Counter()
+
+    def respond(chat: Chat) -> Given:
+        asked[chat.prompt] += 1
+        return make() if asked[chat.prompt] <= errors else chat.prompt.upper()
+
+    return respond
+
+
+def kinds(results: list[object]) -> list[str]:
+    """What each result is: ``reply``, ``error`` or ``stopped``."""
+    names = {Reply: "reply", BackendError: "error", RunStopped: "stopped"}
+    return [names[type(result)] for result in results]

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_models import Local, MakeBroker, ask_all, final, transient
+from engine_models import MakeBroker, ask_all, failing, final, kinds, transient
 
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.models.fake import FakeModel, Given
-
-
-def failing(errors: int, make: Callable[[], BackendError]) -> Callable[[Chat], Given]:
-    """Each prompt fails ``errors`` times, then is answered by itself in capitals."""
-    asked: Counter[str] = Counter()
-
-    def respond(chat: Chat) -> Given:
-        asked[chat.prompt] += 1
-        return make() if asked[chat.prompt] <= errors else chat.prompt.upper()
-
-    return respond
-
-
-def kinds(results: list[object]) -> list[str]:
-    """What each result is: ``reply``, ``error`` or ``stopped``."""
-    names = {Reply: "reply", BackendError: "error", RunStopped: "stopped"}
-    return [names[type(result)] for result in results]
 
 
 def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
@@ -244,70 +225,6 @@ def test_a_tail_of_items_that_always_fail_does_not_stop_a_healthy_run(make_broke
     assert kinds(asked.results) == ["reply"] * 978 + ["error"] * 22
     assert asked.broker.stopped is None
     assert (asked.counters.answered, asked.counters.failed) == (978, 22)
-
-
-def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
-    """With 1200 calls a minute each goes out a twentieth of a second after the one before."""
-    times: list[float] = []
-
-    def respond(chat: Chat) -> str:
-        times.append(time.monotonic())
-        return "x"
-
-    ask_all(make_broker(FakeModel(respond), rpm=1200), map(str, range(6)))
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert times[-1] - times[0] >= 0.24
-    assert min(gaps) > 0.02
-
-
-def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
-    """No call beyond the budget is made, and the reason names the option."""
-    model = FakeModel(lambda chat: "x")
-    asked = ask_all(make_broker(model, max_calls=5), map(str, range(8)))
-    assert kinds(asked.results).count("reply") == len(model.requests) == 5
-    assert asked.broker.stopped == "--llm-max-calls 5 is spent"
-
-
-def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
-    """Exactly as many calls as allowed are fine, and stored replies cost none."""
-    model = FakeModel(lambda chat: "x")
-    assert ask_all(make_broker(model, max_calls=5), map(str, range(5))).broker.stopped is None
-    asked = ask_all(make_broker(model, max_calls=3), map(str, range(8)))
-    assert asked.broker.stopped is None
-    assert (asked.counters.sent, asked.counters.cache_hits) == (3, 5)
-
-
-def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
-    """A retry is a call, too."""
-    model = FakeModel(failing(3, transient))
-    asked = ask_all(make_broker(model, max_calls=2), ["a"])
-    assert kinds(asked.results) == ["stopped"]
-    assert len(model.requests) == 2
-
-
-def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
-    """When the replies so far have cost the limit, no more are bought; one in flight may pass it."""
-    model = FakeModel(lambda chat: Reply("x", cost_usd=0.4))
-    asked = ask_all(make_broker(model, max_cost=1.0, concurrency=1), map(str, range(6)))
-    assert kinds(asked.results) == ["reply"] * 3 + ["stopped"] * 3
-    assert asked.broker.stopped and asked.broker.stopped.startswith("--llm-max-cost 1 is spent")
-    assert asked.counters.cost_usd == pytest.approx(1.2)
-
-
-def test_cost_of_an_api_without_a_price_is_unknown(make_broker: MakeBroker) -> None:
-    """A call over the network without a price is unpriced; a local model's costs nothing."""
-    remote = ask_all(make_broker(FakeModel(lambda chat: "x")), ["a", "b"])
-    assert (remote.counters.unpriced, remote.counters.cost_usd) == (2, 0.0)
-    local = ask_all(make_broker(Local()), ["a", "b"])
-    assert (local.counters.unpriced, local.counters.cost_usd) == (0, 0.0)
-
-
-def test_local_models_need_no_slot_and_no_rate(make_broker: MakeBroker) -> None:
-    """All waiting requests reach a local model, so that it can sort and batch them."""
-    model = Local(max_batch=16)
-    asked = ask_all(make_broker(model, concurrency=1, rpm=1), [f"{n:02}" for n in range(32)])
-    assert len(asked.texts) == 32
-    assert [len(batch) for batch in model.batches] == [16, 16]
 
 
 def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:

@@ -239,3 +239,25 @@ def test_other_tests_run_beside_the_cases(run: Runner, workers: str) -> None:
     assert "assert 1 == 2" in done.output
     assert "2 failed, 4 passed" in done.output
     assert done.run["complete"] is True
+
+
+def test_one_case_by_its_node_id(run: Runner, workers: str) -> None:
+    """Cases named on the command line are the only ones collected; an unknown one is pytest's usual error."""
+    run.sums(50)
+    label = (
+        run("--model", "fake:echo", "--collect-only", "-q")
+        .output.splitlines()[0]
+        .partition("[")[2]
+        .partition("-sums")[0]
+    )
+    ids = [f"test_sums.py::test_sums[{label}-sums/{n:04d}]" for n in (7, 31)]
+    done = run("--model", "fake:echo", "-n", workers, *ids)
+    assert list(done.verdicts) == ["sums/0007", "sums/0031"] or set(done.verdicts) == {
+        "sums/0007",
+        "sums/0031",
+    }
+    assert done.run["complete"] is True
+    if workers == "0":
+        assert "collected 2 items" in done.output
+    missing = run("--model", "fake:echo", "test_sums.py::test_sums[nosuch]")
+    assert missing.code == 4

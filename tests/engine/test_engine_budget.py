@@ -1,0 +1,76 @@
+"""How fast and how much: the rate limit, the budgets of calls and money, and what local models cost."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+from engine_models import Local, MakeBroker, ask_all, failing, kinds, transient
+
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.fake import FakeModel
+
+
+def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
+    """With 1200 calls a minute each goes out a twentieth of a second after the one before."""
+    times: list[float] = []
+
+    def respond(chat: Chat) -> str:
+        times.append(time.monotonic())
+        return "x"
+
+    ask_all(make_broker(FakeModel(respond), rpm=1200), map(str, range(6)))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert times[-1] - times[0] >= 0.24
+    assert min(gaps) > 0.02
+
+
+def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
+    """No call beyond the budget is made, and the reason names the option."""
+    model = FakeModel(lambda chat: "x")
+    asked = ask_all(make_broker(model, max_calls=5), map(str, range(8)))
+    assert kinds(asked.results).count("reply") == len(model.requests) == 5
+    assert asked.broker.stopped == "--llm-max-calls 5 is spent"
+
+
+def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
+    """Exactly as many calls as allowed are fine, and stored replies cost none."""
+    model = FakeModel(lambda chat: "x")
+    assert ask_all(make_broker(model, max_calls=5), map(str, range(5))).broker.stopped is None
+    asked = ask_all(make_broker(model, max_calls=3), map(str, range(8)))
+    assert asked.broker.stopped is None
+    assert (asked.counters.sent, asked.counters.cache_hits) == (3, 5)
+
+
+def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
+    """A retry is a call, too."""
+    model = FakeModel(failing(3, transient))
+    asked = ask_all(make_broker(model, max_calls=2), ["a"])
+    assert kinds(asked.results) == ["stopped"]
+    assert len(model.requests) == 2
+
+
+def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
+    """When the replies so far have cost the limit, no more are bought; one in flight may pass it."""
+    model = FakeModel(lambda chat: Reply("x", cost_usd=0.4))
+    asked = ask_all(make_broker(model, max_cost=1.0, concurrency=1), map(str, range(6)))
+    assert kinds(asked.results) == ["reply"] * 3 + ["stopped"] * 3
+    assert asked.broker.stopped and asked.broker.stopped.startswith("--llm-max-cost 1 is spent")
+    assert asked.counters.cost_usd == pytest.approx(1.2)
+
+
+def test_cost_of_an_api_without_a_price_is_unknown(make_broker: MakeBroker) -> None:
+    """A call over the network without a price is unpriced; a local model's costs nothing."""
+    remote = ask_all(make_broker(FakeModel(lambda chat: "x")), ["a", "b"])
+    assert (remote.counters.unpriced, remote.counters.cost_usd) == (2, 0.0)
+    local = ask_all(make_broker(Local()), ["a", "b"])
+    assert (local.counters.unpriced, local.counters.cost_usd) == (0, 0.0)
+
+
+def test_local_models_need_no_slot_and_no_rate(make_broker: MakeBroker) -> None:
+    """All waiting requests reach a local model, so that it can sort and batch them."""
+    model = Local(max_batch=16)
+    asked = ask_all(make_broker(model, concurrency=1, rpm=1), [f"{n:02}" for n in range(32)])
+    assert len(asked.texts) == 32
+    assert [len(batch) for batch in model.batches] == [16, 16]
