@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +28,8 @@ class Counters:
 
     requests: int = 0
     cache_hits: int = 0
+    #: requests that waited for an equal one's reply
+    joined: int = 0
     sent: int = 0
     answered: int = 0
     retries: int = 0
@@ -67,7 +70,8 @@ class Broker:
         self._store = ReplyStore(Path(config.store)) if config.cache != "off" else None
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._slots = asyncio.Semaphore(config.concurrency)
-        self._rate = RateLimit(config.rpm)
+        self._over = asyncio.Event()
+        self._rate = RateLimit(config.rpm, self._pause)
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
         self._not_again: set[str] = set()
@@ -129,7 +133,7 @@ class Broker:
             # Retrieved here too, so that asyncio does not complain when every asker was cancelled.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         else:
-            self.counters.cache_hits += 1
+            self.counters.joined += 1
         return await asyncio.shield(future)
 
     async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
@@ -151,7 +155,7 @@ class Broker:
         if self._store is not None:
             self._store.put(key, label, reply)
             self._not_again.add(key)
-        reason = served.breaker.success(empty=not reply.text and reply.value is None)
+        reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
             self.stop(f"{label}: {reason}")
         return reply
@@ -164,7 +168,7 @@ class Broker:
         if not worth_retrying(first):
             raise first
         result: Reply | BackendError | None = None
-        async for attempt in retrying(self.config.retries):
+        async for attempt in retrying(self.config.retries, self._pause):
             with attempt:
                 if result is None:
                     result = first
@@ -181,6 +185,13 @@ class Broker:
         reason = served.breaker.failure(error, final=False)
         if reason:
             raise self.stop(f"{label}: {reason}")
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, unless the run is stopped meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), seconds)
+        if self.stopped is not None:
+            raise RunStopped(self.stopped)
 
     async def _try(self, served: Served, request: Request) -> Reply | BackendError:
         if served.model.blocking:
@@ -228,6 +239,7 @@ class Broker:
         """End the run: every open and later request fails with the returned exception's reason."""
         if self.stopped is None:
             self.stopped = " ".join(reason.split())
+            self._over.set()
             # After this, tries that are under way still finish and are stored; nothing new is sent.
             self._on_stop(self.stopped)
         return RunStopped(self.stopped)
@@ -278,6 +290,11 @@ def _facts(served: Served) -> Mapping[str, Any]:
         "served_as": sorted(served.served_as),
         "deviations": sorted({*served.deviations, *served.model.deviations()}),
     }
+
+
+def _is_empty(reply: Reply) -> bool:
+    # What a content filter keeps back is a refusal; the model may well answer the next prompt.
+    return not reply.text and reply.value is None and reply.finish_reason != "content_filter"
 
 
 def _excerpt(request: Request) -> str:

@@ -50,7 +50,9 @@ class BrokerClient:
             future = self._open.pop(message["id"], None)
             if future is not None and not future.done():
                 future.set_result(message)
-        self._writer = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         for future in self._open.values():
             if not future.done():
                 future.set_exception(BackendError(GONE, kind="broker"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import itertools
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,8 +82,11 @@ def with_params(request: Request, params: Mapping[str, Any]) -> Request:
     if not params or not isinstance(request, Chat):
         return request
     known = {k: v for k, v in params.items() if k in _CHAT_FIELDS}
-    if isinstance(known.get("stop"), str):
-        known["stop"] = (known["stop"],)
+    if "stop" in known:
+        known["stop"] = (known["stop"],) if isinstance(known["stop"], str) else tuple(known["stop"])
+    if known.get("temperature") is not None:
+        # 0 and 0.0 would be two keys in the store.
+        known["temperature"] = float(known["temperature"])
     extra = dict(request.extra) | {k: v for k, v in params.items() if k not in _CHAT_FIELDS}
     return replace(request, **known, extra=tuple(sorted(extra.items())))
 
@@ -133,6 +136,7 @@ class Evaluator:
         self._window = window
         self._futures: dict[tuple[str, str, str], concurrent.futures.Future[Outcome]] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._queue: deque[Case] = deque()
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Begin with ``cases``; those already submitted are left alone. Any thread may call this."""
@@ -143,12 +147,14 @@ class Evaluator:
             self._loop.call_soon_threadsafe(self._start, fresh)
 
     def _start(self, cases: list[Case]) -> None:
-        queue = iter(cases)
-        for _ in itertools.repeat(None, min(self._window, len(cases))):
-            self._tasks.append(self._loop.create_task(self._work(queue)))
+        self._queue.extend(cases)
+        self._tasks = [task for task in self._tasks if not task.done()]
+        for _ in range(min(self._window - len(self._tasks), len(cases))):
+            self._tasks.append(self._loop.create_task(self._work()))
 
-    async def _work(self, queue: Iterable[Case]) -> None:
-        for case in queue:
+    async def _work(self) -> None:
+        while self._queue:
+            case = self._queue.popleft()
             future = self._futures[case.key]
             try:
                 future.set_result(await evaluate(case, self._ask))
@@ -176,6 +182,9 @@ class Evaluator:
 
     async def close(self) -> None:
         """Cancel what is in work."""
+        for case in self._queue:
+            self._futures[case.key].set_result(Outcome(case, stopped="the run ended"))
+        self._queue.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -99,6 +99,9 @@ class BatchLane:
             requests = [request for request, _ in batch]
             try:
                 results = list(await loop.run_in_executor(self._thread, self._serve, requests))
+                if len(results) != len(batch):
+                    count = f"{len(results)} results for {len(batch)} requests"
+                    results = [BackendError(f"the model gave {count}", kind="backend")] * len(batch)
             except BackendError as error:
                 results = [error] * len(batch)
             except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pytest_llmprops.core.errors import BackendError
 if TYPE_CHECKING:  # imported when the first call fails, not before
     from tenacity import AsyncRetrying
 
+Sleep = Callable[[float], Awaitable[None]]
 FIRST_WAIT = 0.2
 LONGEST_WAIT = 60.0
 #: A server that asks for more than this is not waited for: the item is an error, to be run again later.
@@ -23,7 +25,8 @@ FAILED_IN_A_ROW = 20
 class RateLimit:
     """At most ``rpm`` calls a minute, evenly spaced; None for no limit."""
 
-    def __init__(self, rpm: float | None) -> None:
+    def __init__(self, rpm: float | None, sleep: Sleep = asyncio.sleep) -> None:
+        self._sleep = sleep
         self._gap = 60.0 / rpm if rpm else 0.0
         self._next = 0.0
 
@@ -35,7 +38,7 @@ class RateLimit:
         due = max(now, self._next)
         self._next = due + self._gap
         if due > now:
-            await asyncio.sleep(due - now)
+            await self._sleep(due - now)
 
 
 def worth_retrying(error: BaseException) -> bool:
@@ -45,7 +48,7 @@ def worth_retrying(error: BaseException) -> bool:
     return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
 
 
-def retrying(retries: int) -> AsyncRetrying:
+def retrying(retries: int, sleep: Sleep = asyncio.sleep) -> AsyncRetrying:
     """Tenacity's loop of up to ``retries`` tries that follow a failed first one.
 
     Waits as long as the server's Retry-After says where it gave one, never less; else exponentially
@@ -73,6 +76,7 @@ def retrying(retries: int) -> AsyncRetrying:
         wait=wait,
         stop=stop_after_attempt(retries + 1),
         reraise=True,
+        sleep=sleep,
     )
 
 
@@ -104,8 +108,8 @@ class Breaker:
         """Count a failed try; the reason to stop, if there is one now."""
         if error.fatal:
             return error.message
-        slow_down = error.kind == "status 429"
-        if not final and (self.succeeded or slow_down):
+        counted_by_try = not self.succeeded and error.kind != "status 429"
+        if final == counted_by_try:
             return None
         self.failed_in_a_row += 1
         bar = max(FAILED_IN_A_ROW, self.succeeded // 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -79,8 +80,9 @@ class RequestLog:
         )
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file. What a full disk refused was reported when it was added."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def full_messages(request: Mapping[str, Any], prefixes: Mapping[str, str]) -> list[tuple[str, str]]:

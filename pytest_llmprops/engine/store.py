@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
@@ -56,6 +56,7 @@ class ReplyStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Created by us before SQLite does, so that it is private from its first byte.
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            self.path.chmod(0o600)
         except OSError as error:
             raise StoreError(
                 f"reply store {self.path}: {error.strerror}; give a writable file with --llm-store FILE"
@@ -73,7 +74,12 @@ class ReplyStore:
         return db
 
     def _set_aside(self, error: Exception) -> None:
-        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}")
+        stamp = f"{self.path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}"
+        aside = self.path.with_name(stamp)
+        for number in itertools.count(2):
+            if not aside.exists():
+                break
+            aside = self.path.with_name(f"{stamp}-{number}")
         self.path.replace(aside)
         for suffix in ("-wal", "-shm"):
             extra = self.path.with_name(self.path.name + suffix)
@@ -106,12 +112,15 @@ class ReplyStore:
 
     def put(self, key: str, model: str, reply: Reply) -> None:
         """Commit ``reply``. A full disk is noted once and does not end the run: the reply is in hand."""
-        data = json.dumps(reply.to_json(), ensure_ascii=False).encode("utf-8", "replace").decode()
+        data = json.dumps(reply.to_json(), ensure_ascii=False)
+        if not _is_utf8(data):
+            # Lone surrogates of an untrusted reply; as escapes they are replayed as they came.
+            data = json.dumps(reply.to_json())
         try:
             self._db.execute(
                 "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (key, reply.stored, model, data)
             )
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             if not self._full:
                 self._full = True
                 self.notes.append(
@@ -123,18 +132,14 @@ class ReplyStore:
         self._db.close()
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _damaged(error: sqlite3.DatabaseError) -> bool:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "no such column" in str(error)
-
-
-def describe(replies: Mapping[str, Any]) -> str:
-    """One line on stored replies for the summary: their share and age."""
-    total, cached = replies["requests"], replies["cache_hits"]
-    if not cached:
-        return ""
-    age = replies.get("oldest_seconds") or 0.0
-    unit, size = next(
-        (u, s) for u, s in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)) if age >= s or s == 1
-    )
-    return f"{cached} of {total} replies came from the store, the oldest {age / size:.0f} {unit} old"

@@ -135,6 +135,7 @@ def _calls(facts: Mapping[str, Any]) -> list[str]:
         f"{calls['requests']} requests",
         f"{calls['sent']} calls",
         f"{calls['cache_hits']} from the store",
+        *([f"{calls['joined']} joined to an equal one"] if calls.get("joined") else []),
         f"{calls['retries']} retries",
         f"{calls['prompt_tokens']:,}+{calls['completion_tokens']:,} tokens",
     ]

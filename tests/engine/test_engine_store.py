@@ -15,7 +15,7 @@ import pytest
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply, Usage
 from pytest_llmprops.engine import store as store_module
-from pytest_llmprops.engine.store import ReplyStore, describe
+from pytest_llmprops.engine.store import ReplyStore
 
 REPLY = Reply(
     "tëxt 中",
@@ -231,13 +231,3 @@ def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: s
         ReplyStore(tmp_path / where)
     message = str(caught.value)
     assert str(tmp_path) in message and "--llm-store" in message and "\n" not in message
-
-
-@pytest.mark.parametrize(
-    ("age", "text"), [(0, "0 s"), (59, "59 s"), (120, "2 min"), (7200, "2 h"), (3 * 86400, "3 d")]
-)
-def test_share_and_age_in_one_line(age: float, text: str) -> None:
-    """The summary's line says how many replies were stored ones and how old the oldest is."""
-    line = describe({"requests": 10, "cache_hits": 4, "oldest_seconds": age})
-    assert line == f"4 of 10 replies came from the store, the oldest {text} old"
-    assert describe({"requests": 10, "cache_hits": 0}) == ""
