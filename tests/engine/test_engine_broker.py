@@ -24,7 +24,7 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
     assert asked.texts == ["A", "B"] * 15
     assert sorted(r.prompt for r in model.requests) == ["a", "b"]
     assert (asked.counters.requests, asked.counters.sent, asked.counters.joined) == (30, 2, 28)
-        assert asked.counters.cache_hits == 0
+    assert asked.counters.cache_hits == 0
 
 
 def test_samples_of_a_prompt_are_calls_of_their_own(make_broker: MakeBroker) -> None:
