@@ -116,7 +116,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", choices=["smollm2", "hf"])
-    parser.add_argument("--task", default="rhyme")
+    parser.add_argument("--task", default="uppercase")
     parser.add_argument("--k", type=int, default=50)
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--scratch", type=int, default=6, help="items evaluated from scratch")
