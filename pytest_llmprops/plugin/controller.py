@@ -271,6 +271,9 @@ class Controller:
 
     def _write_summary(self, reporter: Any) -> None:
         if self.record is None:
+            for name, selection in self.session.cases.selections.items():
+                for model, items in selection.not_served.items():
+                    reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
             return
         from pytest_llmprops.reports.terminal import summary_lines
 

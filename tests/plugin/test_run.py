@@ -261,3 +261,60 @@ def test_one_case_by_its_node_id(run: Runner, workers: str) -> None:
         assert "collected 2 items" in done.output
     missing = run("--model", "fake:echo", "test_sums.py::test_sums[nosuch]")
     assert missing.code == 4
+
+
+SEGMENTER = """
+from pytest_llmprops import Reply, register_model
+
+class Segmenter:
+    identity = {"backend": "cutter"}
+    pinned, max_batch, blocking, in_worker = True, 1, True, False
+    def segment(self, requests):
+        return [Reply(value=list(r.text)) for r in requests]
+    def deviations(self):
+        return ()
+    def close(self):
+        pass
+
+register_model("cutter", lambda spec, options: Segmenter(), kinds=["segment"])
+"""
+
+
+def test_cases_no_model_serves_are_counted(run: Runner, workers: str) -> None:
+    """Items that a model cannot be asked are skipped and counted as not served, never as wrong."""
+    run.sums(7)
+    run.write("conftest.py", SEGMENTER)
+    done = run("--model", "cutter", "--model", run.adder, "-n", workers)
+    assert "not served: 7 sums items" in done.output
+    assert len(done.verdicts) == 7
+    assert done.run["not_served"] == {"sums": {"cutter": 7}}
+    alone = run("--model", "cutter")
+    assert alone.code == 0
+    assert "not served: 7 sums items" in alone.output
+
+
+def test_workers_import_nothing_heavy(run: Runner) -> None:
+    """Workers hold thin clients: no SDK, no numerical library."""
+    run.sums(4)
+    run.write(
+        "conftest.py",
+        "import os, sys, pathlib\n"
+        "def pytest_sessionfinish():\n"
+        "    heavy = {'openai', 'pydantic', 'httpx', 'httpx2', 'numpy', 'scipy', 'torch', 'tenacity'}\n"
+        "    name = os.environ.get('PYTEST_XDIST_WORKER', 'controller')\n"
+        "    pathlib.Path(f'heavy-{name}').write_text(repr(sorted(heavy & set(sys.modules))))\n",
+    )
+    run("--model", run.adder, "-n", "2", "-p", "no:hypothesispytest")
+    assert {p.name: p.read_text() for p in run.folder.glob("heavy-*")} == {
+        "heavy-controller": "[]", "heavy-gw0": "[]", "heavy-gw1": "[]",
+    }  # fmt: skip
+
+
+def test_ini_keys_are_defaults(run: Runner) -> None:
+    """Every option is an ini key; the command line wins."""
+    run.sums(6)
+    run.write("pytest.ini", f"[pytest]\nllm_model = {run.adder}\nllm_limit = 2\nllm_seed = 5\n")
+    assert len(run().verdicts) == 2
+    done = run("--llm-limit", "3")
+    assert len(done.verdicts) == 3
+    assert done.run["options"]["seed"] == 5

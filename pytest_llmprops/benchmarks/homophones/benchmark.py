@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, items
 from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, reading
+from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, Record
@@ -141,6 +142,7 @@ def judge(
         "several": float(read.several),
         "answers_named": float(len(read.answers_named)),
         "function_word": float(item["function_word"]),
+        "spelling_distance": round(spelling_distance(item["word"], answers[0]), 4),
         "asks": float(asks),
     }
     status: Literal["correct", "wrong", "refused", "unparsed"]
