@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # The ini file may hold the models, too: both are looked up without resolving anything else.
     if config.getoption("llm_model") or config.getini("llm_model"):
-        from pytest_llmprops.plugin.session import start
+        from pytest_llmprops.plugin.start import start
 
         start(config)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -40,8 +41,6 @@ class Progress:
     @staticmethod
     def wanted(reporter: Any, config: pytest.Config) -> bool:
         """On a terminal, not under CI, and not where pytest itself prints a line a test."""
-        from pytest_llmprops.plugin.session import under_ci
-
         return bool(reporter.isatty) and not under_ci() and config.get_verbosity() <= 0
 
     def count(self, status: str) -> None:
@@ -104,3 +103,8 @@ class Progress:
         self._over.set()
         with self._writing:
             self._reporter.rewrite("", erase=True)
+
+
+def under_ci() -> bool:
+    """Whether a CI system runs us: no live display then."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -18,10 +17,9 @@ from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
-from pytest_llmprops.plugin import PLUGIN_NAME
 from pytest_llmprops.plugin.bare import bare
 from pytest_llmprops.plugin.cases import Cases, class_reference
-from pytest_llmprops.plugin.options import Settings, resolve_settings
+from pytest_llmprops.plugin.options import Settings
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.session import Engine
@@ -29,24 +27,6 @@ if TYPE_CHECKING:
 CASE = pytest.StashKey[Case]()
 OUTCOME = pytest.StashKey[Outcome]()
 WORKER_INPUT = "llmprops"
-
-
-def start(config: pytest.Config) -> None:
-    """Register the session's plugins.
-
-    :raises pytest.UsageError: when an option cannot be used.
-    """
-    settings = resolve_settings(config)
-    worker_input = getattr(config, "workerinput", None)
-    try:
-        session = LLMSession(config, settings, worker_input)
-    except LLMPropsError as error:
-        raise pytest.UsageError(str(error)) from None
-    config.pluginmanager.register(session, PLUGIN_NAME)
-    if worker_input is None:
-        from pytest_llmprops.plugin.controller import Controller
-
-        config.pluginmanager.register(Controller(config, session), "llmprops-controller")
 
 
 class LLMSession:
@@ -353,8 +333,3 @@ def _properties(case: Case, verdict: Verdict) -> list[tuple[str, str]]:
         ("llmprops.status", verdict.status),
         ("llmprops.score", f"{verdict.score:g}"),
     ]
-
-
-def under_ci() -> bool:
-    """Whether a CI system runs us: no live display then."""
-    return os.environ.get("CI", "").lower() not in ("", "0", "false")
