@@ -35,11 +35,20 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint
+test: lint $(VENV)-litellm/ready
 	$(BIN)/python -m pytest
+	$(VENV)-litellm/bin/python -m pytest -o timeout= tests/models/test_litellm.py tests/models/test_openai.py \
+		tests/models/test_transport.py tests/models/test_prices.py
+
+# litellm pins an older OpenAI SDK: an environment of its own, in which the OpenAI backend is tested, too.
+$(VENV)-litellm/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-litellm
+	$(VENV)-litellm/bin/pip install --quiet --upgrade pip
+	$(VENV)-litellm/bin/pip install --quiet --editable '.[litellm]' hypothesis pytest-timeout
+	touch $@
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-litellm build dist .pytest_cache .mypy_cache .ruff_cache
