@@ -43,6 +43,19 @@ def test_init_runs_once_at_the_first_name(package: Path) -> None:
     assert package.read_text() == "x"
 
 
+def test_submodule_imported_later_finds_its_siblings(package: Path) -> None:
+    """A submodule that imports a sibling through the package works afterwards, and is imported once."""
+    folder = package.parent / "heavy_llmprops_test"
+    (folder / "__init__.py").write_text("from .whole import Whole\nfrom .half import Half\n")
+    (folder / "whole.py").write_text("from . import half\nclass Whole:\n    half = half.Half\n")
+    (folder / "half.py").write_text("class Half: ...\n")
+    with lazy_packages("heavy_llmprops_test"):
+        heavy = importlib.import_module("heavy_llmprops_test")
+    whole = importlib.import_module("heavy_llmprops_test.whole")
+    assert whole.Whole is heavy.Whole
+    assert whole.Whole.half is importlib.import_module("heavy_llmprops_test.half").Half is heavy.Half
+
+
 def test_from_import_runs_the_init(package: Path) -> None:
     """``from package import name`` gives the name, as without laziness."""
     with lazy_packages("heavy_llmprops_test"):
@@ -54,6 +67,8 @@ def test_from_import_runs_the_init(package: Path) -> None:
 
 def test_other_imports_are_as_ever(package: Path) -> None:
     """A package that was not named runs its ``__init__`` at once, and the hook is gone afterwards."""
+    with lazy_packages("nothing.at.all"):
+        pass  # what wakes lazy packages stays in place from the first use on
     finders = list(sys.meta_path)
     with lazy_packages("something.else"):
         importlib.import_module("heavy_llmprops_test")
