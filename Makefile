@@ -36,8 +36,8 @@ lint: $(VENV)/dev
 	$(BIN)/mypy
 
 test: lint $(VENV)-litellm/ready
-	$(BIN)/python -m pytest
-	$(VENV)-litellm/bin/python -m pytest -o timeout= tests/models/test_litellm.py tests/models/test_openai.py \
+	$(BIN)/python -m pytest --timeout 300
+	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_litellm.py tests/models/test_openai.py \
 		tests/models/test_transport.py tests/models/test_prices.py
 
 # litellm pins an older OpenAI SDK: an environment of its own, in which the OpenAI backend is tested, too.

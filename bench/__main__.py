@@ -35,8 +35,6 @@ PLAIN = [
     "no:timeout",
     "-o",
     "addopts=",
-    "-o",
-    "filterwarnings=",
 ]
 BARE = "import pytest\n@pytest.mark.parametrize('n', range(1000))\ndef test_bare(n):\n    assert n >= 0\n"
 DIRECT = """

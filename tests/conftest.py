@@ -10,6 +10,12 @@ import pytest
 pytest_plugins = ["pytester", "fixtures.runs", "fixtures.servers"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A warning in a test of ours is an error; in a user's run of the suites it is a warning."""
+    for item in items:
+        item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+
+
 @pytest.fixture(autouse=True)
 def _no_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test reads the user's keys, store or CI state."""

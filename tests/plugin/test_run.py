@@ -318,3 +318,34 @@ def test_ini_keys_are_defaults(run: Runner) -> None:
     done = run("--llm-limit", "3")
     assert len(done.verdicts) == 3
     assert done.run["options"]["seed"] == 5
+
+
+LOCAL = """
+import os
+from pytest_llmprops import Reply, register_model
+
+class Local:
+    identity = {"backend": "local"}
+    pinned, max_batch, blocking, in_worker = True, 4, True, False
+    def chat(self, requests):
+        with open("served-by", "a") as file:
+            file.write(f"{os.getpid()}\\n" * len(requests))
+        return [Reply(str(len(r.prompt))) for r in requests]
+    def deviations(self):
+        return ()
+    def close(self):
+        pass
+
+register_model("local", lambda spec, options: Local())
+"""
+
+
+def test_local_model_works_in_one_process(run: Runner) -> None:
+    """With workers a local model is in one process, which is none of theirs."""
+    run.sums(30)
+    run.write("conftest.py", LOCAL)
+    done = run("--model", "local", "-n", "3")
+    assert len(done.verdicts) == 30
+    pids = (run.folder / "served-by").read_text(encoding="utf-8").split()
+    assert len(pids) == 30
+    assert len(set(pids)) == 1
