@@ -66,6 +66,8 @@ class Broker:
         self.counters = Counters()
         self.stopped: str | None = None
         self._on_stop = on_stop
+        #: called when the first reply has to be waited for, because the store does not have it
+        self.on_first_call: Callable[[], None] = lambda: None
         self._started = time.monotonic()
         self._store = ReplyStore(Path(config.store)) if config.cache != "off" else None
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
@@ -206,6 +208,8 @@ class Broker:
             raise RunStopped(self.stopped)
         counters = self.counters
         self._within_budget()
+        if not counters.sent:
+            self.on_first_call()
         counters.sent += 1
         counters.in_flight += 1
         begun = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -137,6 +138,10 @@ class Evaluator:
         self._futures: dict[tuple[str, str, str], concurrent.futures.Future[Outcome]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
+        self._unfinished = 0
+        #: set while no submitted case is unfinished
+        self.settled = threading.Event()
+        self.settled.set()
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Begin with ``cases``; those already submitted are left alone. Any thread may call this."""
@@ -144,9 +149,11 @@ class Evaluator:
         for case in fresh:
             self._futures[case.key] = concurrent.futures.Future()
         if fresh:
+            self.settled.clear()
             self._loop.call_soon_threadsafe(self._start, fresh)
 
     def _start(self, cases: list[Case]) -> None:
+        self._unfinished += len(cases)
         self._queue.extend(cases)
         self._tasks = [task for task in self._tasks if not task.done()]
         for _ in range(min(self._window - len(self._tasks), len(cases))):
@@ -161,6 +168,10 @@ class Evaluator:
             except asyncio.CancelledError:
                 future.set_result(Outcome(case, stopped="the run ended"))
                 raise
+            finally:
+                self._unfinished -= 1
+                if not self._unfinished:
+                    self.settled.set()
 
     def outcome(self, case: Case, *, timeout: float | None = None) -> Outcome:
         """Wait for the case's outcome and forget it. ``case`` must have been submitted.

@@ -42,14 +42,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
-    if marker is None or "llm_case" not in metafunc.fixturenames:
+    if marker is None or "verdict" not in metafunc.fixturenames:
         return
     session = metafunc.config.pluginmanager.get_plugin(PLUGIN_NAME)
     if session is not None:
         session.parametrize(metafunc, marker)
         return
     skip = pytest.mark.skip(reason=NO_MODEL)
-    metafunc.parametrize("llm_case", [pytest.param("no-model", marks=skip)], indirect=True, ids=["no-model"])
+    metafunc.parametrize("verdict", [pytest.param("no-model", marks=skip)], indirect=True, ids=["no-model"])
     metafunc.config.stash[_SKIPPED] = True
 
 
@@ -62,17 +62,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture
-def llm_case(request: pytest.FixtureRequest) -> str:
-    """The case's short id, ``<model label>-<item id>``."""
-    return str(request.param)
-
-
-@pytest.fixture
-def verdict(request: pytest.FixtureRequest, llm_case: str) -> Verdict:
+def verdict(request: pytest.FixtureRequest) -> Verdict:
     """The judgement of this case's item; true exactly when the model was right.
+
+    Its parameter is the case's short id, ``<model label>-<item id>``.
 
     Waits until the model's replies are in. A call that could not be made is an error of the set-up.
     """
     session: Any = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
-    result: Verdict = session.verdict(request.node, llm_case)
+    result: Verdict = session.verdict(request.node)
     return result

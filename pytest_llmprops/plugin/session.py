@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 CASE = pytest.StashKey[Case]()
 OUTCOME = pytest.StashKey[Outcome]()
 WORKER_INPUT = "llmprops"
+#: longest time that reporting waits for replies that are stored
+SETTLE_SECONDS = 2.0
 
 
 class LLMSession:
@@ -80,10 +82,10 @@ class LLMSession:
                 reason=f"not served: {names} serves no {'/'.join(selection.benchmark.kinds)}"
             )
             metafunc.parametrize(
-                "llm_case", [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"]
+                "verdict", [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"]
             )
             return
-        metafunc.parametrize("llm_case", params, indirect=True, ids=params)
+        metafunc.parametrize("verdict", params, indirect=True, ids=params)
 
     def case_of(self, item: pytest.Item) -> Case | None:
         """The case behind a pytest item, or None for tests that are not ours."""
@@ -91,10 +93,10 @@ class LLMSession:
         if case is None:
             callspec = getattr(item, "callspec", None)
             marker = item.get_closest_marker("llmprops")
-            if callspec is None or marker is None or "llm_case" not in callspec.params:
+            if callspec is None or marker is None or "verdict" not in callspec.params:
                 return None
             selection = self.cases.selections.get(_name(_wanted(marker)))
-            case = selection.cases.get(callspec.params["llm_case"]) if selection else None
+            case = selection.cases.get(callspec.params["verdict"]) if selection else None
             if case is not None:
                 item.stash[CASE] = case
         return case
@@ -111,6 +113,7 @@ class LLMSession:
         if self._worker_input is None:
             self._within_budget()
             self.engine.submit(self._ordered)
+            self.engine.let_settle(SETTLE_SECONDS)
             return
         workers = int(self._worker_input["workercount"])
         total = len(session.items)
@@ -177,7 +180,7 @@ class LLMSession:
     def engine_started(self) -> bool:
         return self._engine is not None
 
-    def verdict(self, item: pytest.Item, param: str) -> Verdict:
+    def verdict(self, item: pytest.Item) -> Verdict:
         """Wait for the case's verdict; called in the item's set-up."""
         case = self.case_of(item)
         if case is None:
