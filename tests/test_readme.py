@@ -52,7 +52,7 @@ def test_options_work_with_it(capitals: Runner) -> None:
     """Limit, selection, budget, plan and parameters work with a benchmark of one's own."""
     model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
     assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
-    assert list(capitals(*model, "-k", "peru or pe").verdicts) == ["capitals/pe"]
+    assert list(capitals(*model, "-k", "capitals/pe").verdicts) == ["capitals/pe"]
     assert "refused to start" in capitals(*model, "--llm-max-calls", "1", "--llm-cache", "refresh").output
     assert "capitals" in capitals(*model, "--llm-plan").output
     asked = capitals(*model, "--llm-param", "max_tokens=7").requests
