@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.session import BrokerProcess, Engine
-from pytest_llmprops.plugin.cases import load_benchmark
+from pytest_llmprops.plugin.cases import HELPER, load_benchmark
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.session import LLMSession, printable
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
@@ -204,7 +204,7 @@ class Controller:
         models, helpers = record.facts["models"], record.facts["helpers"]
         deviations = {}
         for label, found in report["models"].items():
-            role = label.removeprefix("helper:")
+            role = label.removeprefix(HELPER)
             (helpers[role] if label != role else models[label]).update(
                 {k: found[k] for k in ("identity", "pinned", "served_as")}
             )

@@ -11,10 +11,9 @@ from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, re
 from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.metrics import Metric, Record, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.core.verdicts import Verdict
 
 RULES = "homophones/refusal_rules.json"
@@ -89,30 +88,21 @@ class Homophones(Benchmark):
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """``several_answers_rate``; accuracy on function words and on the others; gain by asking again."""
-        groups: dict[tuple[str, str, str], list[Record]] = {}
-        for record in records:
-            if record["status"] != "error":
-                groups.setdefault((record["task"], record["language"], record["source"]), []).append(record)
-        for place, members in groups.items():
+        for place, members in by_place(records).items():
             values = [r["values"] for r in members]
             # Imported verdicts come without replies: they know neither.
             several = [bool(v["several"]) for v in values if "several" in v]
             if several:
-                yield _rate(place, "several_answers_rate", "", several, "lower")
+                yield rate(place, "several_answers_rate", several, "lower")
             if any(v.get("asks", 1) > 1 for v in values):
-                yield _rate(
-                    place,
-                    "first_ask_accuracy",
-                    "",
-                    [bool(v["first_correct"]) for v in values if "first_correct" in v],
-                    "higher",
-                )
+                first = [bool(v["first_correct"]) for v in values if "first_correct" in v]
+                yield rate(place, "first_ask_accuracy", first, "higher")
             if place[0] != ASKED:
                 continue
             for group, flag in (("function_words", 1.0), ("content_words", 0.0)):
                 hits = [r["status"] == "correct" for r in members if r["values"]["function_word"] == flag]
                 if hits:
-                    yield _rate(place, "accuracy", group, hits, "higher")
+                    yield rate(place, "accuracy", hits, "higher", group=group)
 
 
 def ask_about(item: Item) -> str:
@@ -161,9 +151,3 @@ def judge(
         status = "wrong"
     evidence: Mapping[str, Any] = {"reply": reply.text}
     return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values, evidence)
-
-
-def _rate(place: tuple[str, str, str], name: str, group: str, hits: Sequence[bool], direction: str) -> Metric:
-    interval = wilson(sum(hits), len(hits))
-    value = sum(hits) / len(hits)
-    return Metric(*place, name, value, len(hits), group, interval.low, interval.high, direction)

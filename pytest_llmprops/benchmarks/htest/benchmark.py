@@ -11,10 +11,9 @@ from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, r
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.metrics import Metric, Record, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.core.verdicts import Verdict
 
 #: the ten tasks by the names of the published files (paper, table 1)
@@ -127,18 +126,11 @@ class HTest(Benchmark):
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
-        for (task, language, source), members in _by_task(records):
+        for place, members in by_place(records).items():
             parsed = [r for r in members if r["values"].get("parsed")]
-            yield _rate(
-                "adjusted_accuracy",
-                task,
-                language,
-                source,
-                [r["status"] == "correct" for r in parsed],
-                "higher",
-            )
+            yield rate(place, "adjusted_accuracy", [r["status"] == "correct" for r in parsed], "higher")
             obeyed = [bool(r["values"].get("format")) for r in members]
-            yield _rate("format_rate", task, language, source, obeyed, "higher")
+            yield rate(place, "format_rate", obeyed, "higher")
 
 
 async def _geometry(item: Item, ask: Ask, settings: Settings) -> Verdict:
@@ -221,19 +213,3 @@ def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
         name = f"{mark}{row.get('id', format(number, '04d'))}"
         fields = {"text": row["centerpiece"], "options": row["options"], "answer": row["correct_options"][0]}
         yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)
-
-
-def _by_task(records: Sequence[Record]) -> Iterable[tuple[tuple[str, str, str], list[Record]]]:
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for record in records:
-        if record["status"] != "error":
-            groups.setdefault((record["task"], record["language"], record["source"]), []).append(record)
-    return groups.items()
-
-
-def _rate(name: str, task: str, language: str, source: str, hits: Sequence[bool], direction: str) -> Metric:
-    if not hits:
-        return Metric(task, language, source, name, None, 0, direction=direction)
-    interval = wilson(sum(hits), len(hits))
-    value = sum(hits) / len(hits)
-    return Metric(task, language, source, name, value, len(hits), "", interval.low, interval.high, direction)
