@@ -62,6 +62,13 @@ class Benchmark:
     name: ClassVar[str]
     #: one line on what a case tests, for reports
     about: ClassVar[str] = ""
+    #: one line on what each task tests, for reports
+    task_about: ClassVar[Mapping[str, str]] = {}
+    #: tasks that are controls of another: what is wrong there is no fault of the model
+    controls: ClassVar[frozenset[str]] = frozenset()
+    #: name -> direction of every metric that :meth:`metrics` may give, so that a gate can be checked
+    #: before anything is measured; a benchmark that says nothing here is checked afterwards
+    metric_directions: ClassVar[Mapping[str, str]] = {}
     #: the request kinds by any one of which the model under test can be measured
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
     #: helpers without which no item can be measured under the given settings: see ``helpers``

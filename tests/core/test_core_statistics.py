@@ -12,8 +12,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from pytest_llmprops.core.statistics import (
     binomial_standard_error,
+    clopper_pearson,
     cluster_bootstrap,
     mean_interval,
+    two_sided_z,
     wilson,
 )
 
@@ -38,6 +40,53 @@ def test_wilson_is_statsmodels_wilson(case: tuple[int, int]) -> None:
     assert 0 <= low <= successes / n + 1e-12 and successes / n - 1e-12 <= high <= 1
 
 
+@given(counts(), st.floats(0.5, 0.999))
+@example((0, 1), 0.5)
+@example((7, 7), 0.999)
+def test_intervals_of_any_level_are_statsmodels(case: tuple[int, int], level: float) -> None:
+    """Wilson and Clopper-Pearson agree with statsmodels at every level, and say which they are."""
+    successes, n = case
+    for interval, name in ((wilson, "wilson"), (clopper_pearson, "beta")):
+        low, high, method = interval(successes, n, level)
+        expected = proportion_confint(successes, n, alpha=1 - level, method=name)
+        assert (low, high) == pytest.approx(expected, abs=1e-9)
+        assert method == {"wilson": "wilson", "beta": "clopper-pearson"}[name]
+        assert 0 <= low <= successes / n + 1e-9 and successes / n - 1e-9 <= high <= 1
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [(81, 263, 0.2527, 0.3676), (15, 148, 0.0578, 0.1617), (0, 20, 0.0, 0.1684), (1, 29, 0.0009, 0.1776)],
+)
+def test_clopper_pearson_on_the_textbook_cases(successes: int, n: int, low: float, high: float) -> None:
+    """Newcombe (1998), Table I, method 5, to its four decimals."""
+    interval = clopper_pearson(successes, n)
+    assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
+
+
+def test_clopper_pearson_keeps_its_level() -> None:
+    """At every rate the exact interval holds it in at least 95% of samples of 30; Wilson's does not."""
+    rates = np.linspace(0.002, 0.5, 250)
+    worst = {}
+    for interval in (clopper_pearson, wilson):
+        held = np.zeros_like(rates)
+        for successes in range(31):
+            low, high, method = interval(successes, 30)
+            weight = math.comb(30, successes) * rates**successes * (1 - rates) ** (30 - successes)
+            held += weight * ((low <= rates) & (rates <= high))
+        worst[method] = held.min()
+    assert worst["clopper-pearson"] >= 0.95 > worst["wilson"]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95])
+def test_impossible_levels_are_refused(level: float) -> None:
+    """A confidence level that is no fraction between 0 and 1 is a ValueError that names it."""
+    with pytest.raises(ValueError, match=f"not {level}"):
+        two_sided_z(level)
+    with pytest.raises(ValueError, match=f"not {level}"):
+        wilson(1, 2, level)
+
+
 @pytest.mark.parametrize(
     ("successes", "n", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
@@ -51,8 +100,9 @@ def test_wilson_on_the_textbook_cases(successes: int, n: int, low: float, high: 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5), (1, -1)])
 def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
     """Counts that cannot be are a ValueError that names them."""
-    with pytest.raises(ValueError, match=f"not {successes} of {n}"):
-        wilson(successes, n)
+    for interval in (wilson, clopper_pearson):
+        with pytest.raises(ValueError, match=f"{interval.__name__} .* not {successes} of {n}"):
+            interval(successes, n)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +181,45 @@ def test_mean_interval_resamples_clusters_of_several_items() -> None:
     interval = mean_interval(scores, clusters)
     assert interval == cluster_bootstrap([[1.0, 1.0], [0.0], [0.0]])
     assert interval.method == "cluster bootstrap"
+
+
+def test_cluster_bootstrap_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing in blocks, which bounds the memory, changes no draw."""
+    scores = _clustered(np.random.default_rng(8), clusters=23, size=3)
+    whole = cluster_bootstrap(scores, seed=2)
+    monkeypatch.setattr("pytest_llmprops.core.statistics._BLOCK", 23 * 7)
+    assert cluster_bootstrap(scores, seed=2) == whole
+
+
+@pytest.mark.parametrize(
+    ("scores", "clusters", "expected"),
+    [
+        ([1.0] * 8, "aabbccdd", (4, 4)),
+        ([1.0, 1.0, 0.0, 1.0] * 3, "aaaabbbbcccc", (2.25, 3)),
+        ([1.0, 0.0, 1.0], "aaa", (2 / 3, 1)),
+        ([0.1, 0.2, 0.2, 0.1, 0.15], "aabbc", (0.45, 3)),
+    ],
+)
+def test_mean_interval_has_width_where_clusters_are_all_alike(
+    scores: list[float], clusters: str, expected: tuple[float, int]
+) -> None:
+    """Equal cluster means, or one cluster alone, give Wilson's interval with a cluster as one item."""
+    low, high, method = mean_interval(scores, list(clusters))
+    assert (low, high) == pytest.approx(wilson(*expected)[:2])
+    assert method == "wilson over clusters"
+    assert high - low > 0.3
+
+
+def test_mean_interval_takes_a_level() -> None:
+    """A lower level gives a shorter interval, for items, for clusters, and for clusters that are all alike."""
+    for scores, clusters in (
+        ([1.0, 0.0] * 6, [str(i) for i in range(12)]),
+        ([1.0, 0.0, 0.0] * 4, [*"aabbccddeeff"]),
+        ([1.0, 0.0] * 6, [*"aabbccddeeff"]),
+    ):
+        wide, narrow = mean_interval(scores, clusters), mean_interval(scores, clusters, level=0.6)
+        assert wide.low < narrow.low < narrow.high < wide.high
+        assert wide.method == narrow.method
 
 
 def test_mean_interval_wants_a_cluster_for_every_score() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, items
+from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items
 from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, reading
 from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
@@ -45,6 +45,13 @@ class Homophones(Benchmark):
 
     name = "homophones"
     about = "Does the model understand a word that was swapped for one that sounds the same?"
+    task_about = {
+        ASKED: "The sentence with the swapped word: sound and context tell what is meant.",
+        CONTEXT_ONLY: "Control: the word is left out, so that only the context tells what is meant.",
+        WORD_ONLY: "Control: the word without its sentence, so that only its sound tells what is meant.",
+    }
+    controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
+    metric_directions = {"several_answers_rate": "lower", "first_ask_accuracy": "higher", "accuracy": "higher"}
     protocols = {
         "paper": NamedSettings(
             Settings(match="contains", temperature=None, max_tokens=None),

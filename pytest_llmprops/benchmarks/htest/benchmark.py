@@ -59,6 +59,20 @@ class HTest(Benchmark):
 
     name = "htest"
     about = "Does the model notice what text looks and sounds like, from a few labelled examples?"
+    task_about = {
+        "uppercase": "A: some letter is a capital. B: none is.",
+        "start_vowel": "A: the text begins with a vowel letter. B: it does not.",
+        "end_punctuation": "A: the text ends in a punctuation mark. B: it does not.",
+        "palindrome": "A: the letters read the same in both directions. B: they do not.",
+        "end_ly": 'A: the last word ends in "ly". B: it does not.',
+        "spelled_math": "A: the operator is written as a word. B: as a symbol.",
+        "spelled_number": "A: the number is written as a word. B: in digits.",
+        "rhyme": "A: the two words rhyme. B: they do not.",
+        "repeated_word": "A: a word stands twice in a row. B: none does.",
+        "hyphenated_word": "A: a hyphen joins two words. B: none does.",
+        GEOMETRY: "What does a letter look like when it is turned, mirrored or put together with another?",
+    }
+    metric_directions = {"adjusted_accuracy": "higher", "format_rate": "higher"}
     protocols = {
         "paper": NamedSettings(
             Settings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),

@@ -1,0 +1,302 @@
+"""Is a candidate model worse than the baseline on the same items? Tests and intervals of the paired difference.
+
+A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. All differences
+are baseline - candidate, so a positive *drop* says that the candidate is worse. Scores are fractions in [0, 1].
+Beside every "no significant drop" stands the drop that these pairs would have shown, so that nobody mistakes a
+small sample for a safe model. scipy and statsmodels are imported where they are used: they cost a second, and
+most runs have nothing to compare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
+
+from pytest_llmprops.core.power import detectable_drop as detectable_drop
+from pytest_llmprops.core.statistics import NO_WIDTH, Interval, cluster_bootstrap, two_sided_z
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+#: differences below this are rounding: repeats averaged in another order
+ROUNDING = 1e-12
+
+#: up to 14 clusters all sign flips are listed; beyond, this many are drawn
+SIGN_FLIPS = 2**14
+
+#: resamples of the bootstrap interval of a drop
+DRAWS = 10_000
+
+#: with fewer clusters a percentile bootstrap is too short: at 5 it holds the true drop in some 85% of cases
+FEWEST_CLUSTERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one a pair.
+
+    :raises ValueError: for tuples of different lengths, or a score outside of [0, 1].
+    """
+
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+    clusters: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.baseline) == len(self.candidate) == len(self.clusters):
+            lengths = f"{len(self.baseline)}, {len(self.candidate)} and {len(self.clusters)}"
+            raise ValueError(
+                f"pairs need as many baseline scores as candidate scores and clusters, not {lengths}"
+            )
+        for score in (*self.baseline, *self.candidate):
+            if not 0 <= score <= 1:
+                raise ValueError(f"a score lies in [0, 1], not {score}")
+
+    @property
+    def n(self) -> int:
+        """Number of pairs."""
+        return len(self.baseline)
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        """Baseline - candidate of each pair; what is only rounding is 0."""
+        raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
+        return tuple(0.0 if abs(d) < ROUNDING else d for d in raw)
+
+    @property
+    def losses(self) -> int:
+        """Pairs on which the candidate scores lower."""
+        return sum(d > 0 for d in self.differences)
+
+    @property
+    def gains(self) -> int:
+        """Pairs on which the candidate scores higher."""
+        return sum(d < 0 for d in self.differences)
+
+    @property
+    def drop(self) -> float:
+        """Mean of baseline - candidate, in [-1, 1]; positive where the candidate is worse.
+
+        :raises ValueError: without any pair.
+        """
+        if not self.n:
+            raise ValueError("there is no drop without pairs")
+        return math.fsum(self.differences) / self.n
+
+    @property
+    def binary(self) -> bool:
+        """Whether every score is 0 or 1."""
+        return all(score in (0, 1) for score in (*self.baseline, *self.candidate))
+
+    @property
+    def cluster_count(self) -> int:
+        """Number of distinct clusters."""
+        return len(set(self.clusters))
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some cluster has more than one pair."""
+        return self.cluster_count < self.n
+
+    def by_cluster(self) -> list[list[float]]:
+        """The differences of each cluster's pairs, clusters in order of first appearance."""
+        grouped: dict[str, list[float]] = {}
+        for difference, cluster in zip(self.differences, self.clusters, strict=True):
+            grouped.setdefault(cluster, []).append(difference)
+        return list(grouped.values())
+
+
+class DropTest(NamedTuple):
+    """One-sided p-value of "the candidate is no worse" and the name of the test that gave it."""
+
+    p: float
+    method: str
+
+
+@overload
+def mcnemar_drop(losses: int, gains: int) -> float: ...
+@overload
+def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> Floats: ...
+
+
+def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> float | Floats:
+    """One-sided exact McNemar test of a drop: P(Bin(losses + gains, 1/2) >= losses); 1 without either.
+
+    The conditional test of McNemar (1947); see Fagerland, Lydersen & Laake (2014), section 4. Broadcasts over
+    arrays of counts.
+    """
+    import numpy as np
+    from scipy.special import bdtrc
+
+    lost, gained = np.asarray(losses, dtype=np.int64), np.asarray(gains, dtype=np.int64)
+    p = bdtrc(lost - 1, lost + gained, 0.5)
+    return p if np.ndim(p) else float(p)
+
+
+def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> float:
+    """One-sided sign-flip permutation test of a drop on each cluster's sum of differences.
+
+    Were the models equally good, every cluster's difference could as well have had the other sign (Good 2005,
+    *Permutation, Parametric and Bootstrap Tests of Hypotheses*, section 3.2). The p-value is the share of sign
+    patterns whose sum is at least the observed one: all patterns up to 14 clusters that differ, beyond that
+    16,384 drawn ones, the observed one counted among them so that p is never 0.
+    """
+    import numpy as np
+    from scipy.stats import monte_carlo_test, permutation_test
+
+    sums = np.array([d for d in cluster_differences if abs(d) >= ROUNDING])
+    if len(sums) < 2:  # scipy wants two
+        return 0.5 if sums.sum() > 0 else 1.0
+
+    def total(values: Floats, axis: int) -> Floats:
+        # thirds that cancel must tie with those that do not: scipy's tolerance is relative to the sum
+        rounded: Floats = np.round(values.sum(axis=axis), 9)
+        return rounded
+
+    if 2 ** len(sums) <= SIGN_FLIPS:
+        every = permutation_test(
+            (sums,), total, permutation_type="samples", alternative="greater", n_resamples=SIGN_FLIPS
+        )
+        return float(every.pvalue)
+    rng = np.random.default_rng(seed)
+
+    def flipped(size: tuple[int, ...]) -> Floats:
+        return np.where(rng.integers(0, 2, size, dtype=np.bool_), sums, -sums)
+
+    # permutation_test would draw the same null, 30 times slower: it shuffles index arrays
+    drawn = monte_carlo_test(
+        sums, flipped, total, alternative="greater", n_resamples=SIGN_FLIPS - 1, batch=1 + 10**6 // len(sums)
+    )
+    return float(drawn.pvalue)
+
+
+def drop_test(pairs: Pairs) -> DropTest:
+    """Exact McNemar for independent right-or-wrong pairs, else sign flips of clusters (of items, if fractional)."""
+    if pairs.binary and not pairs.clustered:
+        return DropTest(mcnemar_drop(pairs.losses, pairs.gains), "exact McNemar")
+    p = sign_flip_drop([math.fsum(differences) for differences in pairs.by_cluster()])
+    return DropTest(p, "sign-flip permutation over clusters" if pairs.clustered else "sign-flip permutation")
+
+
+def paired_limits(
+    losses: ArrayLike, gains: ArrayLike, n: ArrayLike, level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Lower and upper limits of (losses - gains) / n, broadcast over arrays of counts.
+
+    The adjusted Wald interval of Bonett & Price (2012), *J. Educ. Behav. Stat.* 37, 479-488: one loss, one gain
+    and two pairs are added, and the limits kept in [-1, 1].
+    """
+    import numpy as np
+
+    pairs = np.asarray(n, dtype=np.float64) + 2
+    lost, gained = (np.asarray(losses) + 1) / pairs, (np.asarray(gains) + 1) / pairs
+    half = two_sided_z(level) * np.sqrt((lost + gained - (lost - gained) ** 2) / pairs)
+    return np.clip(lost - gained - half, -1, 1), np.clip(lost - gained + half, -1, 1)
+
+
+def paired_interval(losses: float, gains: float, n: float, level: float = 0.95) -> Interval:
+    """Interval of the drop (losses - gains) / n on independent pairs: see :func:`paired_limits`.
+
+    :raises ValueError: unless losses, gains >= 0, losses + gains <= n, n > 0 and 0 < level < 1.
+    """
+    # the counts may be shares of clusters or of effective items, exact but for rounding
+    if n <= 0 or min(losses, gains) < 0 or losses + gains > n + NO_WIDTH * n:
+        raise ValueError(f"paired_interval cannot have {losses} losses and {gains} gains among {n} pairs")
+    low, high = paired_limits(losses, gains, n, level)
+    return Interval(float(low), float(high), "Bonett-Price")
+
+
+def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
+    """Interval of the drop: Bonett-Price for independent right-or-wrong pairs, else a bootstrap over clusters.
+
+    With fewer than 10 clusters, or where resampling changes nothing, a bootstrap would claim too much. Clusters
+    are then counted as pairs, each lost or gained by its share of the drop, in the Bonett-Price interval: its
+    variance E|D| - E(D)^2 is never below the clusters' own.
+
+    :raises ValueError: without any pair.
+    """
+    if pairs.binary and not pairs.clustered:
+        return paired_interval(pairs.losses, pairs.gains, pairs.n, level)
+    clusters = pairs.by_cluster()
+    if len(clusters) >= FEWEST_CLUSTERS:
+        interval = cluster_bootstrap(clusters, draws=DRAWS, level=level)
+        if interval.high - interval.low > NO_WIDTH:
+            return interval if pairs.clustered else interval._replace(method="bootstrap")
+    sums = [math.fsum(differences) * len(clusters) / pairs.n for differences in clusters]
+    lost, gained = math.fsum(s for s in sums if s > 0), -math.fsum(s for s in sums if s < 0)
+    return paired_interval(lost, gained, len(clusters), level)._replace(method="Bonett-Price over clusters")
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for being several (Holm 1979), in the order given; none for none.
+
+    :raises ValueError: for a p-value outside of [0, 1].
+    """
+    if any(not 0 <= p <= 1 for p in p_values):
+        raise ValueError(f"p-values lie in [0, 1], not {list(p_values)}")
+    if not p_values:
+        return []
+    from statsmodels.stats.multitest import multipletests
+
+    return [float(p) for p in multipletests(list(p_values), method="holm")[1]]
+
+
+def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> float:
+    """Smallest true drop that :func:`drop_test` would have found on these pairs.
+
+    For independent right-or-wrong pairs this is :func:`detectable_drop`. For others it is the larger of that value
+    (a fractional difference is that fraction of a flip) and of one for clusters: the detectable effect of a
+    one-sided t-test on their number, times the standard deviation of their contributions to the drop, taken to be
+    the same under a drop; where these do not vary, the McNemar value with clusters as pairs.
+
+    :returns: a fraction, or ``math.inf`` where no drop up to 1, or no pattern of signs, could be significant.
+    :raises ValueError: without any pair, or unless 0 < alpha < power < 1.
+    """
+    lost = math.fsum(d for d in pairs.differences if d > 0)
+    gained = -math.fsum(d for d in pairs.differences if d < 0)
+    items = detectable_drop(lost, gained, pairs.n, alpha=alpha, power=power)
+    if pairs.binary and not pairs.clustered:
+        return items
+    clusters = pairs.by_cluster()
+    count = len(clusters)
+    if 2.0**-count > alpha:
+        return math.inf
+    contributions = [math.fsum(differences) * count / pairs.n for differences in clusters]
+    return max(items, _detectable_mean(contributions, alpha, power))
+
+
+def _detectable_mean(contributions: list[float], alpha: float, power: float) -> float:
+    """Detectable mean of clusters that vary as these do; inf above 1, which no drop can be."""
+    import numpy as np
+
+    count = len(contributions)
+    deviation = float(np.std(contributions, ddof=1)) if count > 1 else 0.0
+    if deviation < ROUNDING:
+        return detectable_drop(0, 0, count, alpha=alpha, power=power)
+    from statsmodels.stats.power import TTestPower
+
+    effect = TTestPower().solve_power(nobs=count, alpha=alpha, power=power, alternative="larger")
+    drop = float(np.squeeze(effect)) * deviation
+    return drop if drop <= 1 else math.inf
+
+
+def pairs_to_settle(pairs: Pairs, max_drop: float, level: float = 0.95) -> int | None:
+    """How many pairs would bring the whole interval of the drop to one side of ``max_drop``.
+
+    Taken with the same churn and the same estimated drop, as an interval's half width falls with the root of
+    the number of pairs. At least one more than there are; None where the estimate is ``max_drop`` itself, which
+    no number of pairs settles.
+
+    :raises ValueError: without any pair.
+    """
+    distance = max_drop - pairs.drop
+    if abs(distance) <= 1e-9:
+        return None
+    interval = drop_interval(pairs, level)
+    half = interval.high - pairs.drop if distance > 0 else pairs.drop - interval.low
+    return max(pairs.n + 1, math.ceil(pairs.n * (half / distance) ** 2))

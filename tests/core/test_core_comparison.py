@@ -1,0 +1,323 @@
+"""Paired comparisons against scipy, statsmodels, enumeration, textbook cases and simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest, false_discovery_control, permutation_test
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from pytest_llmprops.core import comparison
+from pytest_llmprops.core.comparison import (
+    Pairs,
+    drop_interval,
+    drop_test,
+    holm,
+    mcnemar_drop,
+    paired_interval,
+    paired_limits,
+    sign_flip_drop,
+)
+from pytest_llmprops.core.statistics import cluster_bootstrap
+
+#: airway hyper-responsiveness before and after stem cell transplantation, 21 children (Bentur et al.):
+#: Fagerland, Lydersen & Laake (2014), Table 1; 1 pair changed one way, 7 the other
+AIRWAYS = (7, 1, 21)
+
+
+def independent(losses: int, gains: int, n: int) -> Pairs:
+    """Right-or-wrong pairs with these counts; the rest are right in both."""
+    rest = (1.0,) * (n - losses - gains)
+    baseline = (1.0,) * losses + (0.0,) * gains + rest
+    candidate = (0.0,) * losses + (1.0,) * gains + rest
+    return Pairs(baseline, candidate, tuple(map(str, range(n))))
+
+
+def differing(clusters: list[list[float]]) -> Pairs:
+    """Pairs whose differences are these, by cluster."""
+    flat = [(d, str(i)) for i, cluster in enumerate(clusters) for d in cluster]
+    baseline = tuple(max(d, 0.0) for d, _ in flat)
+    candidate = tuple(max(-d, 0.0) for d, _ in flat)
+    return Pairs(baseline, candidate, tuple(label for _, label in flat))
+
+
+@st.composite
+def flip_counts(draw: st.DrawFn, most: int = 400) -> tuple[int, int, int]:
+    """(losses, gains, n); shrinks to (0, 0, 1)."""
+    n = draw(st.integers(1, most))
+    losses = draw(st.integers(0, n))
+    return losses, draw(st.integers(0, n - losses)), n
+
+
+def test_pairs_count_what_changed() -> None:
+    """Losses, gains, drop and clusters are those of the scores, whatever their order."""
+    pairs = Pairs((1, 1, 0, 1, 0), (1, 0, 1, 0, 0), ("a", "b", "a", "c", "b"))
+    assert (pairs.n, pairs.losses, pairs.gains, pairs.cluster_count) == (5, 2, 1, 3)
+    assert pairs.drop == pytest.approx(0.2)
+    assert pairs.binary and pairs.clustered
+    assert pairs.by_cluster() == [[0, -1], [1, 0], [1]]
+
+
+def test_pairs_of_fractional_scores() -> None:
+    """Averaged repeats count by the sign of their difference, and rounding is no difference."""
+    pairs = Pairs((0.5, 0.1 + 0.2, 1.0), (0.75, 0.3, 0.0), ("a", "b", "c"))
+    assert (pairs.losses, pairs.gains, pairs.binary, pairs.clustered) == (1, 1, False, False)
+    assert pairs.drop == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (((1,), (1, 0), ("a", "b")), "not 1, 2 and 2"),
+        (((1, 0), (1, 0), ("a",)), "not 2, 2 and 1"),
+        (((1, 2), (1, 0), ("a", "b")), r"\[0, 1\], not 2"),
+        (((1,), (-0.1,), ("a",)), r"\[0, 1\], not -0.1"),
+        (((1,), (math.nan,), ("a",)), r"\[0, 1\], not nan"),
+    ],
+)
+def test_impossible_pairs_are_refused(scores: tuple, message: str) -> None:
+    """Unequal lengths and scores that are no fractions are a ValueError that names them."""
+    with pytest.raises(ValueError, match=message):
+        Pairs(*scores)
+
+
+def test_no_pairs_have_no_drop() -> None:
+    """Without pairs there is nothing to average, and no evidence of a drop."""
+    nothing = Pairs((), (), ())
+    assert (nothing.n, nothing.losses, nothing.clustered, drop_test(nothing).p) == (0, 0, False, 1.0)
+    with pytest.raises(ValueError, match="without pairs"):
+        _ = nothing.drop
+
+
+@given(flip_counts())
+@example((0, 0, 1))
+@example((5, 0, 5))
+@example((0, 5, 5))
+def test_mcnemar_is_the_libraries(case: tuple[int, int, int]) -> None:
+    """The p-value is scipy's one-sided sign test, and where it is small half of statsmodels' two-sided one."""
+    losses, gains, n = case
+    p = mcnemar_drop(losses, gains)
+    if losses + gains:
+        assert p == pytest.approx(binomtest(losses, losses + gains, 0.5, alternative="greater").pvalue)
+    else:
+        assert p == 1
+    if losses > gains:
+        table = [[n, losses], [gains, 0]]
+        assert 2 * p == pytest.approx(mcnemar(table, exact=True).pvalue)
+
+
+def test_mcnemar_on_the_textbook_case() -> None:
+    """Fagerland, Lydersen & Laake (2014), Table 2: exact conditional p = 0.0703, two-sided."""
+    losses, gains, _ = AIRWAYS
+    assert round(2 * mcnemar_drop(losses, gains), 4) == 0.0703
+    assert mcnemar_drop(gains, losses) > 0.99
+
+
+def test_mcnemar_over_a_grid() -> None:
+    """Arrays of counts broadcast to the p-values of their single counts."""
+    losses, gains = np.arange(30)[:, None], np.arange(25)
+    grid = mcnemar_drop(losses, gains)
+    assert grid.shape == (30, 25)
+    assert grid == pytest.approx(binom.sf(losses - 1, losses + gains, 0.5))
+    assert grid[7, 1] == mcnemar_drop(7, 1)
+    assert isinstance(mcnemar_drop(7, 1), float)
+
+
+def _enumerated(sums: list[float]) -> float:
+    """Share of all sign patterns whose sum reaches the observed one."""
+    signs = itertools.product((1, -1), repeat=len(sums))
+    reached = [sum(s * d for s, d in zip(sign, sums, strict=True)) >= sum(sums) - 1e-9 for sign in signs]
+    return sum(reached) / len(reached)
+
+
+@given(st.lists(st.integers(-6, 6).map(lambda d: d / 3), max_size=9))
+@settings(max_examples=50, deadline=None)
+def test_sign_flips_are_enumerated_exactly(sums: list[float]) -> None:
+    """With few clusters the p-value is the share among all sign patterns; clusters without a difference add none."""
+    assert sign_flip_drop(sums) == pytest.approx(_enumerated(sums))
+
+
+def test_sign_flips_of_single_items_are_mcnemar() -> None:
+    """On differences of one item the exact permutation test is McNemar's."""
+    assert sign_flip_drop([1] * 8 + [-1] * 3 + [0] * 50) == pytest.approx(mcnemar_drop(8, 3))
+
+
+@pytest.mark.parametrize(("losses", "gains"), [(20, 10), (34, 20), (15, 15), (60, 90)])
+def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int) -> None:
+    """Beyond 14 clusters the drawn p-value is within four standard errors of the exact one."""
+    exact = mcnemar_drop(losses, gains)
+    drawn = sign_flip_drop([1.0] * losses + [-1.0] * gains)
+    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / comparison.SIGN_FLIPS))
+    assert drawn == sign_flip_drop([1.0] * losses + [-1.0] * gains)
+    assert drawn != sign_flip_drop([1.0] * losses + [-1.0] * gains, seed=1)
+
+
+def test_drawn_sign_flips_are_scipys_permutation_test() -> None:
+    """On sums of many sizes the drawn p-value agrees with scipy's own permutation test, and is never 0."""
+    sums = np.random.default_rng(6).normal(0.25, 1, 40)
+    theirs = permutation_test(
+        (sums,), np.sum, permutation_type="samples", alternative="greater", n_resamples=5000,
+        random_state=np.random.default_rng(1),
+    ).pvalue  # fmt: skip
+    assert sign_flip_drop(sums.tolist()) == pytest.approx(theirs, abs=0.02)
+    assert sign_flip_drop([1.0] * 60) == 1 / comparison.SIGN_FLIPS
+
+
+def test_sign_flips_keep_their_level_where_mcnemar_does_not() -> None:
+    """Where the items of a cluster change together, cluster flips reject 5% of equal models; McNemar far more."""
+    rng = np.random.default_rng(12)
+    rejected = naive = 0
+    for _ in range(400):
+        sums = 5 * rng.choice([-1, 0, 0, 1], 14)
+        rejected += sign_flip_drop(sums.tolist()) <= 0.05
+        naive += mcnemar_drop(int(sums[sums > 0].sum()), -int(sums[sums < 0].sum())) <= 0.05
+    assert binomtest(rejected, 400, 0.05, alternative="greater").pvalue > 0.01
+    assert naive / 400 > 0.12
+
+
+def test_drop_test_chooses_by_the_pairs() -> None:
+    """Right-or-wrong items get McNemar, clusters and averaged repeats get sign flips."""
+    assert drop_test(independent(8, 1, 30)) == (mcnemar_drop(8, 1), "exact McNemar")
+    clustered = differing([[1, 1], [1], [1, 0], [-1], [1], [1]])
+    assert drop_test(clustered) == (
+        sign_flip_drop([2, 1, 1, -1, 1, 1]),
+        "sign-flip permutation over clusters",
+    )
+    repeats = differing([[0.5], [0.25], [-0.5], [1.0], [0.0]])
+    assert drop_test(repeats) == (sign_flip_drop([0.5, 0.25, -0.5, 1.0]), "sign-flip permutation")
+    assert drop_test(clustered).p != mcnemar_drop(clustered.losses, clustered.gains)
+
+
+def test_bonett_price_on_the_textbook_case() -> None:
+    """Fagerland, Lydersen & Laake (2014), Table 6: difference 0.286, 95% interval 0.013 to 0.508."""
+    low, high, method = paired_interval(*AIRWAYS)
+    assert (round(low, 3), round(high, 3), method) == (0.013, 0.508, "Bonett-Price")
+    losses, gains, n = AIRWAYS
+    assert paired_interval(gains, losses, n)[:2] == pytest.approx((-high, -low))
+
+
+@given(flip_counts())
+@example((0, 0, 1))
+@example((1, 0, 1))
+@example((0, 400, 400))
+def test_paired_interval_holds_its_estimate(case: tuple[int, int, int]) -> None:
+    """The interval lies in [-1, 1], has a width, and holds the observed drop; higher levels hold lower ones."""
+    losses, gains, n = case
+    low, high, _ = paired_interval(losses, gains, n)
+    assert -1 <= low < high <= 1
+    assert low - 1e-12 <= (losses - gains) / n <= high + 1e-12
+    wider = paired_interval(losses, gains, n, level=0.99)
+    assert wider.low <= low and high <= wider.high
+
+
+def test_paired_limits_over_a_grid() -> None:
+    """Arrays of counts broadcast to the limits of their single counts."""
+    low, high = paired_limits(np.arange(6)[:, None], np.arange(4), 20, level=0.9)
+    assert low.shape == high.shape == (6, 4)
+    assert (low[5, 2], high[5, 2]) == pytest.approx(paired_interval(5, 2, 20, level=0.9)[:2])
+
+
+def test_paired_interval_covers() -> None:
+    """Over 5,000 simulated comparisons the 95% interval holds the true drop in about 95%."""
+    drawn = np.random.default_rng(9).multinomial(60, [0.12, 0.04, 0.84], size=5000)
+    low, high = paired_limits(drawn[:, 0], drawn[:, 1], 60)
+    assert 0.935 <= np.mean((low <= 0.08) & (high >= 0.08)) <= 0.975
+
+
+@pytest.mark.parametrize("counts", [(1, 1, 1), (-1, 0, 5), (0, -1, 5), (0, 0, 0)])
+def test_paired_interval_refuses_impossible_counts(counts: tuple[int, int, int]) -> None:
+    """Counts that cannot be are a ValueError that names them."""
+    with pytest.raises(ValueError, match=f"{counts[0]} losses and {counts[1]} gains among {counts[2]} pairs"):
+        paired_interval(*counts)
+
+
+def test_drop_interval_of_independent_pairs() -> None:
+    """Right-or-wrong items get the Bonett-Price interval of their counts, at the level asked for."""
+    assert drop_interval(independent(*AIRWAYS)) == paired_interval(*AIRWAYS)
+    assert drop_interval(independent(*AIRWAYS), level=0.8) == paired_interval(*AIRWAYS, level=0.8)
+
+
+def test_drop_interval_of_clusters_and_of_repeats() -> None:
+    """Clusters and fractional scores get a repeatable bootstrap of at least 10,000 draws."""
+    rng = np.random.default_rng(4)
+    clusters = [rng.choice([-1.0, 0.0, 1.0], rng.integers(1, 5)).tolist() for _ in range(30)]
+    interval = drop_interval(differing(clusters), level=0.9)
+    assert interval == cluster_bootstrap(clusters, draws=comparison.DRAWS, level=0.9)
+    assert comparison.DRAWS >= 10_000
+    repeats = differing([[float(d)] for d in rng.uniform(-1, 1, 40)])
+    low, high, method = drop_interval(repeats)
+    width = 2 * 1.96 * float(np.std(repeats.differences)) / math.sqrt(40)
+    assert (high - low, method) == (pytest.approx(width, rel=0.06), "bootstrap")
+    assert low < repeats.drop < high
+
+
+@pytest.mark.parametrize(
+    ("clusters", "equal_to"),
+    [
+        ([[0.0, 0.0]] * 20, (0, 0, 20)),
+        ([[1.0, 0.0]] * 20, (10, 0, 20)),
+        ([[-0.25]] * 12, (0, 3, 12)),
+        ([[1.0, 1.0, 0.0]], (2 / 3, 0, 1)),
+        ([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]], (1 / 3, 0, 2)),
+        ([[1.0, 1.0, 0.0], [-1.0]], (1.0, 0.5, 2)),
+    ],
+)
+def test_drop_interval_is_never_without_width(
+    clusters: list[list[float]], equal_to: tuple[float, float, int]
+) -> None:
+    """Clusters that are all alike, or few, count as pairs, and the interval holds the drop."""
+    pairs = differing(clusters)
+    low, high, method = drop_interval(pairs)
+    assert (low, high) == pytest.approx(paired_interval(*equal_to)[:2])
+    assert method == "Bonett-Price over clusters"
+    assert low < pairs.drop < high and high - low > 0.15
+
+
+def test_few_clusters_are_covered_where_a_bootstrap_is_too_short() -> None:
+    """With 5 clusters of 8 the interval holds the true drop in 95% of simulations; a bootstrap in far fewer."""
+    rng = np.random.default_rng(2)
+    held = naive = 0
+    for seed in range(300):
+        lost = rng.random((5, 8)) < rng.beta(1, 3, (5, 1))
+        clusters = lost.astype(float).tolist()
+        low, high, _ = drop_interval(differing(clusters))
+        held += low <= 0.25 <= high
+        short = cluster_bootstrap(clusters, draws=400, seed=seed)
+        naive += short.low <= 0.25 <= short.high
+    assert held / 300 >= 0.95
+    assert naive / 300 < 0.90
+
+
+def test_holm_on_a_worked_example() -> None:
+    """Holm (1979) by hand: .01, .04, .03, .005 become 3 x .01, .06 (as the one before), 2 x .03, 4 x .005."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.6]) == pytest.approx([1.0, 1.0])
+    assert holm([0.2]) == pytest.approx([0.2])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@settings(max_examples=20, deadline=None)
+def test_holm_orders_and_bounds(p_values: list[float]) -> None:
+    """Adjusted values keep the order, lie between p and Bonferroni's, and reject what statsmodels rejects."""
+    adjusted = holm(p_values)
+    ranked = sorted(zip(p_values, adjusted, strict=True))
+    assert all(a[1] <= b[1] + 1e-12 for a, b in itertools.pairwise(ranked))
+    assert all(p - 1e-12 <= a <= min(1, p * len(p_values)) + 1e-12 for p, a in ranked)
+    assert adjusted[p_values.index(min(p_values))] == pytest.approx(min(1, len(p_values) * min(p_values)))
+    rejected = multipletests(p_values, alpha=0.05, method="holm")[0]
+    assert [a <= 0.05 for a in adjusted] == rejected.tolist()
+    assert all(a >= b - 1e-12 for a, b in zip(adjusted, false_discovery_control(p_values), strict=True))
+
+
+@pytest.mark.parametrize("p_values", [[0.1, 1.2], [-0.1], [math.nan]])
+def test_holm_refuses_what_is_no_probability(p_values: list[float]) -> None:
+    """A p-value outside of [0, 1] is a ValueError."""
+    with pytest.raises(ValueError, match=r"p-values lie in \[0, 1\]"):
+        holm(p_values)

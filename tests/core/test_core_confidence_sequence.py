@@ -1,0 +1,251 @@
+"""Betting bounds on the mean of a finite population: fair, covering, and tight."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from pytest_llmprops.core import confidence_sequence
+from pytest_llmprops.core.confidence_sequence import (
+    Bounds,
+    betting_bounds,
+    log_evidence_above,
+    log_evidence_below,
+)
+
+ALPHA = 0.05
+SAMPLES = 2000
+Array = NDArray[np.float64]
+
+
+def _binary(size: int, ones: float) -> Array:
+    return (np.arange(size) < round(size * ones)).astype(float)
+
+
+def _differences(size: int, worse: float, better: float) -> Array:
+    """Paired differences -1, 0 and 1, coded (1 + d) / 2."""
+    down, up = round(size * worse), round(size * better)
+    return np.repeat([0.0, 1.0, 0.5], [down, up, size - down - up])
+
+
+POPULATIONS: dict[str, Array] = {
+    "binary 0.5": _binary(200, 0.5),
+    "binary 0.05": _binary(200, 0.05),
+    "binary 0.95": _binary(200, 0.95),
+    "three-valued": _differences(200, 0.05, 0.15),
+    "three-valued, rare": _differences(300, 0.01, 0.04),
+    "skewed": np.random.default_rng(3).uniform(size=200) ** 4,
+    "tiny": np.array([0.0, 0.1, 1.0, 1.0, 0.3]),
+}
+
+
+def _permutations(values: Array, count: int, seed: int) -> Array:
+    return np.random.default_rng(seed).permuted(np.tile(values, (count, 1)), axis=1)
+
+
+def _not_above_alpha(misses: int, samples: int) -> bool:
+    return bool(binomtest(misses, samples, ALPHA, alternative="greater").pvalue > 0.01)
+
+
+def _serfling(values: Array, population: int) -> Bounds:
+    """Hoeffding's interval for draws without replacement (Serfling 1974), valid for one look only."""
+    n = len(values)
+    half = math.sqrt((1 - (n - 1) / population) * math.log(2 / ALPHA) / (2 * n))
+    return Bounds(values.mean() - half, values.mean() + half)
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        np.array(
+            [[float(i in chosen) for i in range(12)] for chosen in itertools.combinations(range(12), 3)]
+        ),
+        np.array(list(itertools.permutations([0.0, 0.1, 0.5, 0.5, 0.9, 1.0]))),
+    ],
+    ids=["binary", "several values"],
+)
+def test_the_game_is_fair(draws: Array) -> None:
+    """Over all orders of a population, the capital against its own mean averages exactly 1 at every draw."""
+    size, mean = draws.shape[1], float(draws[0].mean())
+    for values, null in ((draws, mean), (1 - draws, 1 - mean)):
+        known = confidence_sequence._bets(values, size, ALPHA)
+        capital = np.exp(confidence_sequence._log_capital(values, *known, size, null))
+        assert capital.mean(axis=0) == pytest.approx(np.ones(size))
+        assert capital.std(axis=0).min() > 0.05  # somebody bets
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_the_true_mean_is_ever_left_in_no_more_than_alpha(name: str) -> None:
+    """In 2,000 random orders, checked after every draw, the mean is excluded no more often than stated."""
+    values = POPULATIONS[name]
+    size, mean = len(values), float(values.mean())
+    orders = _permutations(values, SAMPLES, seed=11)
+    above = log_evidence_above(orders, size, mean, alpha=ALPHA / 2)[:, -1]
+    below = log_evidence_below(orders, size, mean, alpha=ALPHA / 2)[:, -1]
+    misses = int((np.maximum(above, below) >= math.log(2 / ALPHA)).sum())
+    assert _not_above_alpha(misses, SAMPLES), f"{misses} of {SAMPLES}"
+    for one_sided in (above, below):
+        assert (one_sided >= math.log(2 / ALPHA)).mean() <= ALPHA / 2 + 0.01
+
+
+@pytest.mark.parametrize("side", ["both", "lower", "upper"])
+def test_the_bounds_themselves_cover(side: str) -> None:
+    """The bounds after 75 of 100 draws, which stand for every earlier look, miss no more often than stated."""
+    values = np.random.default_rng(5).beta(0.5, 2.0, size=100)
+    misses = 0
+    for order in _permutations(values, 1000, seed=12):
+        low, high = betting_bounds(order[:75], 100, alpha=ALPHA, side=side)  # type: ignore[arg-type]
+        misses += not low <= values.mean() <= high
+    assert _not_above_alpha(misses, 1000), f"{misses} of 1000"
+    assert misses > 0  # spends what it is given
+
+
+@st.composite
+def draws_of_a_population(draw: st.DrawFn) -> tuple[list[float], int]:
+    """(values drawn, population); shrinks to no values of a population of 1."""
+    values = draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1), max_size=40))
+    return values, max(1, len(values)) + draw(st.integers(0, 60))
+
+
+@given(draws_of_a_population())
+@example(([], 1))
+@example(([1.0], 1))
+@example(([0.0] * 40, 40))
+@example(([0.1] * 30, 31))
+@example(([1.0] * 20 + [0.0] * 20, 41))
+@settings(max_examples=60, deadline=None)
+def test_bounds_narrow_and_stay_within_the_certain_ones(case: tuple[list[float], int]) -> None:
+    """After every draw the bounds lie in what the values left allow, and never widen unless they met before."""
+    values, population = case
+    before = Bounds(0.0, 1.0)
+    for n in range(len(values) + 1):
+        total = math.fsum(values[:n])
+        bounds = betting_bounds(values[:n], population, alpha=ALPHA)
+        assert total / population - 1e-12 <= bounds.low <= bounds.high
+        assert bounds.high <= (total + population - n) / population + 1e-12
+        if before.low < before.high and bounds.low < bounds.high:
+            assert before.low <= bounds.low + 1e-12 and bounds.high <= before.high + 1e-12
+        before = bounds
+
+
+@given(draws_of_a_population())
+@settings(max_examples=60, deadline=None)
+def test_bounds_mirror(case: tuple[list[float], int]) -> None:
+    """Bounds of 1 - values are 1 - bounds, and a lower bound alone is an upper bound alone in the mirror."""
+    values, population = case
+    mirrored = [1 - v for v in values]
+    low, high = betting_bounds(values, population, alpha=ALPHA)
+    # one step of the grid on which bounds are rounded outwards
+    step = 0.002 / population
+    assert betting_bounds(mirrored, population, alpha=ALPHA) == pytest.approx((1 - high, 1 - low), abs=step)
+    low, high = betting_bounds(values, population, alpha=ALPHA, side="lower")
+    other = betting_bounds(mirrored, population, alpha=ALPHA, side="upper")
+    assert other == pytest.approx((1 - high, 1 - low), abs=step)
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_all_drawn_leaves_the_mean_itself(name: str) -> None:
+    """After the last draw both bounds are the mean, and both tests exclude every other mean for certain."""
+    values = POPULATIONS[name]
+    size, mean = len(values), math.fsum(values) / len(values)
+    for order in _permutations(values, 20, seed=13):
+        assert betting_bounds(order, size, alpha=ALPHA) == pytest.approx((mean, mean), abs=1e-12)
+    assert log_evidence_above(values, size, mean - 1e-6, alpha=ALPHA)[-1] == math.inf
+    assert log_evidence_below(values, size, mean + 1e-6, alpha=ALPHA)[-1] == math.inf
+
+
+def test_bounds_are_the_means_not_yet_excluded() -> None:
+    """A bound is where the evidence crosses log(1 / alpha), to the step on which bounds are rounded."""
+    values = _permutations(_binary(1000, 0.7), 1, seed=14)[0, :150]
+    low, _ = betting_bounds(values, 1000, alpha=ALPHA, side="lower")
+    _, high = betting_bounds(values, 1000, alpha=ALPHA, side="upper")
+    wanted = math.log(1 / ALPHA)
+    for mean, evidence in ((low, log_evidence_above), (high, log_evidence_below)):
+        inwards = 2e-6 if mean == low else -2e-6
+        assert evidence(values, 1000, mean - inwards, alpha=ALPHA)[-1] >= wanted
+        assert evidence(values, 1000, mean + inwards, alpha=ALPHA)[-1] < wanted
+
+
+def test_contradicting_bounds_become_one_point() -> None:
+    """An order too unlikely to be random ends in one point halfway between the two bounds, never in low > high."""
+    values = [1.0] * 20 + [0.0] * 40
+    low = betting_bounds(values, 200, alpha=ALPHA / 2, side="lower").low
+    high = betting_bounds(values, 200, alpha=ALPHA / 2, side="upper").high
+    assert low > high
+    assert betting_bounds(values, 200, alpha=ALPHA) == ((low + high) / 2, (low + high) / 2)
+
+
+def test_one_side_gets_all_of_alpha() -> None:
+    """A bound alone equals that of both sides at twice alpha, and the other end is the certain bound."""
+    values = _permutations(_binary(500, 0.6), 1, seed=15)[0, :100]
+    low, high = betting_bounds(values, 500, alpha=2 * ALPHA)
+    total = values.sum()
+    assert betting_bounds(values, 500, alpha=ALPHA, side="lower") == (low, (total + 400) / 500)
+    assert betting_bounds(values, 500, alpha=ALPHA, side="upper") == (total / 500, high)
+
+
+@pytest.mark.parametrize(
+    ("population", "draws", "at_most"),
+    [
+        (_differences(1000, 0.005, 0.005), 50, 0.3),
+        (_differences(1000, 0.025, 0.025), 100, 0.3),
+        (_differences(1000, 0.025, 0.025), 500, 0.27),
+        (_binary(1000, 0.95), 100, 0.45),
+        (_binary(1000, 0.95), 750, 0.53),
+        (_binary(5000, 0.95), 500, 0.5),
+        (_binary(1000, 0.5), 500, 1.03),
+    ],
+)
+def test_bounds_are_tight(population: Array, draws: int, at_most: float) -> None:
+    """Mean widths beat Hoeffding's for a single look where variance is low, and come near it elsewhere."""
+    size = len(population)
+    samples = [order[:draws] for order in _permutations(population, 40, seed=16)]
+    widths = [b.high - b.low for b in (betting_bounds(s, size, alpha=ALPHA) for s in samples)]
+    one_look = [b.high - b.low for b in (_serfling(s, size) for s in samples)]
+    assert np.mean(widths) < at_most * np.mean(one_look)
+
+
+def test_many_samples_at_once() -> None:
+    """A batch of samples has the evidence of each alone, rising with every draw."""
+    orders = _permutations(POPULATIONS["three-valued"], 6, seed=17).reshape(2, 3, 200)[..., :90]
+    batch = log_evidence_above(orders, 200, 0.45, alpha=ALPHA)
+    assert batch.shape == (2, 3, 90)
+    assert np.diff(batch, axis=-1).min() >= 0 and batch.max() > 1
+    for i, j in np.ndindex(2, 3):
+        assert batch[i, j] == pytest.approx(log_evidence_above(orders[i, j], 200, 0.45, alpha=ALPHA))
+
+
+def test_no_values_say_nothing() -> None:
+    """Before the first draw the mean may be anything."""
+    assert betting_bounds([], 10, alpha=ALPHA) == (0.0, 1.0)
+    assert log_evidence_above([], 10, 0.5, alpha=ALPHA).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("values", "population", "alpha", "side", "message"),
+    [
+        ([0.5, 1.2], 10, 0.05, "both", r"\[0, 1\], not 1.2"),
+        ([-0.1], 10, 0.05, "both", r"\[0, 1\], not -0.1"),
+        ([math.nan], 10, 0.05, "both", r"\[0, 1\], not nan"),
+        ([1.0, 1.0, 1.0], 2, 0.05, "both", "3 values were drawn from a population of 2"),
+        ([1.0], 10, 0.0, "both", "alpha must lie between 0 and 1, not 0.0"),
+        ([1.0], 10, 1.0, "both", "alpha must lie between 0 and 1, not 1.0"),
+        ([1.0], 10, math.nan, "both", "alpha must lie between 0 and 1, not nan"),
+        ([], 0, 0.05, "both", "at least 1 value, not 0"),
+        ([1.0], 10, 0.05, "left", "both, lower or upper, not 'left'"),
+        ([[1.0]], 10, 0.05, "both", "one sequence of draws"),
+        (1.0, 10, 0.05, "both", "a sequence of draws"),
+    ],
+)
+def test_wrong_input_is_named(values: object, population: int, alpha: float, side: str, message: str) -> None:
+    """Input that has no bounds is refused in one line that says what was wrong."""
+    with pytest.raises(ValueError, match=message) as raised:
+        betting_bounds(values, population, alpha=alpha, side=side)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)

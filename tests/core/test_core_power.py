@@ -1,0 +1,270 @@
+"""What a comparison could have shown: against simulation, hand-worked cases and statsmodels."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest, norm
+from statsmodels.stats.power import TTestPower
+
+from pytest_llmprops.core.comparison import (
+    Pairs,
+    detectable_drop,
+    detectable_drop_of,
+    drop_test,
+    mcnemar_drop,
+    paired_interval,
+    pairs_to_settle,
+    sign_flip_drop,
+)
+from pytest_llmprops.core.power import mcnemar_power
+
+
+def independent(losses: int, gains: int, n: int) -> Pairs:
+    """Right-or-wrong pairs with these counts; the rest are right in both."""
+    rest = (1.0,) * (n - losses - gains)
+    baseline = (1.0,) * losses + (0.0,) * gains + rest
+    candidate = (0.0,) * losses + (1.0,) * gains + rest
+    return Pairs(baseline, candidate, tuple(map(str, range(n))))
+
+
+def differing(clusters: list[list[float]]) -> Pairs:
+    """Pairs whose differences are these, by cluster."""
+    flat = [(d, str(i)) for i, cluster in enumerate(clusters) for d in cluster]
+    baseline = tuple(max(d, 0.0) for d, _ in flat)
+    candidate = tuple(max(-d, 0.0) for d, _ in flat)
+    return Pairs(baseline, candidate, tuple(label for _, label in flat))
+
+
+def _found(drop: float, churn: float, n: int, alpha: float) -> int:
+    """How many of 4,000 simulated comparisons reject."""
+    rates = [churn + drop, churn, 1 - 2 * churn - drop]
+    drawn = np.random.default_rng(17).multinomial(n, rates, size=4000)
+    return int(np.sum(mcnemar_drop(drawn[:, 0], drawn[:, 1]) <= alpha))
+
+
+@pytest.mark.parametrize(
+    ("losses", "gains", "n", "alpha"),
+    [(1, 28, 100, 0.05), (0, 0, 20, 0.05), (6, 5, 60, 0.01), (40, 45, 400, 0.05), (0, 3, 1500, 0.0125)],
+)
+def test_detectable_drop_has_its_power_in_simulation(losses: int, gains: int, n: int, alpha: float) -> None:
+    """At the detectable drop 80% of simulated comparisons reject; at half of it clearly fewer."""
+    drop = detectable_drop(losses, gains, n, alpha=alpha)
+    churn = (min(losses, gains) + 0.5) / (n + 1)
+    assert binomtest(_found(drop, churn, n, alpha), 4000, 0.80).pvalue > 0.001
+    assert _found(drop / 2, churn, n, alpha) < 0.55 * 4000
+
+
+def test_power_is_the_sum_over_all_outcomes() -> None:
+    """The power equals a plain sum over every possible pair of counts."""
+    n, churn, drop = 12, 0.06, 0.4
+    total = 0.0
+    for losses in range(n + 1):
+        for gains in range(n + 1 - losses):
+            if mcnemar_drop(losses, gains) <= 0.05:
+                ways = math.comb(n, losses) * math.comb(n - losses, gains)
+                tied = (1 - 2 * churn - drop) ** (n - losses - gains)
+                total += ways * (churn + drop) ** losses * churn**gains * tied
+    assert mcnemar_power(drop, churn, n, 0.05) == pytest.approx(total, abs=1e-8)
+
+
+def test_detectable_drop_without_churn_is_nearly_a_count_of_losses() -> None:
+    """With hardly any churn it takes five losses: P(Bin(n, d) >= 5) = 80% gives nearly the same drop."""
+    n = 5000
+    drop = detectable_drop(0, 0, n, alpha=0.05)
+    assert binom.sf(4, n, drop) == pytest.approx(0.8, abs=0.12)
+
+
+def test_detectable_drop_of_many_pairs_is_the_normal_formula() -> None:
+    """On 50,000 pairs with much churn it meets Connor's (1987) normal approximation to 2%."""
+    n, drop = 50_000, detectable_drop(5000, 6000, 50_000, alpha=0.05)
+    flips = 2 * 5000.5 / 50_001 + drop
+    z = norm.isf(0.05) * math.sqrt(flips) + norm.isf(0.2) * math.sqrt(flips - drop**2)
+    assert drop == pytest.approx(z / math.sqrt(n), rel=0.02)
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(1, 0.05), (4, 0.05), (5, 0.05), (9, 0.001), (30, 1e-10)])
+def test_too_few_pairs_detect_nothing(n: int, alpha: float) -> None:
+    """Where even the loss of every pair is not found with this power, no drop is detectable."""
+    assert detectable_drop(0, 0, n, alpha=alpha) == math.inf
+
+
+def test_nothing_is_detectable_in_pure_churn() -> None:
+    """Where every pair flips one way or the other there is no room for a drop."""
+    assert detectable_drop(50, 50, 100, alpha=0.05) == math.inf
+
+
+def test_ten_pairs_cannot_show_twenty_points() -> None:
+    """On 10 pairs that all agree, only a drop of half of them or more would have been found."""
+    assert 0.5 < detectable_drop(0, 0, 10, alpha=0.05) < 0.8
+
+
+@given(st.integers(5, 300), st.integers(0, 40), st.sampled_from([0.05, 0.01]))
+@example(8, 0, 0.05)
+@settings(max_examples=30, deadline=None)
+def test_detectable_drop_falls_with_n_and_grows_with_churn(n: int, churn: int, alpha: float) -> None:
+    """Twice the pairs detect less; more churn, a stricter level or more power detects only more."""
+    assume(2 * churn <= n)
+    drop = detectable_drop(churn, churn, n, alpha=alpha)
+    twice = detectable_drop(2 * churn, 2 * churn, 2 * n, alpha=alpha)
+    assert twice < drop or drop == twice == math.inf
+    assert detectable_drop(churn + 1, churn + 1, n + 2, alpha=alpha) >= drop * n / (n + 2) - 1e-3
+    assert detectable_drop(churn, churn, n, alpha=alpha / 2) >= drop - 1e-4
+    assert detectable_drop(churn, churn, n, alpha=alpha, power=0.95) > drop or drop == math.inf
+    assert detectable_drop(churn, n - churn, n, alpha=alpha) == drop
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"losses": 3, "gains": 3, "n": 5}, "3 losses and 3 gains among 5"),
+        ({"losses": -1, "gains": 0, "n": 5}, "-1 losses"),
+        ({"losses": 0, "gains": 0, "n": 0}, "among 0 pairs"),
+        ({"losses": 0, "gains": 0, "n": 5, "alpha": 0.0}, "not 0.0 and 0.8"),
+        ({"losses": 0, "gains": 0, "n": 5, "power": 1.0}, "not 0.05 and 1.0"),
+        ({"losses": 0, "gains": 0, "n": 5, "alpha": 0.9}, "not 0.9 and 0.8"),
+    ],
+)
+def test_detectable_drop_refuses_impossible_arguments(arguments: dict, message: str) -> None:
+    """Counts, levels and powers that cannot be are a ValueError that names them."""
+    with pytest.raises(ValueError, match=message):
+        detectable_drop(**{"alpha": 0.05, **arguments})
+
+
+def test_detectable_drop_is_fast() -> None:
+    """Its cost grows far less than the number of pairs: 200,000 of them take no second."""
+    detectable_drop(0, 0, 50, alpha=0.05)
+    start = time.process_time()
+    detectable_drop(10_000, 10_000, 200_000, alpha=0.05)
+    assert time.process_time() - start < 1
+
+
+def test_detectable_drop_of_independent_pairs() -> None:
+    """Right-or-wrong items get McNemar's detectable drop of their counts."""
+    expected = detectable_drop(3, 9, 80, alpha=0.02, power=0.9)
+    assert detectable_drop_of(independent(3, 9, 80), alpha=0.02, power=0.9) == expected
+
+
+def _noisy_clusters(rng: np.random.Generator, count: int, size: int, drop: float) -> list[list[float]]:
+    """Differences that vary between clusters, with this mean."""
+    means = rng.normal(drop, 0.25, (count, 1)).clip(-1, 1)
+    return (means + rng.uniform(-0.3, 0.3, (count, size))).clip(-1, 1).tolist()
+
+
+def test_detectable_drop_of_clusters_has_its_power_in_simulation() -> None:
+    """Shifted by the detectable drop, 11 clusters are found in about 80% of simulations; by half of it in few."""
+    rng = np.random.default_rng(31)
+    sample = _noisy_clusters(rng, 11, 6, 0)
+    means = np.mean(_noisy_clusters(rng, 4000, 6, 0), axis=1)
+    ratio = float(np.std(means) / np.std(np.mean(sample, axis=1), ddof=1))
+    drop = ratio * detectable_drop_of(differing(sample), alpha=0.05)
+    half = found = 0
+    for _ in range(300):
+        sums = np.sum(_noisy_clusters(rng, 11, 6, 0), axis=1)
+        found += sign_flip_drop((sums + 6 * drop).tolist()) <= 0.05
+        half += sign_flip_drop((sums + 3 * drop).tolist()) <= 0.05
+    assert 0.72 <= found / 300 <= 0.87
+    assert half / 300 < 0.5
+
+
+@pytest.mark.parametrize(("up", "down"), [(0.2, -0.2), (0.2, -0.4), (0.4, -0.2)])
+def test_a_fractional_difference_is_that_fraction_of_a_flip(up: float, down: float) -> None:
+    """Repeats that all differ a little, either way, still leave room for a drop to be detected."""
+    pairs = differing([[up], [down]] * 100)
+    drop = detectable_drop_of(pairs, alpha=0.05)
+    assert drop == pytest.approx(detectable_drop(20, 20, 200, alpha=0.05))
+    assert detectable_drop(100, 100, 200, alpha=0.05) == math.inf
+
+
+def test_detectable_drop_of_clusters_is_statsmodels_t_test() -> None:
+    """Where clusters vary more than items do by chance, theirs is the value: effect size times deviation."""
+    clusters = [[1.0] * 5, [0.0] * 5, [-1.0] * 5, [0.0] * 5] * 10
+    pairs = differing(clusters)
+    effect = TTestPower().solve_power(nobs=40, alpha=0.05, power=0.8, alternative="larger")
+    expected = float(effect) * float(np.std([sum(c) / 5 for c in clusters], ddof=1))
+    assert detectable_drop_of(pairs, alpha=0.05) == pytest.approx(expected)
+    assert expected > detectable_drop(50, 50, 200, alpha=0.05)
+
+
+def test_detectable_drop_of_clusters_is_not_less_than_that_of_items() -> None:
+    """Clusters that happen to vary little claim no more than their items could show."""
+    pairs = differing([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]] * 9 + [[1.0, 0.0, 0.0]])
+    assert detectable_drop_of(pairs, alpha=0.05) == detectable_drop(10, 9, 57, alpha=0.05)
+
+
+def test_clusters_that_do_not_vary_count_as_pairs() -> None:
+    """Identical models on 12 clusters of 40 show no more than 12 pairs would."""
+    assert detectable_drop_of(differing([[0.0] * 40] * 12), alpha=0.05) == detectable_drop(
+        0, 0, 12, alpha=0.05
+    )
+
+
+@pytest.mark.parametrize(("count", "finite"), [(1, False), (4, False), (12, True)])
+def test_too_few_clusters_detect_nothing(count: int, finite: bool) -> None:
+    """With 4 clusters no pattern of signs is significant at 5%, however many items they hold."""
+    pairs = differing([[0.1 * (i % 3)] * 50 for i in range(count)])
+    assert math.isfinite(detectable_drop_of(pairs, alpha=0.05)) == finite
+    worst = drop_test(differing([[1.0] * 50] * count)).p
+    assert (worst <= 0.05) == finite
+
+
+def test_no_drop_above_one_is_detectable() -> None:
+    """Where clusters vary so much that it would take a drop of over 100 points, nothing is detectable."""
+    pairs = differing([[1.0] * 30] + [[0.0]] * 11)
+    assert detectable_drop(30, 0, 41, alpha=0.05) < 1
+    assert detectable_drop_of(pairs, alpha=0.05) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("losses", "gains", "max_drop"), [(16, 10, 0.05), (30, 18, 0.10), (20, 6, 0.05), (20, 20, 0.02)]
+)
+def test_pairs_to_settle_settles(losses: int, gains: int, max_drop: float) -> None:
+    """With that many pairs of the same kind the interval leaves the margin; with a fifth fewer it does not."""
+    needed = pairs_to_settle(independent(losses, gains, 200), max_drop)
+    assert needed is not None and needed > 200
+
+    def settled(n: float) -> bool:
+        low, high, _ = paired_interval(losses * n / 200, gains * n / 200, n)
+        return high <= max_drop or low > max_drop
+
+    assert settled(1.05 * needed)
+    assert not settled(0.8 * needed)
+
+
+def test_pairs_to_settle_on_the_margin() -> None:
+    """No number of pairs settles an estimate that is the margin itself."""
+    assert pairs_to_settle(independent(12, 2, 100), 0.1) is None
+    assert pairs_to_settle(independent(12, 2, 100), 0.11) is not None
+
+
+def test_pairs_to_settle_asks_for_at_least_one_more() -> None:
+    """What is settled already gets one more pair, and a wider interval asks for more."""
+    assert pairs_to_settle(independent(0, 30, 100), 0.05) == 101
+    few = pairs_to_settle(independent(8, 4, 100), 0.1, level=0.8)
+    many = pairs_to_settle(independent(8, 4, 100), 0.1, level=0.99)
+    assert few is not None and many is not None and 101 <= few < many
+
+
+def test_pairs_to_settle_takes_the_side_of_the_margin() -> None:
+    """Near a drop of 1 the interval is short above and long below, and so is the way to either side."""
+    pairs = independent(19, 0, 20)
+    above, below = pairs_to_settle(pairs, 0.96), pairs_to_settle(pairs, 0.94)
+    assert above is not None and below is not None
+    assert above <= 20 * (0.05 / 0.01) ** 2 < 5000 < below
+
+
+def test_pairs_to_settle_of_clusters() -> None:
+    """Clusters need more pairs than as many independent items with the same flips."""
+    rng = np.random.default_rng(3)
+    clusters = [[float(d)] * 8 for d in rng.choice([-1, 0, 0, 0, 0, 1], 40)]
+    pairs = differing(clusters)
+    margin = pairs.drop + 0.03
+    ours, naive = (
+        pairs_to_settle(p, margin) for p in (pairs, independent(pairs.losses, pairs.gains, pairs.n))
+    )
+    assert ours is not None and naive is not None and ours > 3 * naive
