@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ class RequestLog:
     """Appends one line a request, flushed at once, so that a killed run keeps what it has.
 
     Lines with ``prefix_id`` define a text; in later requests a message content
-    ``{"prefix": id, "rest": text}`` stands for that text followed by ``rest``.
+    ``{"prefix": id, "rest": text}`` stands for that text followed by ``rest``. Read back by
+    ``runs/replies.py``.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,11 +83,3 @@ class RequestLog:
         """Close the file. What a full disk refused was reported when it was added."""
         with contextlib.suppress(OSError):
             self._file.close()
-
-
-def full_messages(request: Mapping[str, Any], prefixes: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The messages of a logged request as (role, content), prefixes put back."""
-    return [
-        (role, content if isinstance(content, str) else prefixes[content["prefix"]] + content["rest"])
-        for role, content in request.get("messages", ())
-    ]

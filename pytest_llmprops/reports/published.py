@@ -17,14 +17,14 @@ def _accuracies(paper: str) -> tuple[PublishedResult, ...]:
     return tuple(r for r in load_published(paper) if r.metric == "accuracy" and not r.setting)
 
 
-def beside(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> str:
-    """Published accuracies for the row's task and language, best first; empty where none were printed.
+def ranked(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[PublishedResult]:
+    """The papers' accuracies for the row's task and language, one a model, best first.
 
     H-TEST rows compare results at the run's own number of examples.
     """
     paper = row["benchmark"]
     if paper not in PAPERS:
-        return ""
+        return []
     k = protocol.get("settings", {}).get("k")
     found = [
         r
@@ -34,8 +34,12 @@ def beside(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> str:
         and (r.k is None or r.k == k)
         and "doubtful" not in r.note
     ]
-    best: dict[str, float] = {}
+    best: dict[str, PublishedResult] = {}
     for result in found:
-        best.setdefault(result.model, result.value)
-    ranked = sorted(best.items(), key=lambda pair: -pair[1])[:MOST]
-    return ", ".join(f"{model} {100 * value:.1f}" for model, value in ranked)
+        best.setdefault(result.model, result)
+    return sorted(best.values(), key=lambda result: -result.value)
+
+
+def beside(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> str:
+    """The best of :func:`ranked` as one text; empty where none were printed."""
+    return ", ".join(f"{r.model} {100 * r.value:.1f}" for r in ranked(row, protocol)[:MOST])

@@ -44,7 +44,11 @@ def summary_lines(
     lines += [f"note: {note}" for note in notes]
     if facts.get("stopped"):
         lines.append(f"stopped: {facts['stopped']}")
-    if not facts["complete"]:
+    if (facts.get("sequential") or {}).get("ended"):
+        lines.append(
+            f"stopped early: the gate was decided after {len(records)} of {facts.get('expected', 0)} cases"
+        )
+    elif not facts["complete"]:
         missing = facts.get("expected", 0) - len(records)
         lines.append(
             f"INCOMPLETE: {missing} of {facts.get('expected', 0)} cases have no verdict; run again to continue"
@@ -179,4 +183,4 @@ def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _numeric(cell: str) -> bool:
-    return not cell or cell in ("-", "?", "unknown") or cell.lstrip("~<= ")[:1].isdigit()
+    return not cell or cell in ("-", "?", "unknown") or cell.lstrip("~<=- ")[:1].isdigit()

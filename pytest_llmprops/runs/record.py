@@ -9,9 +9,10 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
 
@@ -74,6 +75,7 @@ class RunRecord:
         self.records: list[dict[str, Any]] = []
         self.write_facts()
         self._verdicts = open(folder / "verdicts.jsonl", "a", encoding="utf-8", errors="replace")
+        _lock(self._verdicts)
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Append a verdict.
@@ -98,14 +100,43 @@ class RunRecord:
                 temporary.unlink()
             raise
 
+    def discard(self) -> None:
+        """Remove what was written, and the folder if nothing else is in it: the run never began."""
+        self._verdicts.close()
+        for name in ("run.json", "verdicts.jsonl", "requests.jsonl"):
+            (self.folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
     def finish(self, facts: Mapping[str, Any]) -> None:
         """Add the last facts and close the files."""
         self.facts.update(facts)
         self.facts["finished"] = utc_now()
         try:
-            self._verdicts.close()
-        finally:
             self.write_facts()
+        finally:
+            # Last, since it frees the lock: a reader finds a record being written, or a finished one.
+            self._verdicts.close()
+
+
+def _lock(file: IO[str]) -> None:
+    """Mark ``file`` as being written, until it is closed or this process ends, however it ends.
+
+    Readers hold their shared lock for an instant only. Where there are no file locks a run that is being
+    written looks like one that was killed.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    for _ in range(10):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:
+            return
 
 
 def utc_now() -> str:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
-from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog, full_messages
+from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog
+from pytest_llmprops.runs.replies import full_messages
 
 EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))
 OTHER = "".join(f"Frage {n}: 词 {n * n}\n" for n in range(40))

@@ -1,0 +1,52 @@
+"""``llmprops compare``: runs side by side, and the items on which they differ."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from pytest_llmprops.cli.main import Groups, terminal_width
+from pytest_llmprops.core.errors import UsageError
+
+ABOUT = "runs side by side, and the items that flipped; the first run is the reference"
+
+
+def add(groups: Groups) -> None:
+    """Add ``compare``."""
+    command = groups.add_parser("compare", help=ABOUT, description=ABOUT)
+    command.add_argument(
+        "runs", nargs="+", metavar="RUN", help="a run's folder, or its name under reports/runs or baselines"
+    )
+    command.add_argument(
+        "--all-pairs", action="store_true", help="compare every two runs, not only the first with each"
+    )
+    command.add_argument("--full", action="store_true", help="whole replies, not one line of each")
+    command.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="flipped items a direction (default: 20)"
+    )
+    command.add_argument("--markdown", type=Path, metavar="FILE", help="write Markdown, too")
+    command.add_argument("--json", action="store_true", help="print all of it as JSON, every item included")
+    command.set_defaults(command=_compare)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.compare import markdown, terminal_lines, to_json
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.compare import compare
+    from pytest_llmprops.runs.export import write_whole
+    from pytest_llmprops.runs.reader import read_run
+
+    if options.limit < 0:
+        raise UsageError(f"--limit {options.limit}: must not be negative")
+    comparison = compare([read_run(find_run(text)) for text in options.runs], all_pairs=options.all_pairs)
+    if options.markdown is not None:
+        text = markdown(comparison, limit=options.limit, full=options.full)
+        write_whole(options.markdown, lambda new: new.write_text(text, encoding="utf-8", errors="replace"))
+    if options.json:
+        # Escaped, so that no reply can drive the terminal.
+        print(json.dumps(to_json(comparison), indent=1))
+    else:
+        lines = terminal_lines(comparison, terminal_width(), limit=options.limit, full=options.full)
+        print("\n".join(lines))
+    return 0

@@ -1,0 +1,28 @@
+"""``llmprops data``: published data."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_llmprops.cli.main import Groups, add_group
+
+
+def add(groups: Groups) -> None:
+    """Add ``data pull``."""
+    commands = add_group(groups, "data", "published data")
+    pull = commands.add_parser("pull", help="download the authors' files, checked against the manifest")
+    pull.add_argument(
+        "files", nargs="*", metavar="FILE", help="file, folder or pattern of the manifest (default: all)"
+    )
+    pull.add_argument("--dest", type=Path, required=True, metavar="DIR", help="folder to download into")
+    pull.add_argument(
+        "--base-url", metavar="URL", help="template with {repository}, {commit} and {path}, for a mirror"
+    )
+    pull.set_defaults(command=_pull)
+
+
+def _pull(options: argparse.Namespace) -> int:
+    from pytest_llmprops.data.pull import BASE_URL, pull
+
+    return pull(options.dest, files=options.files or None, base_url=options.base_url or BASE_URL)

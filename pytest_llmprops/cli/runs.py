@@ -1,0 +1,149 @@
+"""``llmprops runs``: recorded runs listed, shown, exported, promoted and imported."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from pytest_llmprops.cli.main import Groups, add_group, terminal_width, wrote
+from pytest_llmprops.core.errors import LLMPropsError
+
+RUN = "a run's folder, or its name under reports/runs or baselines"
+
+
+def add(groups: Groups) -> None:
+    """Add ``runs list``, ``show``, ``export``, ``promote`` and ``import-homophones``."""
+    commands = add_group(groups, "runs", "recorded runs")
+    listing = commands.add_parser("list", help="runs under reports/runs and baselines, newest first")
+    listing.set_defaults(command=_list)
+    _add_show(commands)
+    _add_export(commands)
+    _add_promote(commands)
+    _add_import(commands)
+
+
+def _add_show(commands: Groups) -> None:
+    show = commands.add_parser("show", help="one run: where it comes from, and its summary")
+    show.add_argument("run", metavar="RUN", help=RUN)
+    show.add_argument(
+        "--json", action="store_true", help="print run.json, its summary made to fit the verdicts"
+    )
+    show.set_defaults(command=_show)
+
+
+def _add_export(commands: Groups) -> None:
+    export = commands.add_parser("export", help="runs as one table, in Parquet or CSV")
+    export.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    export.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet")
+    export.add_argument("--csv", type=Path, metavar="FILE", help="write CSV")
+    export.add_argument(
+        "--table",
+        # The names of runs/export.py, which is not imported for the help.
+        choices=("verdicts", "summary", "metrics", "requests"),
+        default="verdicts",
+        help="what a row is (default: verdicts)",
+    )
+    export.set_defaults(command=_export)
+
+
+def _add_promote(commands: Groups) -> None:
+    promote = commands.add_parser("promote", help="keep a run as baselines/NAME, for --llm-baseline NAME")
+    promote.add_argument("run", metavar="RUN", help=RUN)
+    promote.add_argument("name", metavar="NAME", help="name of the baseline")
+    promote.add_argument("--replace", action="store_true", help="replace the baseline of this name")
+    promote.add_argument("--without-replies", action="store_true", help="leave out prompts and replies")
+    promote.add_argument("--allow-incomplete", action="store_true", help="take a run that did not finish")
+    promote.set_defaults(command=_promote)
+
+
+def _add_import(commands: Groups) -> None:
+    imported = commands.add_parser(
+        "import-homophones", help="the Y/N verdicts in the published homophone files, as one run a model"
+    )
+    imported.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of published data (default: $LLMPROPS_DATA)"
+    )
+    imported.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reports") / "runs",
+        metavar="DIR",
+        help="where the runs go (default: reports/runs)",
+    )
+    imported.set_defaults(command=_import_homophones)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.runs_table import list_lines
+    from pytest_llmprops.runs.catalog import BASELINES, list_runs
+    from pytest_llmprops.runs.record import DEFAULT_ROOT
+
+    runs = list_runs()
+    if not runs:
+        print(f"no runs under {DEFAULT_ROOT} or {BASELINES}", file=sys.stderr)
+        return 0
+    print("\n".join(list_lines(runs, terminal_width())))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.runs_table import show_lines
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.reader import read_run
+
+    run = read_run(find_run(options.run))
+    if options.json:
+        # Escaped, so that no text of a model can drive the terminal.
+        print(json.dumps(run.facts, indent=1))
+        for note in run.notes:
+            print(f"llmprops: note: {note}", file=sys.stderr)
+        return 0
+    print("\n".join(show_lines(run)))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    if options.parquet is None and options.csv is None:
+        raise LLMPropsError("give the file to write with --parquet FILE or --csv FILE")
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.export import table, write_csv, write_parquet
+    from pytest_llmprops.runs.reader import read_run
+
+    runs = [read_run(find_run(text)) for text in options.runs]
+    frame = table(runs, options.table)
+    for run in runs:
+        for note in run.notes:
+            print(f"llmprops: note: {run.run_id}: {note}", file=sys.stderr)
+    if options.parquet is not None:
+        write_parquet(frame, options.parquet)
+    if options.csv is not None:
+        write_csv(frame, options.csv)
+    return wrote(path for path in (options.parquet, options.csv) if path is not None)
+
+
+def _promote(options: argparse.Namespace) -> int:
+    from pytest_llmprops.runs.catalog import find_run, promote
+
+    target = promote(
+        find_run(options.run),
+        options.name,
+        replace=options.replace,
+        replies=not options.without_replies,
+        allow_incomplete=options.allow_incomplete,
+    )
+    return wrote([target])
+
+
+def _import_homophones(options: argparse.Namespace) -> int:
+    import os
+
+    from pytest_llmprops.runs.import_homophones import import_homophones
+
+    data = options.data or os.environ.get("LLMPROPS_DATA")
+    if not data:
+        raise LLMPropsError("give the published data's folder with --data DIR or LLMPROPS_DATA")
+    for folder, row in import_homophones(Path(data), options.out):
+        print(f"{folder}: {row}")
+    return 0

@@ -1,0 +1,288 @@
+"""``llmprops compare`` for people and programs: terminal lines, Markdown, JSON."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pytest_llmprops.reports.terminal import aligned_table, clean, shortened
+from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Place, Side
+
+Table = list[tuple[str, ...]]
+NO_REPLY = "(no reply recorded)"
+#: ASCII signs that mean nothing to Markdown within a line
+PLAIN = " .,:;?'\"+-=%/()"
+LEGEND = (
+    "drop: points of accuracy lost on the pairs (negative: gained), with its 95% interval and one-sided p",
+    "would show: the smallest drop these pairs would have shown with 80% power; a smaller one can go unseen",
+)
+
+
+def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full: bool = False) -> list[str]:
+    """The comparison for a terminal of ``width`` columns.
+
+    :param limit: flipped items shown in each direction. :param full: whole replies, not a line of each.
+    """
+    lines = [line[2:] for line in aligned_table([_column(c) for c in comparison.columns])]
+    lines += [f"note: {note}" for note in comparison.notes]
+    for benchmark, places in _by_benchmark(comparison.places):
+        lines += ["", benchmark]
+        columns = comparison.columns
+        lines += _fitted(width, _accuracies(columns, places), _accuracies(columns, places, names=False))
+    for contrast in comparison.contrasts:
+        lines += ["", "", _title(contrast)]
+        if contrast.differences:
+            lines += _paragraph(f"not measured alike: {'; '.join(contrast.differences)}", width)
+        if not contrast.changes or not any(c.pairs for c in contrast.changes):
+            lines.append("  no item has an answer in both")
+            continue
+        lines += _fitted(width, _changes(contrast))
+        for text in _legend(contrast):
+            lines += _paragraph(text, width)
+        for heading, flips in _flips(contrast):
+            lines += ["", f"  {heading}{_first(flips, limit)}"]
+            for flip in flips[:limit]:
+                lines += _flip(flip, contrast, width, full)
+    return [clean(line) for line in lines]
+
+
+def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> str:
+    """The same as Markdown; whatever a model wrote is shown as text."""
+    parts = ["# Comparison", ""]
+    parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
+    parts += [f"- note: {escaped(note)}" for note in comparison.notes]
+    for benchmark, places in _by_benchmark(comparison.places):
+        parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, places))]
+    for contrast in comparison.contrasts:
+        parts += ["", f"## {escaped(_title(contrast))}", ""]
+        if contrast.differences:
+            parts += [f"**Not measured alike:** {escaped('; '.join(contrast.differences))}", ""]
+        if not contrast.changes or not any(c.pairs for c in contrast.changes):
+            parts.append("No item has an answer in both.")
+            continue
+        parts += [*_table(_changes(contrast)), ""]
+        parts += [f"*{escaped(text)}*  " for text in _legend(contrast)]
+        for heading, flips in _flips(contrast):
+            parts += ["", f"### {escaped(heading)}{_first(flips, limit)}", ""]
+            if flips:
+                letters = (contrast.baseline.letter, contrast.candidate.letter)
+                head = ("item", "expected", *letters)
+                rows = [
+                    (
+                        f.key.id,
+                        f.expected,
+                        *(_status(s) + ": " + _text(s, full) for s in (f.baseline, f.candidate)),
+                    )
+                    for f in flips[:limit]
+                ]
+                parts += _table([head, *rows])
+    return "\n".join(parts) + "\n"
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """All of it as plain values; every flipped item is there, with its replies in full."""
+    return {
+        "columns": [
+            {"letter": c.letter, "model": c.model, "run_id": c.run.run_id, "folder": str(c.run.folder)}
+            for c in comparison.columns
+        ],
+        "notes": list(comparison.notes),
+        "table": [
+            {**_place(place), "columns": {c.letter: c.row(place) for c in comparison.columns}}
+            for place in comparison.places
+        ],
+        "contrasts": [
+            {
+                "baseline": contrast.baseline.letter,
+                "candidate": contrast.candidate.letter,
+                "differences": list(contrast.differences),
+                "changes": [
+                    {**asdict(change), "place": _place(change.place), "significant": change.significant}
+                    for change in contrast.changes
+                ],
+                "lost": [_flip_json(flip) for flip in contrast.lost],
+                "gained": [_flip_json(flip) for flip in contrast.gained],
+            }
+            for contrast in comparison.contrasts
+        ],
+    }
+
+
+def _place(place: Place | None) -> dict[str, str]:
+    return dict(zip(("benchmark", "task", "language", "source"), place or ("all", "", "", ""), strict=True))
+
+
+def _flip_json(flip: Flip) -> dict[str, Any]:
+    return {**asdict(flip), "key": flip.key._asdict()}
+
+
+def _column(column: Column) -> tuple[str, ...]:
+    return column.letter, column.model, column.run.run_id, column.run.state
+
+
+def _by_benchmark(places: Iterable[Place]) -> list[tuple[str, list[Place]]]:
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        found.setdefault(place[0], []).append(place)
+    return list(found.items())
+
+
+def _accuracies(columns: Sequence[Column], places: Sequence[Place], *, names: bool = True) -> Table:
+    """One row a task; the number of answered items in a column of its own where all columns agree."""
+    answered = [{r["items"] - r["errors"] for c in columns if (r := c.row(place))} for place in places]
+    alike = all(len(numbers) == 1 for numbers in answered)
+    head = ("task", "lang", "source", *(("items",) if alike else ()))
+    table = [(*head, *(f"{c.letter} {c.model}" if names else c.letter for c in columns))]
+    for place, numbers in zip(places, answered, strict=True):
+        items = (str(max(numbers)),) if alike else ()
+        table.append((*place[1:], *items, *(_accuracy(c, place, of=not alike) for c in columns)))
+    return table
+
+
+def _accuracy(column: Column, place: Place, *, of: bool) -> str:
+    row = column.row(place)
+    if row is None:
+        return "-"
+    errors = f", {row['errors']} error{'s' * (row['errors'] != 1)}" if row["errors"] else ""
+    if row["accuracy"] is None:
+        return f"no answer{errors}"
+    items = f" of {row['items'] - row['errors']}" if of else ""
+    interval = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
+    return f"{100 * row['accuracy']:.1f}%{items} ({interval}){errors}"
+
+
+def _title(contrast: Contrast) -> str:
+    one, other = contrast.baseline, contrast.candidate
+    return f"{one.letter} → {other.letter}: {one.model} → {other.model}"
+
+
+def _changes(contrast: Contrast) -> Table:
+    """Columns that are empty throughout are left out."""
+    one, other = contrast.baseline.letter, contrast.candidate.letter
+    head = (
+        "benchmark", "task", "lang", "source", "pairs", f"only {one}", f"only {other}", "errors", "lost",
+        "gained", "drop", "95% interval", "p", "finding", "would show",
+    )  # fmt: skip
+    rows = [_change(change) for change in contrast.changes]
+    optional = {head.index(name) for name in (f"only {one}", f"only {other}", "errors")}
+    kept = [n for n in range(len(head)) if n not in optional or any(row[n] != "0" for row in rows)]
+    return [tuple(row[n] for n in kept) for row in (head, *rows)]
+
+
+def _change(c: Change) -> tuple[str, ...]:
+    place = c.place or ("all", "", "", "")
+    counts = (c.pairs, c.only_baseline, c.only_candidate, c.errors, c.lost, c.gained)
+    start = (*place, *map(str, counts))
+    if c.drop is None or c.low is None or c.high is None or c.p is None:
+        return (*start, "-", "-", "-", "no pairs", "-")
+    interval = f"{_points(c.low)} to {_points(c.high)}"
+    p = f"{c.p:.3f}" if c.p >= 0.001 else "<0.001"
+    if c.significant:
+        return (*start, _points(c.drop), interval, p, "drop", "")
+    shows = f"{100 * c.detectable:.1f}" if c.detectable is not None else "none"
+    return (*start, _points(c.drop), interval, p, "no significant drop", shows)
+
+
+def _points(share: float) -> str:
+    text = f"{100 * share:.1f}"
+    return "0.0" if text == "-0.0" else text
+
+
+def _legend(contrast: Contrast) -> list[str]:
+    methods = {c.test_method: c.interval_method for c in contrast.changes if c.test_method}
+    used = "; ".join(f"p by {test}, interval by {interval}" for test, interval in methods.items())
+    return [*LEGEND, used]
+
+
+def _flips(contrast: Contrast) -> list[tuple[str, tuple[Flip, ...]]]:
+    one, other = contrast.baseline.letter, contrast.candidate.letter
+    return [
+        (f"lost, right in {one} and not in {other}: {len(contrast.lost)}", contrast.lost),
+        (f"gained, right in {other} and not in {one}: {len(contrast.gained)}", contrast.gained),
+    ]
+
+
+def _first(flips: Sequence[Flip], limit: int) -> str:
+    return f", the first {limit} (--limit shows more)" if len(flips) > limit else ""
+
+
+def _flip(flip: Flip, contrast: Contrast, width: int, full: bool) -> list[str]:
+    sides = ((contrast.baseline.letter, flip.baseline), (contrast.candidate.letter, flip.candidate))
+    expected = f": expected {shortened(flip.expected)}" if flip.expected else ""
+    if not any(side.reply.strip() for _, side in sides):
+        states = " → ".join(_status(side) for _, side in sides)
+        return [f"    {flip.key.id}{expected}; {states} {NO_REPLY}"]
+    lines = [f"    {flip.key.id}{expected}"]
+    for letter, side in sides:
+        start = f"      {letter} {_status(side)}: "
+        if full and side.reply.strip():
+            lines += [start.rstrip(), *(f"        {line}" for line in side.reply.splitlines())]
+        else:
+            lines.append(start + _text(side, False, max(20, min(width, 200) - len(start))))
+    return lines
+
+
+def _status(side: Side) -> str:
+    share = "" if side.score in (0, 1) else f" {100 * side.score:.0f}%"
+    return side.status + share
+
+
+def _text(side: Side, full: bool, most: int = 90) -> str:
+    if not side.reply.strip():
+        return NO_REPLY
+    return side.reply if full else shortened(side.reply, most)
+
+
+def _fitted(width: int, *tables: Table) -> list[str]:
+    """The first of the tables that fits; where none does, each row of the last as a block of named cells."""
+    for table in tables:
+        lines = aligned_table(table)
+        if max(map(len, lines)) <= width:
+            return lines
+    head, *rows = tables[-1]
+    names = ("benchmark", "task", "lang", "source")
+    first = next((n for n, name in enumerate(head) if name not in names), len(head))
+    lines = []
+    for row in rows:
+        lines.append("  " + " ".join(filter(None, row[:first])))
+        cells = zip(head[first:], row[first:], strict=True)
+        lines += _wrapped((f"{name} {cell}" for name, cell in cells if cell not in ("", "-")), width)
+    return lines
+
+
+def _paragraph(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")
+
+
+def _wrapped(cells: Iterable[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for cell in cells:
+        if lines and len(lines[-1]) + 2 + len(cell) <= width:
+            lines[-1] += f"  {cell}"
+        else:
+            lines.append(f"    {cell}")
+    return lines
+
+
+def _table(table: Table) -> list[str]:
+    rows = ["| " + " | ".join(map(escaped, row)) + " |" for row in table]
+    return [rows[0], "|" + " --- |" * len(table[0]), *rows[1:]]
+
+
+def escaped(text: str) -> str:
+    """``text`` such that Markdown and HTML show it as it is, on one line; line ends as ``<br>``.
+
+    Nothing becomes a link either, a bare address or a mention included.
+    """
+    lines = ["".join(map(_entity, line)) for line in text.strip().splitlines()]
+    found = "<br>".join(lines).replace(":/", "&#58;/")
+    return re.sub(r"(?i)\bwww\.", lambda match: match[0][:-1] + "&#46;", found)
+
+
+def _entity(character: str) -> str:
+    if character.isalnum() or character in PLAIN or (ord(character) > 127 and character.isprintable()):
+        return character
+    return f"&#{ord(character)};" if character.isprintable() else "\ufffd"

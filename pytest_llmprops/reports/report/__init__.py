@@ -1,0 +1,1 @@
+"""The report of recorded runs: ``report.md``, ``report.html`` and figures."""

@@ -1,0 +1,81 @@
+"use strict";
+// The page: theme, sortable tables, and what the list of items is made with.
+// Texts from models reach the page by textContent only.
+const GLYPHS = { correct: "✓", wrong: "✗", refused: "⊘", unparsed: "?", error: "!" };
+const root = document.documentElement;
+const collator = new Intl.Collator(undefined, { numeric: true });
+
+function stored(value) {
+  try {
+    if (value === undefined) return localStorage.getItem("llmprops-theme");
+    localStorage.setItem("llmprops-theme", value);
+  } catch { /* storage is blocked: the choice lasts for this view */ }
+  return null;
+}
+const chosen = stored();
+if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+
+document.addEventListener("DOMContentLoaded", () => {
+  theme();
+  document.querySelectorAll("table.sortable").forEach(sortable);
+  // The plots and tables are painted before the list is read and built.
+  requestAnimationFrame(() => setTimeout(items));
+});
+
+function theme() {
+  const button = document.getElementById("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+  const show = () => button.setAttribute("aria-pressed", String(dark()));
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    stored(root.dataset.theme);
+    show();
+  });
+  system.addEventListener("change", show);
+  show();
+}
+
+function compare(a, b) {
+  const [x, y] = [a.number, b.number];
+  if (x !== null && y !== null) return x - y;
+  if (x !== null || y !== null) return x !== null ? 1 : -1;
+  return collator.compare(a.text, b.text);
+}
+
+function turn(header) {
+  const next = header.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+  for (const other of header.parentNode.children) {
+    if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", other === header ? next : "none");
+  }
+  return next === "ascending" ? 1 : -1;
+}
+
+function sortable(table) {
+  const body = table.tBodies[0];
+  [...table.tHead.rows[0].cells].forEach((header, column) => {
+    header.querySelector("button").addEventListener("click", () => {
+      const sign = turn(header);
+      const keyed = [...body.rows].map((row) => {
+        const cell = row.cells[column];
+        return { row, key: { number: "v" in cell.dataset ? Number(cell.dataset.v) : null, text: cell.textContent.trim() } };
+      });
+      keyed.sort((a, b) => sign * compare(a.key, b.key));
+      body.append(...keyed.map((entry) => entry.row));
+    });
+  });
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+// dir=auto: Arabic runs from the right, and each line for itself (unicode-bidi in the style sheet).
+const foreign = (tag, text, more = {}) => element(tag, { dir: "auto", class: "text", ...more }, text);
+const words = (name) => name.replaceAll("_", " ");
+// A long id may break after a stroke or a plus sign.
+const breakable = (text) => text.split(/(?<=[/+])/).flatMap((part) => [part, document.createElement("wbr")]);

@@ -1,0 +1,182 @@
+"""Plots, drawn with matplotlib from plain numbers.
+
+Every colour is one of :data:`INK`'s or :data:`SERIES`'; in ``report.html`` each becomes a CSS variable, so that
+plots follow the page's theme. Series differ in shape as well as in colour.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Plot
+
+#: colour -> CSS variable
+INK = {
+    "#1f2328": "--ink",
+    "#5d6470": "--muted",
+    "#d9dbdf": "--line",
+    "#fffffe": "--paper",
+    "#9aa0aa": "--faint",
+}
+TEXT, MUTED, LINE, PAPER, FAINT = INK
+#: at 4.5:1 or more on the page; markers differ too, for whoever does not see the colours
+SERIES = ("#1f5fa8", "#b8500a", "#0b7560", "#7b4ab0", "#856404", "#b02a5b")
+MARKERS = "os^vDP"
+#: settings under which equal input gives equal bytes, and text stays text
+STYLE: Any = {
+    "svg.hashsalt": "llmprops",
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.parse_math": False,
+    "text.color": TEXT,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": MUTED,
+    "axes.facecolor": "none",
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "axes.unicode_minus": False,
+}
+WIDTH = 7.4
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A share of one series with its interval; all in [0, 1]."""
+
+    series: int
+    value: float
+    low: float
+    high: float
+
+
+def colour(series: int) -> str:
+    """The colour of a series."""
+    return SERIES[series % len(SERIES)]
+
+
+def marker(series: int) -> str:
+    """The shape of a series."""
+    return MARKERS[(series // len(SERIES) + series) % len(MARKERS)]
+
+
+def room(names: Sequence[str]) -> float:
+    """Inches that the longest of ``names`` needs beside an axis."""
+    return 0.2 + 0.078 * max(map(len, names))
+
+
+def new_figure(width: float, height: float) -> Plot:
+    """An empty figure of this many inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def margins(figure: Plot, *, left: float, right: float, top: float, bottom: float) -> Box:
+    """Inches around an axes as matplotlib's (left, bottom, width, height) fractions."""
+    width, height = figure.get_size_inches()
+    return left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height
+
+
+def share_axis(axes: Axes, which: str, *, few: bool = False) -> None:
+    """An axis from 0 to 100%; ``few`` has three ticks, for small panels."""
+    ticks = [0, 0.5, 1] if few else [0, 0.25, 0.5, 0.75, 1]
+    labels = [f"{100 * tick:.0f}%" for tick in ticks]
+    if which == "x":
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xticks(ticks, labels)
+        if few:
+            # Of panels side by side, neither end may touch the next one's.
+            first, _, last = axes.get_xticklabels()
+            first.set_horizontalalignment("left")
+            last.set_horizontalalignment("right")
+    else:
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_yticks(ticks, labels)
+    axes.grid(axis="x" if which == "x" else "y", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def legend_height(labels: Mapping[int, str]) -> float:
+    """Inches of a legend."""
+    return 0.28 * -(-len(labels) // 2) if len(labels) > 1 else 0.28
+
+
+def legend(
+    figure: Plot, labels: Mapping[int, str], published: bool, chance: bool, *, dashes: bool = False
+) -> None:
+    """Names of the series, and what diamonds and dashes mean, at the top left."""
+    from matplotlib.lines import Line2D
+
+    handles: list[Any] = [
+        Line2D([], [], color=colour(n), marker=marker(n), markersize=6, linewidth=1.4, label=short(text, 40))
+        for n, text in labels.items()
+    ]
+    if published:
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=MUTED,
+                marker="D",
+                markersize=5,
+                markerfacecolor=PAPER,
+                linestyle="none",
+                label="published",
+            )
+        )
+    if dashes:
+        handles.append(
+            Line2D([], [], color=MUTED, linestyle=(0, (3, 2)), linewidth=1.3, label="with chain of thought")
+        )
+    if chance:
+        handles.append(Line2D([], [], color=MUTED, linestyle=(0, (2, 2)), linewidth=0.9, label="guessing"))
+    figure.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(0.005, 0.995), ncols=4 if len(labels) < 3 else 3,
+        frameon=False, fontsize=8.5, handlelength=1.8, columnspacing=1.6, borderaxespad=0.2, borderpad=0,
+    )  # fmt: skip
+
+
+def short(text: str, most: int = 20) -> str:
+    """``text`` cut to ``most`` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def draw(plot: Any) -> tuple[str, bytes]:
+    """A plot as SVG text and as PNG; ``plot`` is called under this module's style."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # A label in a script that the font lacks: boxes in the PNG, and text in the SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = plot()
+        vector, raster = io.BytesIO(), io.BytesIO()
+        figure.savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(raster, format="png", dpi=160, metadata={"Software": None})
+    return vector.getvalue().decode("utf-8"), raster.getvalue()
+
+
+def inline(svg: str, name: str) -> str:
+    """The SVG as it stands in a page: themed by CSS variables, its ids its own, no XML prologue."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg)
+    shades = {**INK, **{shade: f"--s{n}" for n, shade in enumerate(SERIES)}}
+    for shade, variable in shades.items():
+        svg = svg.replace(shade, f"var({variable})")
+    return svg.replace("'DejaVu Sans'", "var(--sans)").strip()

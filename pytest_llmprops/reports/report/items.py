@@ -1,0 +1,125 @@
+"""Every item as the page shows it: compact rows of numbers into lists of names, long beginnings stored once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.core.verdicts import STATUSES
+from pytest_llmprops.reports.report.series import Series
+from pytest_llmprops.reports.report.text import visible
+
+#: characters of one text that the page shows; the rest is in the run record
+MOST = 20_000
+#: a beginning shorter than this is not worth storing once
+SHORTEST_PREFIX = 120
+ORDER = ("error", *(s for s in STATUSES if s != "correct"), "correct")
+
+#: names of a row's places, for the page's script
+FIELDS = (
+    "series", "benchmark", "task", "language", "source", "status", "id", "expected", "given", "reason", "values",
+    "calls",
+)  # fmt: skip
+
+
+def items_of(
+    series: Sequence[Series], requests: Mapping[int, Mapping[str, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """Everything the page's list of items needs, as JSON.
+
+    :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
+    """
+    names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
+    prefixes = _Prefixes()
+    rows = []
+    for s in series:
+        logged = requests.get(id(s.run), {})
+        for benchmark in s.benchmarks:
+            for record in s.by_benchmark[benchmark]:
+                row: list[Any] = [s.index]
+                row += [index.setdefault(record[name], len(index)) for name, index in names.items()]
+                row.append(ORDER.index(record["status"]))
+                row.append(_id(record))
+                row += [_cut(record[name]) for name in ("expected", "given", "reason")]
+                row.append(record["values"] or 0)
+                place = (s.index, record["benchmark"], record["task"])
+                row.append(
+                    [_call(logged[key], place, prefixes) for key in record["requests"] if key in logged]
+                )
+                rows.append(row)
+    stored = prefixes.finish()
+    return {
+        "fields": FIELDS,
+        "series": [s.label for s in series],
+        **{name: [visible(text) for text in index] for name, index in names.items()},
+        "status": ORDER,
+        "prefixes": stored,
+        "rows": rows,
+    }
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    text = visible(record["id"])
+    return f"{text} #{record['sample']}" if record["sample"] else text
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST:
+        return visible(text)
+    return f"{visible(text[:MOST])}… ({len(text) - MOST:,} characters more in the run record)"
+
+
+class _Prefixes:
+    """Texts of the same kind share their beginning (few-shot examples): it is stored once."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, ...], list[list[Any]]] = {}
+
+    def hold(self, text: str, group: tuple[Any, ...]) -> list[Any]:
+        """A place for the text: ``[number of the prefix or -1, rest]`` once :meth:`finish` has run."""
+        held = [-1, _cut(text)]
+        self._groups.setdefault(group, []).append(held)
+        return held
+
+    def finish(self) -> list[str]:
+        """Cut the held texts; the prefixes."""
+        stored: dict[str, int] = {}
+        for held in self._groups.values():
+            texts = [text for _, text in held]
+            common = os.path.commonprefix((min(texts), max(texts)))  # noqa: RUF071 - characters are meant
+            common = common[: common.rfind("\n") + 1]
+            if len(common) < SHORTEST_PREFIX or len(held) < 2:
+                continue
+            number = stored.setdefault(common, len(stored))
+            for one in held:
+                one[:] = [number, one[1][len(common) :]]
+        return list(stored)
+
+
+def _call(logged: Mapping[str, Any], place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
+    """``[role, [[who, text]…], reply, remarks]``; a request of another kind than chat is shown as its JSON."""
+    role = str(logged.get("role", ""))
+    request = logged.get("request") or {}
+    messages = request.get("messages")
+    if messages is None:
+        shown = {k: v for k, v in request.items() if v not in (None, [], {})}
+        messages = [(logged.get("kind", ""), _plain(shown))]
+    asked = [
+        [str(who), prefixes.hold(str(text), (*place, role, number))]
+        for number, (who, text) in enumerate(messages)
+    ]
+    reply = logged.get("reply") or {}
+    said = reply.get("text") or ("" if reply.get("value") is None else _plain(reply["value"]))
+    remarks = []
+    if logged.get("finish_reason") not in (None, "", "stop"):
+        remarks.append(f"ended by {logged['finish_reason']}")
+    if logged.get("cached"):
+        remarks.append("from the store")
+    return [role, asked, _cut(str(said)), ", ".join(map(visible, remarks))]
+
+
+def _plain(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=1)

@@ -1,0 +1,126 @@
+"""``llmprops runs list`` and ``runs show``: recorded runs as lines for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.reports.terminal import aligned_table, clean, shortened, summary_lines
+from pytest_llmprops.runs.catalog import BASELINES, Listed
+from pytest_llmprops.runs.reader import Run
+
+HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "state", "gate")
+#: counters that the summary prints; a foreign record may lack some
+CALLS = ("requests", "sent", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd")
+
+
+def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
+    """One row a run; where ``width`` columns are too few for a table, two lines a run.
+
+    Accuracy is all correct items of a model over all answered, whatever their task.
+    """
+    rows = [tuple(map(clean, _cells(run))) for run in runs]
+    lines = aligned_table([HEADER, *rows])
+    if max(map(len, lines)) > width:
+        lines = []
+        for name, *cells in rows:
+            items = f"{cells[3]} items"
+            gate = f"gate {cells[6]}" if cells[6] else ""
+            shown = [c for c in (*cells[:3], items, *cells[4:6], gate) if c and not c.startswith("-")]
+            lines += [f"  {name}", "    " + " · ".join(shown)]
+    problems = [f"  {run.folder.name}: {run.problem}" for run in runs if run.problem]
+    return lines + ([""] + [clean(p) for p in problems] if problems else [])
+
+
+def _cells(run: Listed) -> tuple[str, ...]:
+    baseline = run.folder.parent.name == BASELINES.name
+    name = f"{BASELINES}/{run.folder.name}" if baseline else run.folder.name
+    if run.facts is None:
+        return (name, "-", "-", "-", "-", "-", run.state, "")
+    summary = run.facts["summary"]
+    gate = run.facts.get("gate")
+    return (
+        name,
+        str(run.facts["started"])[:16].replace("T", " ") or "-",
+        ", ".join(run.facts["models"]) or "-",
+        ", ".join(dict.fromkeys(row["benchmark"] for row in summary)) or "-",
+        str(sum(row["items"] for row in summary)),
+        ", ".join(_accuracies(run.facts["models"], summary)) or "-",
+        run.state,
+        str(gate.get("decision", "")) if isinstance(gate, dict) else "",
+    )
+
+
+def _accuracies(models: Iterable[str], summary: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = []
+    for model in models:
+        rows = [row for row in summary if row["model"] == model]
+        answered = sum(row["items"] - row["errors"] for row in rows)
+        correct = sum(row["correct"] for row in rows)
+        found.append(f"{100 * correct / answered:.1f}%" if answered else "-")
+    return found
+
+
+def show_lines(run: Run) -> list[str]:
+    """All about one run: where it comes from, then the summary that ended it."""
+    facts = run.facts
+    lines = [f"{run.run_id} ({run.state})"]
+    lines.append(f"  started {facts['started'] or '?'}, finished {facts['finished'] or '-'}")
+    if facts.get("promoted_from"):
+        lines.append(f"  promoted from {facts['promoted_from']} at {facts.get('promoted_at', '?')}")
+    for kind in ("models", "helpers"):
+        lines += [f"  {kind[:-1]} {label}: {_model(found)}" for label, found in facts[kind].items()]
+    command = facts["options"].get("command")
+    if isinstance(command, list):
+        lines.append(f"  command: pytest {' '.join(map(str, command))}")
+    lines += [f"  protocol of {name}: {_protocol(p)}" for name, p in facts["protocols"].items()]
+    lines += [f"  deviation of {m}: {text}" for m, texts in facts["deviations"].items() for text in texts]
+    lines.append("  versions: " + ", ".join(f"{name} {v}" for name, v in facts["versions"].items()))
+    git = facts.get("git")
+    if isinstance(git, dict):
+        dirty = " with uncommitted changes" if git.get("dirty") else ""
+        lines.append(f"  git: {git.get('commit')}{dirty}")
+    lines += _data(facts["data"])
+    gate = facts.get("gate")
+    if isinstance(gate, dict):
+        lines.append(f"  gate: {gate.get('line', gate.get('decision'))}")
+    # What is missing is said by the reader's notes, which also know of a killed run.
+    shown = {**facts, "calls": dict.fromkeys(CALLS, 0) | facts["calls"], "complete": True, "sequential": None}
+    own = facts.get("notes")
+    notes = [*(map(str, own) if isinstance(own, list) else ()), *run.notes]
+    return [clean(line) for line in lines] + summary_lines(shown, run.records, run.folder, notes)
+
+
+def _model(found: Any) -> str:
+    if not isinstance(found, dict):
+        return str(found)
+    parts = [str(found.get("spec", "?"))]
+    if found.get("imported"):
+        parts.append("imported")
+    if found.get("identity"):
+        parts.append(_identity(found["identity"]) + ("" if found.get("pinned") else " (not pinned)"))
+    served = found.get("served_as")
+    if isinstance(served, list) and served:
+        parts.append(f"served as {', '.join(map(str, served))}")
+    return ", ".join(parts)
+
+
+def _identity(identity: Any) -> str:
+    if not isinstance(identity, dict):
+        return shortened(str(identity))
+    return ", ".join(f"{name} {shortened(str(value), 40)}" for name, value in identity.items())
+
+
+def _data(files: Mapping[str, Any]) -> list[str]:
+    """One line a folder: its files with the beginnings of their sha256."""
+    folders: dict[str, list[str]] = {}
+    for name, digest in files.items():
+        folder, _, file = name.rpartition("/")
+        folders.setdefault(folder, []).append(f"{file} {str(digest)[:8]}")
+    return [f"  data of {folder or '.'}: {', '.join(found)}" for folder, found in folders.items()]
+
+
+def _protocol(protocol: Mapping[str, Any]) -> str:
+    overrides = protocol.get("overrides")
+    changed = f", changed: {', '.join(map(str, overrides))}" if overrides else ""
+    return f"{protocol.get('name')}, seed {protocol.get('seed')}{changed}"

@@ -1,0 +1,152 @@
+"""Whether two recorded runs measured the same thing, and if not, what differs (DESIGN, "Gate": invalid)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pytest_llmprops.benchmarks import BUILT_IN
+from pytest_llmprops.runs.gate_file import Gate
+from pytest_llmprops.runs.reader import Run
+
+Facts = Mapping[str, Any]
+
+
+def unfit(gate: Gate, facts: Facts, baseline: Run | None) -> list[str]:
+    """Why no rule of the gate can be held against this run and its baseline, a line each; none for most.
+
+    Whether this run is complete is left to the caller, as a sequential gate may have ended it.
+    """
+    runs: list[tuple[str, Facts]] = [("this run", facts)]
+    if baseline is not None and gate.needs_baseline:
+        runs.append((f"baseline {baseline.run_id}", baseline.facts))
+    found = [line for what, those in runs for line in _not_one_model(what, those)]
+    if baseline is not None and gate.needs_baseline:
+        if not baseline.facts.get("complete"):
+            found.append(f"baseline {baseline.run_id} is {baseline.state}; compare with a complete run")
+        names = [name for name in facts.get("protocols", {}) if _compared(gate, name)]
+        found += differences(baseline.facts, facts, names, deviations=not gate.allow_deviations)
+    if not gate.allow_mixed:
+        found += [line for what, those in runs for line in _mixed(what, those)]
+    return found
+
+
+def _compared(gate: Gate, benchmark: str) -> bool:
+    return any(
+        rule.paired and fnmatchcase(benchmark, rule.where.get("benchmark", "*")) for rule in gate.rules
+    )
+
+
+def _not_one_model(what: str, facts: Facts) -> list[str]:
+    models = list(facts.get("models", {}))
+    if len(models) == 1:
+        return []
+    return [
+        f"{what} holds {len(models)} models ({', '.join(models)}); a gate judges one: record a run for each"
+    ]
+
+
+def _mixed(what: str, facts: Facts) -> list[str]:
+    return [
+        f"{what} mixes replies of {len(served)} served models ({', '.join(served)});"
+        " measure again, or say allow_mixed = true"
+        for model in facts.get("models", {}).values()
+        if len(served := model.get("served_as") or ()) > 1
+    ]
+
+
+def differences(
+    baseline: Facts, candidate: Facts, benchmarks: Iterable[str], *, deviations: bool = True
+) -> list[str]:
+    """What makes the two runs (their ``run.json``) not comparable on these benchmarks, a line each.
+
+    Compared are each benchmark's protocol (settings and seed), the request parameters laid over it, the
+    helper models, the data files that both read, and what the models' APIs forced. A baseline older than a
+    change of data or protocol is named as such. How many items each run has is not compared here.
+    """
+    benchmarks = list(benchmarks)
+    found = [line for name in benchmarks for line in _protocol(baseline, candidate, name)]
+    found += _named("request parameter", _params(baseline), _params(candidate))
+    found += _named("helper model", _helpers(baseline), _helpers(candidate))
+    found += _data(baseline, candidate, benchmarks)
+    if deviations:
+        ours, theirs = _deviations(candidate), _deviations(baseline)
+        found += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
+        found += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
+    return found
+
+
+def age(baseline: Facts, candidate: Facts) -> str:
+    """How to speak of a baseline in a difference: by its name, and that it is the older one where it is."""
+    started = str(baseline.get("started", ""))
+    name = f"baseline {baseline.get('run_id', '?')}"
+    if started and started < str(candidate.get("started", "")):
+        return f"{name} of {started[:10]} is older than"
+    return f"{name} is not of"
+
+
+def _protocol(baseline: Facts, candidate: Facts, benchmark: str) -> list[str]:
+    theirs, ours = (f.get("protocols", {}).get(benchmark) for f in (baseline, candidate))
+    if theirs is None or ours is None:
+        # Without records of the benchmark nothing is paired: its rules say so.
+        return []
+    changes = []
+    for name in ("name", "seed"):
+        if theirs.get(name) != ours.get(name):
+            changes.append(f"{'protocol' if name == 'name' else name} {theirs.get(name)} → {ours.get(name)}")
+    before, after = theirs.get("settings", {}), ours.get("settings", {})
+    changes += [
+        f"{name} {before.get(name, '(none)')} → {after.get(name, '(none)')}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
+    ]
+    if not changes:
+        return []
+    return [f"{age(baseline, candidate)} this run's protocol of {benchmark}: {', '.join(changes)}"]
+
+
+def _named(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{what} {name}: {theirs.get(name, '(none)')} in the baseline, {ours.get(name, '(none)')} in this run"
+        for name in dict.fromkeys([*theirs, *ours])
+        if theirs.get(name) != ours.get(name)
+    ]
+
+
+def _params(facts: Facts) -> Mapping[str, Any]:
+    return facts.get("options", {}).get("params") or {}
+
+
+def _helpers(facts: Facts) -> Mapping[str, Any]:
+    # An unpinned model's identity does not tell versions apart, but its name always counts.
+    return {
+        role: helper.get("identity") or helper.get("spec")
+        for role, helper in facts.get("helpers", {}).items()
+    }
+
+
+def _data(baseline: Facts, candidate: Facts, benchmarks: list[str]) -> list[str]:
+    theirs, ours = baseline.get("data", {}), candidate.get("data", {})
+    changed = [
+        name for name in theirs if name in ours and theirs[name] != ours[name] and _concerns(name, benchmarks)
+    ]
+    if not changed:
+        return []
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    return [f"{age(baseline, candidate)} this run's data: {', '.join(changed[:3])}{more} changed"]
+
+
+def _concerns(file: str, benchmarks: list[str]) -> bool:
+    folder = file.partition(":")[2].partition("/")[0]
+    return folder in benchmarks or folder not in BUILT_IN
+
+
+def _deviations(facts: Facts) -> set[str]:
+    # The same bound under its newer name measures the same thing.
+    return {
+        text
+        for texts in facts.get("deviations", {}).values()
+        for text in texts
+        if not text.startswith(("max_tokens sent as", "max_completion_tokens sent as"))
+    }

@@ -1,0 +1,324 @@
+"""Two runs item by item: the pairs that both have, and what was lost and gained on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.replies import read_requests, reply_of
+
+#: a drop is called significant below this
+ALPHA = 0.05
+
+
+class Key(NamedTuple):
+    """What makes two records speak of the same item."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    id: str
+
+    @property
+    def place(self) -> Place:
+        """The key without the item."""
+        return self[:4]
+
+
+Place = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One item with an answer in both runs; scores are the share of its samples that are correct."""
+
+    key: Key
+    cluster: str
+    baseline: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The items of two runs.
+
+    :param pairs: items that both runs have an answer to.
+    :param missing: items of the baseline that the candidate has no record of.
+    :param added: items of the candidate that the baseline has no record of.
+    :param errors: items recorded by both and in error in either.
+    """
+
+    pairs: list[Pair]
+    missing: list[Key]
+    added: list[Key]
+    errors: list[Key]
+
+
+def pair_records(baseline: Iterable[Record], candidate: Iterable[Record]) -> Paired:
+    """Pair the records of one model each by benchmark, task, language, source and id.
+
+    Repeats are averaged first, over the samples that have an answer; an item none of whose samples has
+    one is in error. Everything stands in the baseline's order.
+    """
+    before, after = _by_item(baseline), _by_item(candidate)
+    paired = Paired([], [], [key for key in after if key not in before], [])
+    for key, records in before.items():
+        others = after.get(key)
+        if others is None:
+            paired.missing.append(key)
+            continue
+        old, new = _share(records), _share(others)
+        if old is None or new is None:
+            paired.errors.append(key)
+        else:
+            paired.pairs.append(Pair(key, records[0]["cluster"], old, new))
+    return paired
+
+
+def _by_item(records: Iterable[Record]) -> dict[Key, list[Record]]:
+    found: dict[Key, list[Record]] = {}
+    for r in records:
+        key = Key(r["benchmark"], r["task"], r["language"], r["source"], r["id"])
+        found.setdefault(key, []).append(r)
+    return found
+
+
+def _share(records: Sequence[Record]) -> float | None:
+    answered = [r["status"] == "correct" for r in records if r["status"] != "error"]
+    return sum(answered) / len(answered) if answered else None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One model of one run, called ``letter`` in tables."""
+
+    letter: str
+    run: Run
+    model: str
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The model's verdicts."""
+        return [r for r in self.run.records if r["model"] == self.model]
+
+    def row(self, place: Place) -> dict[str, Any] | None:
+        """The model's row of the run's summary, if it was measured there."""
+        for row in self.run.facts["summary"]:
+            if row["model"] == self.model and place_of(row) == place:
+                return dict(row)
+        return None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened on the pairs of one task, or of all (``place`` is None).
+
+    :param drop: baseline's accuracy minus the candidate's, on the pairs; negative for a gain. With its
+        95% interval, one-sided p, and the names of both methods.
+    :param detectable: the smallest drop that these pairs would have shown with 80% power; None when there
+        is none.
+    """
+
+    place: Place | None
+    pairs: int
+    only_baseline: int
+    only_candidate: int
+    errors: int
+    lost: int
+    gained: int
+    drop: float | None = None
+    low: float | None = None
+    high: float | None = None
+    interval_method: str = ""
+    p: float | None = None
+    test_method: str = ""
+    detectable: float | None = None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the pairs show a drop."""
+        return self.p is not None and self.p < ALPHA
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run's part of a flip: a record that shows it, and its share of correct samples."""
+
+    status: str
+    score: float
+    reply: str
+
+
+@dataclass(frozen=True)
+class Flip:
+    """An item on which the two runs differ."""
+
+    key: Key
+    expected: str
+    baseline: Side
+    candidate: Side
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two columns compared: the changes by task, and the items that flipped in either direction."""
+
+    baseline: Column
+    candidate: Column
+    changes: tuple[Change, ...]
+    lost: tuple[Flip, ...]
+    gained: tuple[Flip, ...]
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All of ``llmprops compare``: columns, places in order of appearance, contrasts, notes."""
+
+    columns: tuple[Column, ...]
+    places: tuple[Place, ...]
+    contrasts: tuple[Contrast, ...]
+    notes: tuple[str, ...]
+
+
+def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
+    """Compare the first run with each other one, or every pair of runs.
+
+    Of two runs, models of the same name are compared, or, where no name is in both, every model of one
+    with every model of the other. One run with several models is compared within itself.
+
+    :raises UsageError: for one run with one model.
+    """
+    columns = _columns(runs)
+    notes = [f"{run.run_id}: {note}" for run in runs for note in run.notes]
+    if len(runs) == 1:
+        if len(columns) < 2:
+            raise UsageError("one run with one model has nothing to be compared with; name another run")
+        chosen = list(combinations(columns, 2)) if all_pairs else [(columns[0], c) for c in columns[1:]]
+    else:
+        chosen = []
+        numbers = range(len(runs))
+        for one, other in combinations(numbers, 2) if all_pairs else [(0, n) for n in numbers[1:]]:
+            pairs, note = _models(
+                [c for c in columns if c.run is runs[one]], [c for c in columns if c.run is runs[other]]
+            )
+            chosen += pairs
+            notes += note
+    rows = [row for column in columns for row in column.run.facts["summary"]]
+    places = tuple(dict.fromkeys(place_of(row) for row in rows))
+    replies: dict[int, dict[str, dict[str, Any]]] = {}
+    contrasts = tuple(_contrast(*pair, replies) for pair in chosen)
+    return Comparison(tuple(columns), places, contrasts, tuple(notes))
+
+
+def place_of(row: Mapping[str, Any]) -> Place:
+    """Benchmark, task, language and source of a summary row or a record."""
+    return row["benchmark"], row["task"], row["language"], row["source"]
+
+
+def _columns(runs: Sequence[Run]) -> list[Column]:
+    found = [(run, model) for run in runs for model in run.models]
+    return [Column(_letter(number), run, model) for number, (run, model) in enumerate(found)]
+
+
+def _letter(number: int) -> str:
+    letter = chr(ord("A") + number % 26)
+    return letter if number < 26 else f"{letter}{number // 26}"
+
+
+def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, Column]], list[str]]:
+    names = {c.model for c in one} & {c.model for c in other}
+    if not names:
+        return [(a, b) for a in one for b in other], []
+    same = [(a, b) for a in one for b in other if a.model == b.model]
+    left = [f"{c.letter} ({c.model})" for c in (*one, *other) if c.model not in names]
+    note = f"only models of the same name are compared: not {', '.join(left)}" if left else ""
+    return same, [note] if note else []
+
+
+def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, dict[str, Any]]]) -> Contrast:
+    before, after = baseline.records, candidate.records
+    paired = pair_records(before, after)
+    keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
+    places = list(dict.fromkeys(key.place for key in keys))
+    changes = [_change(place, paired) for place in places]
+    if len(places) > 1:
+        changes.append(_change(None, paired))
+    flipped = [p for p in paired.pairs if p.baseline != p.candidate]
+    flips = []
+    if flipped:
+        old, new = _by_item(before), _by_item(after)
+        for column in (baseline, candidate):
+            if id(column.run) not in replies:
+                replies[id(column.run)] = read_requests(column.run.folder)
+        asked, answered = replies[id(baseline.run)], replies[id(candidate.run)]
+        for pair in flipped:
+            lost = pair.candidate < pair.baseline
+            first, second = _shown(old[pair.key], lost), _shown(new[pair.key], not lost)
+            flips.append(
+                Flip(
+                    pair.key,
+                    first["expected"] or second["expected"],
+                    Side(first["status"], pair.baseline, reply_of(first, asked)),
+                    Side(second["status"], pair.candidate, reply_of(second, answered)),
+                )
+            )
+    common = {p.key.benchmark for p in paired.pairs}
+    differ = differences(baseline.run.facts, candidate.run.facts, sorted(common))
+    return Contrast(
+        baseline,
+        candidate,
+        tuple(changes),
+        tuple(f for f in flips if f.candidate.score < f.baseline.score),
+        tuple(f for f in flips if f.candidate.score > f.baseline.score),
+        tuple(differ),
+    )
+
+
+def _shown(records: Sequence[Record], correct: bool) -> Record:
+    """The sample that shows what a flip is about."""
+    fitting = [r for r in records if (r["status"] == "correct") == correct and r["status"] != "error"]
+    return (fitting or records)[0]
+
+
+def _change(place: Place | None, paired: Paired) -> Change:
+    from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_interval, drop_test
+
+    def here(keys: Iterable[Key]) -> int:
+        return sum(place is None or key.place == place for key in keys)
+
+    pairs = [p for p in paired.pairs if place is None or p.key.place == place]
+    change = Change(
+        place,
+        len(pairs),
+        only_baseline=here(paired.missing),
+        only_candidate=here(paired.added),
+        errors=here(paired.errors),
+        lost=sum(p.candidate < p.baseline for p in pairs),
+        gained=sum(p.candidate > p.baseline for p in pairs),
+    )
+    if not pairs:
+        return change
+    scores = Pairs(
+        tuple(p.baseline for p in pairs), tuple(p.candidate for p in pairs), tuple(p.cluster for p in pairs)
+    )
+    test, interval = drop_test(scores), drop_interval(scores)
+    detectable = detectable_drop_of(scores, alpha=ALPHA)
+    return replace(
+        change,
+        drop=math.fsum(p.baseline - p.candidate for p in pairs) / len(pairs),
+        low=interval.low,
+        high=interval.high,
+        interval_method=interval.method,
+        p=test.p,
+        test_method=test.method,
+        detectable=detectable if math.isfinite(detectable) else None,
+    )

@@ -1,0 +1,132 @@
+"""Recorded runs as one table, in Parquet or CSV, for whatever a person analyses tables with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.replies import read_requests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table = Literal["verdicts", "summary", "metrics", "requests"]
+TABLES: tuple[Table, ...] = get_args(Table)
+#: columns of the two longer tables, so that an empty one has them, too
+VERDICTS = (
+    "run_id", "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status",
+    "score", "expected", "given", "reason", "requests",
+)  # fmt: skip
+REQUESTS = (
+    "run_id", "key", "role", "kind", "request", "reply", "reply_value", "finish_reason", "served_model",
+    "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached", "seconds",
+)  # fmt: skip
+
+
+def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
+    """One table over all ``runs``, its first column ``run_id``.
+
+    ``verdicts``: ``values`` become float columns ``value_<name>``, empty where a benchmark has no such
+    number, and ``requests`` a list of texts. ``summary`` and ``metrics``: the rows of ``run.json``.
+    ``requests``: prompts as JSON text, replies as text.
+
+    :raises MissingExtra: without pandas. :raises UsageError: when two runs share their run_id.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtra("exporting runs", package="pandas", extra="report") from None
+    ids = [run.run_id for run in runs]
+    twice = next((i for i in ids if ids.count(i) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two of the runs are called '{twice}': their rows could not be told apart")
+    if name == "verdicts":
+        return _verdicts(pd, runs)
+    if name == "requests":
+        rows = [_request(run.run_id, row) for run in runs for row in read_requests(run.folder).values()]
+        # A column without any text would have no type.
+        texts = dict.fromkeys(("reply", "reply_value"), "string")
+        return pd.DataFrame(rows, columns=list(REQUESTS)).astype(texts)
+    rows = [{"run_id": run.run_id, **row} for run in runs for row in run.facts[name]]
+    frame = pd.DataFrame(rows)
+    for column in ("accuracy", "value", "ci_low", "ci_high"):
+        if column in frame:
+            # Only nulls would else make a column of objects.
+            frame[column] = frame[column].astype("float64")
+    return frame
+
+
+def _verdicts(pd: Any, runs: Sequence[Run]) -> pd.DataFrame:
+    rows = [{"run_id": run.run_id, **record} for run in runs for record in run.records]
+    frame = pd.DataFrame(rows, columns=list(VERDICTS))
+    frame["score"] = frame["score"].astype("float64")
+    keys = [[str(key) for key in row["requests"]] for row in rows]
+    frame["requests"] = pd.Series(keys, index=frame.index, dtype="object")
+    numbers = [{k: v for k, v in row["values"].items() if isinstance(v, int | float)} for row in rows]
+    names = list(dict.fromkeys(name for values in numbers for name in values))
+    values = {f"value_{n}": [float(v.get(n, "nan")) for v in numbers] for n in names}
+    return pd.concat([frame, pd.DataFrame(values, index=frame.index, dtype="float64")], axis=1)
+
+
+def _request(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    reply, usage = row.get("reply") or {}, row.get("usage") or {}
+    value = reply.get("value")
+    return {
+        **{name: row.get(name) for name in REQUESTS},
+        "run_id": run_id,
+        "request": json.dumps(row["request"], ensure_ascii=False),
+        "reply": reply.get("text"),
+        "reply_value": None if value is None else json.dumps(value, ensure_ascii=False),
+        **{name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")},
+    }
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """Write ``frame`` as Parquet, whole or not at all.
+
+    :raises MissingExtra: without pyarrow. :raises UsageError: when the folder is missing.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("writing Parquet", package="pyarrow", extra="report") from None
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    if "requests" in frame:
+        # Where no record has a request, its type could not be told.
+        place = schema.get_field_index("requests")
+        schema = schema.set(place, pa.field("requests", pa.list_(pa.string())))
+    data = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    write_whole(path, lambda new: pq.write_table(data, new, compression="zstd"))
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write ``frame`` as CSV, whole or not at all; lists as JSON.
+
+    :raises UsageError: when the folder is missing.
+    """
+    if "requests" in frame:
+        frame = frame.assign(requests=[json.dumps(keys) for keys in frame["requests"]])
+    write_whole(path, lambda new: frame.to_csv(new, index=False, encoding="utf-8"))
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a new file beside ``path``, then put it in its place, whole or not at all.
+
+    :raises UsageError: when the folder is missing, or ``path`` is one.
+    """
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name a file")
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        write(new)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,236 @@
+"""`llmprops compare`: what a person and a program get to see."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from fixtures.recorded import verdict, verdicts, write_run
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.reports.compare import escaped
+
+HOSTILE = "<script>alert(1)</script> `x` | **b** [a](http://evil.example) ![i](x) www.evil.example @me #1 \x1b[31m\x07"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a folder of its own to stand in, and a wide terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["compare", *words]) == 0
+    return capsys.readouterr().out
+
+
+def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["compare", *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    return line
+
+
+def row(text: str, start: str) -> list[str]:
+    """The cells of the only table row that begins with ``start``."""
+    [line] = [line for line in text.splitlines() if line.split()[: len(start.split())] == start.split()]
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first table has a column a run with accuracy, interval and errors."""
+    write_run(Path("a"), verdicts("ccwe"))
+    write_run(Path("b"), verdicts("cwww", model="new"))
+    text = output(capsys, "a", "b")
+    assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
+    assert row(text, "add en") == [
+        "add", "en", "builtin", "66.7% of 3 (20.8 to 93.9), 1 error", "25.0% of 4 (4.6 to 69.9)",
+    ]  # fmt: skip
+
+
+def test_a_drop_and_no_drop(capsys: pytest.CaptureFixture[str]) -> None:
+    """A significant drop is called one; beside 'no significant drop' stands what would have shown."""
+    write_run(Path("a"), verdicts("c" * 30))
+    write_run(Path("b"), verdicts("w" * 10 + "c" * 20))
+    write_run(Path("c"), verdicts("w" + "c" * 29))
+    text = output(capsys, "a", "b", "c")
+    [drop, none] = [re.split(r"\s{2,}", x.strip()) for x in text.splitlines() if x.startswith("  sums  ")]
+    head = row(text[: text.index("A → C")], "benchmark task")
+    assert dict(zip(head, drop, strict=False)) | {"p": "", "95% interval": ""} == {
+        "benchmark": "sums", "task": "add", "lang": "en", "source": "builtin", "pairs": "30", "lost": "10",
+        "gained": "0", "drop": "33.3", "95% interval": "", "p": "", "finding": "drop",
+    }  # fmt: skip
+    shown = dict(zip(head, none, strict=True))
+    assert (shown["finding"], shown["drop"], shown["lost"]) == ("no significant drop", "3.3", "1")
+    assert 3.3 < float(shown["would show"]) < 60
+
+
+def test_pairs_too_few_for_any_drop(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two pairs could have shown no drop at all, which is said."""
+    write_run(Path("a"), verdicts("cc"))
+    write_run(Path("b"), verdicts("cw"))
+    assert row(output(capsys, "a", "b"), "sums add")[-2:] == ["no significant drop", "none"]
+
+
+def test_items_of_one_side_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Items that only one run has, or that are in error, have columns where there are any."""
+    write_run(Path("a"), verdicts("ccec"))
+    write_run(Path("b"), verdicts("ccc"))
+    head, cells = row(text := output(capsys, "a", "b"), "benchmark"), row(text, "sums add")
+    found = dict(zip(head, cells, strict=True))
+    assert (found["pairs"], found["only A"], found["errors"]) == ("2", "1", "1")
+    assert "only B" not in head
+    assert not {"only A", "only B", "errors"} & set(row(output(capsys, "b", "b"), "benchmark"))
+
+
+def test_flipped_items_with_both_replies(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lost and gained items stand with what was expected and what each run said."""
+    folder = write_run(Path("a"), [verdict("x", requests=["k"]), verdict("y", "wrong", given="5")])
+    log = RequestLog(folder)
+    log.add("subject", Chat.user("2 + 2 ="), Reply("Two and two\nmake four.", key="k"))
+    log.close()
+    write_run(Path("b"), [verdict("x", "refused", given="I cannot."), verdict("y", given="four")])
+    text = output(capsys, "a", "b")
+    lost, gained = text[text.index("lost, right") :].split("gained, right")
+    assert [line.strip() for line in lost.splitlines()[1:4]] == [
+        "sums/x: expected 4",
+        "A correct: Two and two make four.",
+        "B refused: I cannot.",
+    ]
+    assert [line.strip() for line in gained.splitlines()[1:4]] == [
+        "sums/y: expected 4",
+        "A wrong: 5",
+        "B correct: four",
+    ]
+    full = output(capsys, "a", "b", "--full")
+    assert "        Two and two\n        make four.\n" in full
+
+
+def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Twenty items a direction are shown, or as many as asked; the heading tells how many there are."""
+    write_run(Path("a"), verdicts("c" * 30))
+    write_run(Path("b"), verdicts("w" * 30))
+    shown = [
+        output(capsys, "a", "b", *words).count(": expected 4")
+        for words in ((), ("--limit", "3"), ("--limit", "99"))
+    ]
+    assert shown == [20, 3, 30]
+    assert "lost, right in A and not in B: 30, the first 20" in output(capsys, "a", "b")
+    assert "--limit -1" in one_error(capsys, "a", "b", "--limit", "-1")
+
+
+def test_what_differs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of other settings are compared, with a line that names the difference."""
+    for name, k in (("a", 1), ("b", 2)):
+        write_run(
+            Path(name), verdicts("cw"), protocols={"sums": {"name": "quick", "settings": {"k": k}, "seed": 0}}
+        )
+    [line] = [x for x in output(capsys, "a", "b").splitlines() if "not measured alike" in x]
+    assert "k 1 → 2" in line
+    assert "not measured alike" not in output(capsys, "a", "a")
+
+
+def test_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs without a common item say so, and make no table of pairs."""
+    write_run(Path("a"), verdicts("cw"))
+    write_run(Path("b"), verdicts("cw", benchmark="other"))
+    text = output(capsys, "a", "b")
+    first = text[: text.index("other")]
+    assert row(first, "add en")[-2:] == ["50.0% (9.5 to 90.5)", "-"]
+    assert "no item has an answer in both" in text
+    assert "lost" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_narrow_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a table does not fit, its cells stand below each other with their names."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    write_run(Path("a"), verdicts("ccwc", given="long reply " * 30))
+    write_run(Path("b"), verdicts("cwcc", given="long reply " * 30))
+    text = output(capsys, "a", "b")
+    assert max(map(len, text.splitlines())) <= width
+    flat = " ".join(text.split())
+    assert "finding no significant drop would show none" in flat
+
+
+def test_markdown_is_the_same_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """The Markdown holds the tables and the flipped items; it is written beside the terminal's output."""
+    write_run(Path("a"), verdicts("ccw"))
+    write_run(Path("b"), verdicts("cwc", model="new"))
+    assert "A → B" in output(capsys, "a", "b", "--markdown", "c.md")
+    lines = Path("c.md").read_text(encoding="utf-8").splitlines()
+    assert "| add | en | builtin | 3 | 66.7% (20.8 to 93.9) | 66.7% (20.8 to 93.9) |" in lines
+    assert "### lost, right in A and not in B: 1" in lines
+    assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
+    assert "none does not exist" in one_error(capsys, "a", "b", "--markdown", "none/c.md")
+
+
+def test_hostile_replies_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters reach no terminal, and Markdown makes neither HTML nor links of a reply."""
+    write_run(Path("a"), [verdict("x", given=HOSTILE, expected=HOSTILE, model=HOSTILE)])
+    write_run(Path("b"), [verdict("x", "wrong", given=HOSTILE, expected=HOSTILE)])
+    for words in ((), ("--full",), ("--json",)):
+        assert all(
+            line.isprintable() for line in output(capsys, "a", "b", *words, "--markdown", "c.md").splitlines()
+        )
+        text = Path("c.md").read_text(encoding="utf-8")
+        assert all(line.isprintable() for line in text.splitlines())
+        for bad in ("<script", "`x`", "**b**", "](", "://", "www.", "@me", "#1 "):
+            assert bad not in text
+    [cells] = [x for x in text.splitlines() if x.startswith("| sums/x")]
+    assert cells.count("|") == 5
+
+
+def test_escaping_shows_the_text_itself() -> None:
+    """Read by HTML, the escaped text is what the model wrote, line by line; nothing of it is mark-up."""
+    text = "a < b & c > d | `e` _f_ *g* [h](i) # j ~k~ \\| \"l\" 'm' 100% 猫 தமிழ் عربي"
+    assert unescape(escaped(text)) == text
+    assert escaped("one\ntwo\r\nthree") == "one<br>two<br>three"
+    assert not set(escaped("".join(map(chr, range(33, 127))))) & set("<>|`*_[]~\\@!{}$^")
+
+
+def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """--json prints every flipped item whole, whatever the limit, and no number that JSON lacks."""
+    long = "猫 " * 500
+    write_run(Path("a"), verdicts("c" * 25, given=long))
+    write_run(Path("b"), verdicts("w" * 25))
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    found = json.loads(output(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
+    assert [c["letter"] for c in found["columns"]] == ["A", "B"]
+    [contrast] = found["contrasts"]
+    assert len(contrast["lost"]) == 25
+    assert contrast["lost"][3]["baseline"]["reply"] == long
+    assert contrast["lost"][3]["key"]["id"] == "sums/0003"
+    assert contrast["changes"][0]["significant"] is True
+    assert found["table"][0]["columns"]["B"]["accuracy"] == 0.0
+    few = json.loads(output(capsys, "a", "a", "--json"), parse_constant=refuse)
+    assert few["contrasts"][0]["changes"][0]["lost"] == 0
+
+
+def test_several_models(capsys: pytest.CaptureFixture[str]) -> None:
+    """Models of the same name are compared; what has no counterpart is named."""
+    write_run(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
+    write_run(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
+    text = output(capsys, "a", "b")
+    assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
+    assert "not A (x), D (z)" in text
+
+
+def test_one_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """One run with one model cannot be compared; with two, its models are."""
+    write_run(Path("a"), verdicts("cw"))
+    assert "name another run" in one_error(capsys, "a")
+    write_run(Path("b"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
+    assert "A → B: x → y" in output(capsys, "b")

@@ -1,0 +1,267 @@
+"""`llmprops runs list`, `show`, `export` and `promote`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.recorded import verdict, verdicts, write_run
+from fixtures.runs import Runner
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.record import RunRecord
+
+RUNS = Path("reports") / "runs"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a folder of its own to stand in, and a wide terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """What a command that succeeds prints."""
+    assert main(list(words)) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The line of a command that fails."""
+    assert main(list(words)) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("llmprops: ")
+    return line
+
+
+def reduce(folder: Path, **facts: Any) -> None:
+    path = folder / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | facts), encoding="utf-8")
+
+
+# list
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """One row a run: name, start, model, benchmark, items, accuracy, state and the gate's decision."""
+    write_run(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
+    write_run(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
+    lines = output(capsys, "runs", "list")
+    assert lines[0].split() == [
+        "run",
+        "started",
+        "(UTC)",
+        "models",
+        "benchmarks",
+        "items",
+        "accuracy",
+        "state",
+        "gate",
+    ]
+    assert lines[1].split()[0] == "two"
+    assert "old, new" in lines[1]
+    assert "100.0%, 50.0%" in lines[1]
+    assert lines[2].split() == ["one", "2026-01-02", "03:04", "old", "sums", "4", "66.7%", "complete", "fail"]
+
+
+def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unreadable, unfinished and unwritten runs are told apart; the problem stands below the table."""
+    write_run(RUNS / "killed", verdicts("cw"))
+    reduce(RUNS / "killed", finished=None, complete=False, summary=[])
+    write_run(RUNS / "newer", verdicts("c"), schema=2)
+    (RUNS / "writing").mkdir()
+    record = RunRecord(RUNS / "writing", {})
+    record.add(verdict())
+    lines = output(capsys, "runs", "list")
+    record.finish({})
+    rows = {line.split()[0]: line for line in lines[1:4]}
+    assert "being written" in rows["writing"]
+    assert "incomplete" in rows["killed"]
+    assert "50.0%" in rows["killed"]
+    assert "unreadable" in rows["newer"]
+    assert lines[-1].startswith("  newer: ")
+    assert "schema 2" in lines[-1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_list_fits_the_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a narrow terminal each run has two lines, which say the same."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "20261121T133918Z-some-model-with-a-name"
+    write_run(RUNS / name, verdicts("cw"), gate={"decision": "pass"})
+    lines = output(capsys, "runs", "list")
+    assert max(map(len, lines)) <= max(width, 75)
+    text = " ".join(lines)
+    assert all(word in text for word in (name, "old", "sums", "50.0%", "complete", "pass"))
+    assert len(lines) == 2
+
+
+def test_list_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without runs the command says where it looked, and succeeds."""
+    assert main(["runs", "list"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no runs under" in printed.err
+
+
+# show
+
+
+def test_show_is_the_summary_of_the_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run shows the same summary that ended it in pytest, and where it comes from."""
+    run.sums()
+    done = run("--model", run.adder)
+    ended = done.output[done.output.index("sums · ") :]
+    summary = [line for line in ended.splitlines() if "====" not in line and "failed," not in line]
+    lines = output(capsys, "runs", "show", str(done.folder))
+    assert "\n".join(filter(None, summary)) in "\n".join(filter(None, lines))
+    assert lines[0] == "run-1 (complete)"
+    text = "\n".join(lines)
+    assert "protocol of sums: quick, seed 0" in text
+    assert "versions: python 3" in text
+    assert "command: pytest -p no:cacheprovider" in text
+
+
+def test_show_of_a_killed_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that never finished shows what it has and that it is not all."""
+    write_run(RUNS / "killed", verdicts("cw"), summary=[], complete=False)
+    reduce(RUNS / "killed", finished=None, calls={}, expected=0)
+    text = "\n".join(output(capsys, "runs", "show", "killed"))
+    assert "killed (incomplete)" in text
+    assert "50.0%" in text
+    assert "note: ended without finishing (killed?): 2 verdicts are kept" in text
+    assert "INCOMPLETE" not in text
+
+
+def test_show_of_a_run_ended_by_its_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that its sequential gate ended says so once, with the cases it did not need."""
+    gate = {"decision": "pass", "stopped_early": True}
+    facts: dict[str, Any] = {"complete": False, "expected": 9, "gate": gate, "sequential": {"ended": True}}
+    write_run(RUNS / "gated", verdicts("cw"), **facts)
+    lines = [line for line in output(capsys, "runs", "show", "gated") if "early" in line]
+    assert lines == ["note: stopped early by its gate: 2 of 9 cases have a verdict"]
+
+
+def test_show_names_deviations_git_data_and_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    """What shaped a run is shown: forced deviations, commit, files, the gate's line, a baseline's origin."""
+    write_run(
+        RUNS / "r",
+        verdicts("c"),
+        deviations={"old": ["no temperature"]},
+        git={"commit": "abc123", "dirty": True},
+        data={"builtin:sums/a.csv": "0123456789abcdef"},
+        gate={"decision": "pass", "line": "PASS: 1 rule met"},
+        promoted_from="elsewhere",
+        promoted_at="2026-01-01T00:00:00+00:00",
+    )
+    text = "\n".join(output(capsys, "runs", "show", "r"))
+    for expected in (
+        "deviation of old: no temperature",
+        "git: abc123 with uncommitted changes",
+        "data of builtin:sums: a.csv 01234567",
+        "gate: PASS: 1 rule met",
+        "promoted from elsewhere",
+    ):
+        assert expected in text
+
+
+def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """--json prints run.json with a summary that fits the verdicts; notes go to standard error."""
+    write_run(RUNS / "r", verdicts("cw"), summary=[])
+    assert main(["runs", "show", "r", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == read_run(RUNS / "r").facts
+    assert json.loads(printed.out)["summary"][0]["items"] == 2
+    assert "no summary" in printed.err
+
+
+def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a record holds, what is printed drives no terminal."""
+    bad = "\x1b[2J\x07\x9b31m\u202e"
+    rows = [verdict("x", "wrong", given=bad, reason=bad, model=f"m{bad}", task=f"t{bad}")]
+    write_run(
+        RUNS / "r", rows, notes=[bad], deviations={f"m{bad}": [bad]}, gate={"decision": bad, "line": bad}
+    )
+    for words in (("list",), ("show", "r"), ("show", "r", "--json")):
+        for line in output(capsys, "runs", *words):
+            assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "none"), ("export", "none", "--csv", "x.csv"), ("promote", "none", "b")]
+)
+def test_no_such_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that is not there is one line, whichever the command."""
+    assert "no run 'none'" in one_error(capsys, "runs", *words)
+
+
+# export
+
+
+def test_export(capsys: pytest.CaptureFixture[str]) -> None:
+    """Verdicts of several runs become one table in both formats; the files are named."""
+    import pandas as pd
+
+    write_run(RUNS / "one", verdicts("cw", values={"a": 1.0}))
+    write_run(RUNS / "two", verdicts("e"))
+    files = ("--parquet", "t.parquet", "--csv", "t.csv")
+    assert output(capsys, "runs", "export", "one", "two", *files) == ["t.parquet", "t.csv"]
+    for frame in (pd.read_parquet("t.parquet"), pd.read_csv("t.csv")):
+        assert list(frame["run_id"]) == ["one", "one", "two"]
+        assert list(frame["status"]) == ["correct", "wrong", "error"]
+        assert list(frame["value_a"].isna()) == [False, False, True]
+
+
+def test_export_of_another_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """--table chooses what a row is."""
+    import pandas as pd
+
+    write_run(RUNS / "one", verdicts("cw"))
+    output(capsys, "runs", "export", "one", "--csv", "t.csv", "--table", "summary")
+    assert list(pd.read_csv("t.csv")["items"]) == [2]
+
+
+def test_export_says_what_a_table_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    """The notes of an incomplete run are on standard error, since the file cannot carry them."""
+    write_run(RUNS / "one", verdicts("cw"), complete=False, expected=5)
+    assert main(["runs", "export", "one", "--csv", "t.csv"]) == 0
+    assert "one: incomplete: 2 of 5" in capsys.readouterr().err
+
+
+def test_export_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """No file to write, and a folder that is not there, are one line each."""
+    write_run(RUNS / "one", verdicts("cw"))
+    assert "--parquet" in one_error(capsys, "runs", "export", "one")
+    assert "none does not exist" in one_error(capsys, "runs", "export", "one", "--csv", "none/t.csv")
+
+
+# promote
+
+
+def test_promote(capsys: pytest.CaptureFixture[str]) -> None:
+    """A promoted run is listed and found under its new name."""
+    write_run(RUNS / "one", verdicts("cw"))
+    assert output(capsys, "runs", "promote", "one", "base") == [str(Path("baselines") / "base")]
+    assert any("baselines/base" in line for line in output(capsys, "runs", "list"))
+    assert output(capsys, "runs", "show", "base")[0] == "one (complete)"
+    assert "--replace" in one_error(capsys, "runs", "promote", "one", "base")
+    write_run(RUNS / "two", verdicts("c"))
+    output(capsys, "runs", "promote", "two", "base", "--replace")
+    assert output(capsys, "runs", "show", "base")[0] == "two (complete)"
+
+
+def test_promote_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """Replies can be left out; an incomplete run must be allowed."""
+    write_run(RUNS / "one", verdicts("cw"), complete=False)
+    (RUNS / "one" / "requests.jsonl").write_text("")
+    assert "--allow-incomplete" in one_error(capsys, "runs", "promote", "one", "base")
+    output(capsys, "runs", "promote", "one", "base", "--allow-incomplete", "--without-replies")
+    assert not (Path("baselines") / "base" / "requests.jsonl").exists()

@@ -1,0 +1,242 @@
+"""Runs found by name, listed and promoted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.recorded import verdict, verdicts, write_run
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.runs import catalog
+from pytest_llmprops.runs.catalog import find_run, list_runs, promote
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.record import RunRecord
+
+
+def runs_folder(root: Path) -> Path:
+    return root / "reports" / "runs"
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+# find_run
+
+
+def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder, its run.json, a name under reports/runs and a baseline's name lead to the run's folder."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    baseline = promote(run, "base", tmp_path)
+    assert find_run(str(run)) == run
+    assert find_run(str(run / "run.json")) == run
+    assert find_run("mine", tmp_path) == run
+    assert find_run("base", tmp_path) == baseline
+    monkeypatch.chdir(runs_folder(tmp_path))
+    assert find_run("mine") == Path("mine")
+
+
+def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is a run's folder where one stands is not looked up elsewhere."""
+    write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    write_run(tmp_path / "mine", verdicts("w"))
+    monkeypatch.chdir(tmp_path)
+    assert find_run("mine") == Path("mine")
+
+
+def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
+    """The one line names what was asked for and the newest runs that there are, five at most."""
+    for n in range(7):
+        write_run(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
+    with pytest.raises(UsageError) as caught:
+        find_run("other", tmp_path)
+    text = str(caught.value)
+    assert "no run 'other'" in text
+    assert text.count("run6") == 1
+    assert sum(f"run{n}" in text for n in range(7)) == catalog.NEWEST
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("text", ["", "none", "../x", "reports/runs"])
+def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any run the line says so, also for a folder that holds none."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="none is recorded here yet"):
+        find_run(text)
+
+
+def test_an_empty_name_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty option does not mean the folder one stands in, even where that holds a run."""
+    write_run(tmp_path, verdicts("c"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no run ''"):
+        find_run("")
+
+
+# list_runs
+
+
+def test_all_runs_newest_first(tmp_path: Path) -> None:
+    """Runs and baselines are listed by their start, the newest first, with state and facts."""
+    for day, name in enumerate(("b", "c", "a"), 1):
+        write_run(runs_folder(tmp_path) / name, verdicts("cw"), started=f"2026-01-0{day}T00:00:00+00:00")
+    write_run(tmp_path / "baselines" / "old", verdicts("c"), started="2025-01-01T00:00:00+00:00")
+    found = list_runs(tmp_path)
+    assert [(run.folder.name, run.state) for run in found] == [
+        ("a", "complete"),
+        ("c", "complete"),
+        ("b", "complete"),
+        ("old", "complete"),
+    ]
+    assert found[0].facts is not None
+    assert found[0].facts["summary"][0]["correct"] == 1
+
+
+def test_states_of_a_listing(tmp_path: Path) -> None:
+    """Being written, killed, unreadable and complete runs stand side by side, each with what is known."""
+    root = runs_folder(tmp_path)
+    write_run(root / "done", verdicts("c"))
+    write_run(root / "killed", verdicts("cw"))
+    changed = facts(root / "killed") | {"finished": None, "complete": False, "summary": []}
+    (root / "killed" / "run.json").write_text(json.dumps(changed))
+    write_run(root / "newer", verdicts("c"), schema=9)
+    (root / "writing").mkdir()
+    record = RunRecord(root / "writing", {})
+    record.add(verdict())
+    found = {run.folder.name: run for run in list_runs(tmp_path)}
+    record.finish({})
+    assert {name: run.state for name, run in found.items()} == {
+        "done": "complete",
+        "killed": "incomplete",
+        "newer": "unreadable",
+        "writing": "being written",
+    }
+    assert "schema 9" in found["newer"].problem
+    assert found["newer"].facts is None
+    killed = found["killed"].facts
+    assert killed is not None
+    assert killed["summary"][0]["items"] == 2
+    assert list_runs(tmp_path)[-1].folder.name == "newer"
+
+
+def test_nothing_to_list(tmp_path: Path) -> None:
+    """A folder without runs lists none."""
+    assert list_runs(tmp_path) == []
+
+
+# promote
+
+
+def test_a_promoted_run_is_a_whole_copy(tmp_path: Path) -> None:
+    """The baseline reads as the run does, keeps its run_id, and says where it came from and when."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("cwe"))
+    (run / "requests.jsonl").write_text('{"key": "k", "request": {}}\n')
+    target = promote(run, "base", tmp_path)
+    assert target == tmp_path / "baselines" / "base"
+    assert sorted(p.name for p in target.iterdir()) == ["requests.jsonl", "run.json", "verdicts.jsonl"]
+    copy, original = read_run(target), read_run(run)
+    assert copy.records == original.records
+    assert copy.run_id == "mine"
+    added = copy.facts.keys() - original.facts.keys()
+    assert added == {"promoted_from", "promoted_at"}
+    assert copy.facts["promoted_from"] == "mine"
+    assert copy.facts["promoted_at"] >= original.facts["finished"]
+    assert [p.name for p in target.parent.iterdir()] == ["base"]
+
+
+def test_replies_can_be_left_out(tmp_path: Path) -> None:
+    """A baseline to be committed needs no prompts and replies."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    (run / "requests.jsonl").write_text("{}\n")
+    target = promote(run, "base", tmp_path, replies=False)
+    assert sorted(p.name for p in target.iterdir()) == ["run.json", "verdicts.jsonl"]
+
+
+def test_a_name_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    """A taken name is refused and left alone; with replace the new run stands there, and nothing else."""
+    one = write_run(runs_folder(tmp_path) / "one", verdicts("c"))
+    two = write_run(runs_folder(tmp_path) / "two", verdicts("ww"))
+    target = promote(one, "base", tmp_path)
+    with pytest.raises(UsageError, match="--replace"):
+        promote(two, "base", tmp_path)
+    assert read_run(target).run_id == "one"
+    promote(two, "base", tmp_path, replace=True)
+    assert read_run(target).run_id == "two"
+    assert [p.name for p in target.parent.iterdir()] == ["base"]
+
+
+def test_a_failed_replacement_leaves_the_old_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the copy cannot be put in place, the baseline is the one that it was."""
+    one = write_run(runs_folder(tmp_path) / "one", verdicts("c"))
+    two = write_run(runs_folder(tmp_path) / "two", verdicts("w"))
+    target = promote(one, "base", tmp_path)
+    rename = Path.rename
+
+    def failing(self: Path, to: Path) -> Path:
+        if self.name.endswith(".new"):
+            raise OSError(28, "No space left on device")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="No space"):
+        promote(two, "base", tmp_path, replace=True)
+    assert read_run(target).run_id == "one"
+    assert [p.name for p in target.parent.iterdir()] == ["base"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "/tmp/x", ".hidden", "a\nb", "mine"])
+def test_names_that_are_refused(name: str, tmp_path: Path) -> None:
+    """A path, a hidden name, control characters and the name of a run are no baseline's name."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    with pytest.raises(UsageError):
+        promote(run, name, tmp_path)
+    assert not list(tmp_path.glob("baselines/**/run.json"))
+
+
+def test_a_folder_that_holds_no_run_is_not_replaced(tmp_path: Path) -> None:
+    """Whatever else lies under baselines stays."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    (tmp_path / "baselines" / "notes").mkdir(parents=True)
+    with pytest.raises(UsageError, match="holds no run"):
+        promote(run, "notes", tmp_path, replace=True)
+
+
+def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
+    """Promoting a baseline onto its own name would have nothing to copy from."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    target = promote(run, "base", tmp_path)
+    with pytest.raises(UsageError, match="already"):
+        promote(target, "base", tmp_path, replace=True)
+    assert read_run(target).run_id == "mine"
+
+
+def test_incomplete_runs(tmp_path: Path) -> None:
+    """An incomplete run needs to be allowed, unless its gate ended it; one being written is refused."""
+    root = runs_folder(tmp_path)
+    stopped = write_run(root / "stopped", verdicts("c"), complete=False)
+    gated = write_run(root / "gated", verdicts("c"), complete=False, gate={"stopped_early": True})
+    with pytest.raises(UsageError, match="--allow-incomplete"):
+        promote(stopped, "base", tmp_path)
+    assert promote(gated, "gated-base", tmp_path).is_dir()
+    assert promote(stopped, "base", tmp_path, allow_incomplete=True).is_dir()
+    (root / "writing").mkdir()
+    record = RunRecord(root / "writing", {})
+    with pytest.raises(UsageError, match="still being written"):
+        promote(root / "writing", "other", tmp_path, allow_incomplete=True)
+    record.finish({})
+
+
+def test_a_run_that_cannot_be_read_is_not_promoted(tmp_path: Path) -> None:
+    """A damaged record is refused in its own words."""
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("cc"))
+    lines = (run / "verdicts.jsonl").read_text().splitlines()
+    (run / "verdicts.jsonl").write_text("\n".join(["{", *lines]) + "\n")
+    with pytest.raises(DataError, match="line 1"):
+        promote(run, "base", tmp_path)
+    assert not (tmp_path / "baselines").exists()

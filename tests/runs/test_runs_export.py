@@ -1,0 +1,156 @@
+"""Runs as tables, in Parquet and CSV."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.recorded import verdict, verdicts, write_run
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.runs.export import TABLES, Table, table, write_csv, write_parquet, write_whole
+from pytest_llmprops.runs.reader import Run, read_run
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Run]:
+    """Two runs with different values; one has a request, the other an error."""
+    first = [
+        verdict("1", values={"a": 1.0}, requests=["k"]),
+        verdict("2", "wrong", values={"a": 2, "b": 0.5}),
+    ]
+    write_run(tmp_path / "first", first)
+    log = RequestLog(tmp_path / "first")
+    log.add("subject", Chat.user("2 + 2 ="), Reply('four, "4"\n', usage=Usage(3, 2, None), key="k"))
+    log.close()
+    write_run(tmp_path / "second", [verdict("1", "error")])
+    return [read_run(tmp_path / name) for name in ("first", "second")]
+
+
+def through_parquet(runs: list[Run], name: Table, folder: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    write_parquet(table(runs, name), folder / "t.parquet")
+    rows: list[dict[str, Any]] = pq.read_table(folder / "t.parquet").to_pylist()
+    return rows
+
+
+def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
+    """Each verdict is a row with its run, its numbers in columns of their own, its requests a list."""
+    rows = through_parquet(two, "verdicts", tmp_path)
+    assert [(r["run_id"], r["id"], r["status"], r["score"]) for r in rows] == [
+        ("first", "sums/1", "correct", 1.0),
+        ("first", "sums/2", "wrong", 0.0),
+        ("second", "sums/1", "error", None),
+    ]
+    assert [(r["value_a"], r["value_b"]) for r in rows] == [(1.0, None), (2.0, 0.5), (None, None)]
+    assert [r["requests"] for r in rows] == [["k"], [], []]
+    assert "values" not in rows[0]
+    kept = {name for name in verdict() if name != "values"}
+    assert rows[0].keys() == {"run_id", *kept, "value_a", "value_b"}
+
+
+def test_tables_of_run_json(two: list[Run], tmp_path: Path) -> None:
+    """The summary's rows come with their run's id; an accuracy that is null stays null."""
+    rows = through_parquet(two, "summary", tmp_path)
+    assert rows == [{"run_id": run.run_id, **row} for run in two for row in run.facts["summary"]]
+    assert rows[1]["accuracy"] is None
+
+
+def test_requests(two: list[Run], tmp_path: Path) -> None:
+    """Prompts are JSON, replies text, token counts numbers."""
+    [row] = through_parquet(two, "requests", tmp_path)
+    assert json.loads(row["request"])["messages"] == [["user", "2 + 2 ="]]
+    assert (row["run_id"], row["key"], row["reply"]) == ("first", "k", 'four, "4"\n')
+    assert (row["prompt_tokens"], row["completion_tokens"], row["reasoning_tokens"]) == (3, 2, None)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
+    """A run without any row still writes, and lists of requests are lists of texts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    run = read_run(write_run(tmp_path / "r", []))
+    write_parquet(table([run], name), tmp_path / "t.parquet")
+    schema = pq.read_schema(tmp_path / "t.parquet")
+    if name == "verdicts":
+        assert schema.field("requests").type == pa.list_(pa.string())
+    assert pq.read_table(tmp_path / "t.parquet").num_rows == 0
+
+
+def test_csv(two: list[Run], tmp_path: Path) -> None:
+    """CSV has the same rows; lists are JSON, missing numbers empty."""
+    write_csv(table(two), tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [json.loads(r["requests"]) for r in rows] == [["k"], [], []]
+    assert [(r["value_a"], r["value_b"], r["score"]) for r in rows] == [
+        ("1.0", "", "1.0"),
+        ("2.0", "0.5", "0.0"),
+        ("", "", ""),
+    ]
+
+
+def test_two_runs_of_one_name_are_refused(two: list[Run]) -> None:
+    """Rows that could not be told apart are not put into one table."""
+    with pytest.raises(UsageError, match="'first'"):
+        table([*two, two[0]])
+
+
+@pytest.mark.parametrize(("package", "call"), [("pandas", "table"), ("pyarrow", "parquet")])
+def test_missing_package(
+    package: str, call: str, two: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the package the one line says which, and how to get it."""
+    frame = table(two)
+    original = builtins.__import__
+
+    def importing(name: str, *args: Any, **options: Any) -> Any:
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return original(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", importing)
+    with pytest.raises(MissingExtra, match=rf"'{package}': pip install 'pytest-llmprops\[report\]'"):
+        table(two) if call == "table" else write_parquet(frame, tmp_path / "x.parquet")
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A writer that fails leaves the old file and nothing beside it."""
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def failing(new: Path) -> None:
+        new.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, failing)
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+    assert path.read_text() == "old"
+    write_whole(path, lambda new: new.write_text("new"))
+    assert path.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+@pytest.mark.parametrize("path", ["none/out.csv", "file/out.csv", "folder"])
+def test_a_place_that_cannot_be_written(path: str, tmp_path: Path) -> None:
+    """A missing folder, a file in its place, and a folder for a file are one line."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match=path):
+        write_whole(tmp_path / path, lambda new: new.write_text("x"))
+
+
+def test_every_status_is_exported(tmp_path: Path) -> None:
+    """All five statuses reach the table as they are."""
+    frame = table([read_run(write_run(tmp_path, verdicts("cwrue")))])
+    assert list(frame["status"]) == ["correct", "wrong", "refused", "unparsed", "error"]

@@ -1,0 +1,359 @@
+"""Reading a run record back: the valid part, or one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.recorded import verdict, verdicts, write_run
+from fixtures.runs import ROOT
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.summary import summary_rows
+
+
+def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Edit ``run.json``."""
+    path = folder / "run.json"
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    edit(facts)
+    path.write_text(json.dumps(facts), encoding="utf-8")
+
+
+def set_line(folder: Path, number: int, line: str) -> None:
+    """Replace a line of ``verdicts.jsonl``, counted from 1."""
+    path = folder / "verdicts.jsonl"
+    lines = path.read_text(encoding="utf-8").split("\n")
+    lines[number - 1] = line
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def counts(run: Run) -> list[tuple[Any, ...]]:
+    return [(r["items"], r["correct"], r["wrong"], r["errors"], r["accuracy"]) for r in run.facts["summary"]]
+
+
+def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+# what is whole
+
+
+def test_a_complete_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    """Facts and records are those that were written, and there is nothing to note."""
+    records = verdicts("cwrue")
+    run = read_run(write_run(tmp_path / "r", records, deviations={"old": ["no temperature"]}))
+    assert run.records == tuple(records)
+    assert (run.run_id, run.models, run.state, run.notes) == ("r", ["old"], "complete", ())
+    assert counts(run) == [(5, 1, 1, 1, 0.25)]
+    assert run.facts["deviations"] == {"old": ["no temperature"]}
+
+
+def test_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
+    """Line and paragraph separators of Unicode and control characters in a reply stay in their record."""
+    given = "\u2028\u2029\x85\x0b\x0c\x1c\r\n\x00"
+    run = read_run(write_run(tmp_path, [verdict(given=given), verdict("0002")]))
+    assert [r["given"] for r in run.records] == [given, "4"]
+
+
+def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
+    """Of two lines for one case the last is kept and counted; samples are cases of their own."""
+    rows = [verdict(status="wrong"), verdict(sample=1), verdict(status="correct"), verdict("0002")]
+    run = read_run(write_run(tmp_path, rows))
+    assert [(r["id"], r["sample"], r["status"]) for r in run.records] == [
+        ("sums/0001", 0, "correct"),
+        ("sums/0001", 1, "correct"),
+        ("sums/0002", 0, "correct"),
+    ]
+    assert counts(run) == [(3, 3, 0, 0, 1.0)]
+    assert any("recorded again" in note for note in run.notes)
+    assert run.state == "complete"
+
+
+# what is refused
+
+
+def test_no_run_json(tmp_path: Path) -> None:
+    """A folder without run.json, a missing folder and a file are one line that names them."""
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path, tmp_path / "none", tmp_path / "file"):
+        with pytest.raises(DataError) as caught:
+            read_run(folder)
+        assert one_line(caught) == f"{folder}: holds no run.json, so it is no recorded run"
+
+
+def test_newer_schema(tmp_path: Path) -> None:
+    """A record of a newer version says both schemas and what to do."""
+    folder = write_run(tmp_path / "r", verdicts("c"))
+    change(folder, lambda facts: facts.update(schema=2))
+    with pytest.raises(DataError) as caught:
+        read_run(folder)
+    assert one_line(caught).endswith(
+        "run.json: written by a newer version: schema 2, this one reads 1; upgrade pytest-llmprops"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '"run"', "{}", '{"schema": "1"}', '{"schema": true}', "\xff"]
+)
+def test_damaged_run_json(text: str, tmp_path: Path) -> None:
+    """What is no JSON object with a schema is one line naming the file."""
+    (tmp_path / "run.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError) as caught:
+        read_run(tmp_path)
+    assert one_line(caught).startswith(f"{tmp_path / 'run.json'}: ")
+
+
+def _lose_accuracy(facts: dict[str, Any]) -> None:
+    del facts["summary"][0]["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (lambda facts: facts.update(models=["old"]), "'models' must be an object"),
+        (lambda facts: facts.update(models={"old": "gpt"}), "'models' has a 'old'"),
+        (lambda facts: facts.update(deviations={"old": "none"}), "'deviations' has a 'old'"),
+        (lambda facts: facts.update(summary={}), "'summary' must be a list"),
+        (lambda facts: facts["summary"].append(7), "row 2 of 'summary'"),
+        (_lose_accuracy, "row 1 of 'summary' has no fitting 'accuracy'"),
+        (lambda facts: facts["summary"][0].update(items="5"), "row 1 of 'summary' has no fitting 'items'"),
+        (lambda facts: facts.update(metrics=[{"name": "x"}]), "row 1 of 'metrics'"),
+        (lambda facts: facts.update(complete="yes"), "'complete'"),
+        (lambda facts: facts.update(run_id=3), "'run_id'"),
+    ],
+)
+def test_facts_of_the_wrong_kind(
+    edit: Callable[[dict[str, Any]], object], named: str, tmp_path: Path
+) -> None:
+    """A fact that is not what the contract says is named; no table is made of it."""
+    folder = write_run(tmp_path, verdicts("cw"))
+    change(folder, edit)
+    with pytest.raises(DataError) as caught:
+        read_run(folder)
+    assert named in one_line(caught)
+
+
+@pytest.mark.parametrize("line", ["{", "x", '{"model": "old"', "\x00\x00"])
+def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
+    """A line before the last that is no JSON names file and line, and how to go on."""
+    folder = write_run(tmp_path, verdicts("cwc"))
+    set_line(folder, 2, line)
+    with pytest.raises(DataError) as caught:
+        read_run(folder)
+    assert f"{folder / 'verdicts.jsonl'}: line 2 is damaged" in one_line(caught)
+    assert "take the line out" in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"status": "right"}, "status 'right'"),
+        ({"status": None}, "'status'"),
+        ({"task": 3}, "'task'"),
+        ({"values": []}, "'values'"),
+        ({"requests": "key"}, "'requests'"),
+        ({"score": "1"}, "'score'"),
+        ({"sample": None}, "'sample'"),
+    ],
+)
+def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_path: Path) -> None:
+    """A whole line that is no verdict of the contract names line and field, at the end of the file too."""
+    folder = write_run(tmp_path, verdicts("cwc"))
+    set_line(folder, number, json.dumps({**verdict(), **changes}))
+    with pytest.raises(DataError) as caught:
+        read_run(folder)
+    assert f"verdicts.jsonl: line {number}" in one_line(caught)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("field", sorted(verdict()))
+def test_missing_field(field: str, tmp_path: Path) -> None:
+    """Every field of the contract must be there."""
+    folder = write_run(tmp_path, verdicts("cw"))
+    row = verdict()
+    del row[field]
+    set_line(folder, 1, json.dumps(row))
+    with pytest.raises(DataError, match=f"line 1 has no (text )?'{field}'"):
+        read_run(folder)
+
+
+def test_lost_verdicts(tmp_path: Path) -> None:
+    """A finished run without its verdicts' file is refused, since its table could not be checked."""
+    folder = write_run(tmp_path, verdicts("cw"))
+    (folder / "verdicts.jsonl").unlink()
+    with pytest.raises(DataError, match=r"verdicts\.jsonl: is missing"):
+        read_run(folder)
+
+
+# what is partly there
+
+
+def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) -> None:
+    """Wherever a killed run's file ends, the whole verdicts before are read and counted, and no other."""
+    records = verdicts("cwce", given="猫")
+    folder = write_run(tmp_path, records, complete=False, summary=[])
+    change(folder, lambda facts: facts.update(finished=None))
+    raw = (folder / "verdicts.jsonl").read_bytes()
+    for cut in range(0, len(raw) + 1, 7):
+        (folder / "verdicts.jsonl").write_bytes(raw[:cut])
+        run = read_run(folder)
+        lines = raw[:cut].split(b"\n")
+        # A record that lacks nothing but the end of its line is whole.
+        whole = len(lines) - 1 + (lines[-1].endswith(b"}") and lines[-1].count(b"{") == lines[-1].count(b"}"))
+        assert run.records == tuple(records[:whole])
+        assert run.facts["summary"] == summary_rows(records[:whole])
+        assert any("torn" in note for note in run.notes) == bool(lines[-1] and whole < len(lines))
+        assert any(f"without finishing (killed?): {whole} verdicts" in note for note in run.notes)
+        assert run.state == "incomplete"
+
+
+def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
+    """A complete run that lost verdicts is counted on those it has, and no longer complete."""
+    folder = write_run(tmp_path, verdicts("ccww"))
+    path = folder / "verdicts.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+    run = read_run(folder)
+    assert run.state == "incomplete"
+    assert run.facts["complete"] is False
+    assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
+    assert "verdicts.jsonl is cut short: 3 verdicts of 4; counted as incomplete" in run.notes
+
+
+def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
+    """Where someone changed a verdict, or the summary, the table follows the verdicts and a note says so."""
+    folder = write_run(tmp_path, verdicts("cww"))
+    set_line(folder, 2, json.dumps(verdicts("cc")[1]))
+    run = read_run(folder)
+    assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
+    assert [note for note in run.notes if "disagree" in note]
+
+
+def test_summary_and_metrics_are_computed_where_they_lack(tmp_path: Path) -> None:
+    """A run.json without tables gets the same ones that the run itself would have written."""
+    rows = verdicts("cw", benchmark="homophones", task="asked", values={"function_word": 0.0})
+    folder = write_run(tmp_path, rows, summary=[], metrics=[])
+    run = read_run(folder)
+    assert run.facts["summary"] == summary_rows(rows)
+    [row] = [r for r in run.facts["metrics"] if r["group"] == "content_words"]
+    assert (row["name"], row["value"], row["model"]) == ("accuracy", 0.5, "old")
+    assert any("no summary" in note for note in run.notes)
+
+
+def test_metrics_that_cannot_be_computed_are_noted(tmp_path: Path) -> None:
+    """A benchmark that is not known here has no metrics, which is said."""
+    run = read_run(write_run(tmp_path, verdicts("cw"), summary=[]))
+    assert run.facts["metrics"] == []
+    assert "metrics of sums could not be computed again" in run.notes
+
+
+def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
+    """A run that was stopped wrote its own tables, an unknown benchmark's metrics included; they stand."""
+    metric = {
+        "model": "old", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin",
+        "group": "", "name": "carry_rate", "value": 0.5, "n": 2, "ci_low": None, "ci_high": None,
+        "direction": "none",
+    }  # fmt: skip
+    run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, metrics=[metric]))
+    assert run.facts["metrics"] == [metric]
+    assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
+
+
+def test_a_run_ended_by_its_gate_is_named_as_such(tmp_path: Path) -> None:
+    """Cases that a sequential gate did not need are no accident."""
+    gate = {"decision": "pass", "stopped_early": True}
+    run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, gate=gate))
+    assert run.notes == ("stopped early by its gate: 2 of 9 cases have a verdict",)
+
+
+# what is being written
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from fixtures.recorded import verdicts
+from pytest_llmprops.runs.record import RunRecord
+folder = Path(sys.argv[1])
+folder.mkdir()
+record = RunRecord(folder, {"models": {"old": {"spec": "old"}}})
+for row in verdicts("cwc"):
+    record.add(row)
+print("written", flush=True)
+sys.stdin.readline()
+record.finish({"complete": True, "expected": 3})
+"""
+
+
+@contextmanager
+def writer(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has written three verdicts and waits."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_run_being_written_is_told_from_a_killed_one(tmp_path: Path) -> None:
+    """While its process lives a run is being written; killed, it is one that ended without finishing."""
+    folder = tmp_path / "r"
+    with writer(folder) as process:
+        run = read_run(folder)
+        assert (run.state, run.writing) == ("being written", True)
+        assert run.notes[0] == "still being written: 3 verdicts so far"
+        assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        run = read_run(folder)
+    assert (run.state, run.writing) == ("incomplete", False)
+    assert run.notes[0] == "ended without finishing (killed?): 3 verdicts are kept"
+
+
+def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -> None:
+    """Once finished, the record reads as complete, also within the process that wrote it."""
+    record = RunRecord(tmp_path, {"models": {"old": {"spec": "old"}}})
+    record.add(verdict())
+    assert read_run(tmp_path).state == "being written"
+    record.finish({"complete": True, "expected": 1, "summary": summary_rows(record.records)})
+    assert read_run(tmp_path).state == "complete"
+
+
+def test_reading_does_not_end_the_writing(tmp_path: Path) -> None:
+    """A reader leaves the writer's lock as it is: the next reader finds the same state."""
+    record = RunRecord(tmp_path, {})
+    states = [read_run(tmp_path).state for _ in range(3)]
+    record.finish({})
+    assert states == ["being written"] * 3
+
+
+def test_no_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a platform without fcntl a run is written and read all the same."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    record = RunRecord(tmp_path, {"models": {"old": {"spec": "old"}}})
+    record.add(verdict())
+    assert read_run(tmp_path).state == "incomplete"
+    record.finish({"complete": True, "expected": 1, "summary": summary_rows(record.records)})
+    assert read_run(tmp_path).state == "complete"

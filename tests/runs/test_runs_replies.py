@@ -1,0 +1,99 @@
+"""requests.jsonl read back, and which reply stands for a record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.recorded import verdict
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.requests import Chat, Reply, Segment
+from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.runs.replies import read_requests, reply_of
+
+EXAMPLES = "".join(f"Input: sentence number {n} Label: {'AB'[n % 2]}\n" for n in range(20))
+
+
+def logged(folder: Path) -> Path:
+    """Three prompts over the same examples, and their replies."""
+    log = RequestLog(folder)
+    for n in range(3):
+        log.add("subject", Chat.user(f"{EXAMPLES}question {n}"), Reply(f"reply {n}", key=f"k{n}"))
+    log.close()
+    return folder / "requests.jsonl"
+
+
+def test_prompts_come_back_in_full(tmp_path: Path) -> None:
+    """Beginnings stored once are put back; requests are found by key, in order."""
+    path = logged(tmp_path)
+    assert '"prefix_id"' in path.read_text()
+    found = read_requests(tmp_path)
+    assert list(found) == ["k0", "k1", "k2"]
+    assert found["k2"]["request"]["messages"] == [["user", f"{EXAMPLES}question 2"]]
+    assert found["k2"]["reply"]["text"] == "reply 2"
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """A run that kept no requests has none."""
+    assert read_requests(tmp_path) == {}
+
+
+def test_torn_end(tmp_path: Path) -> None:
+    """Wherever the file ends, the requests before are read exactly."""
+    path = logged(tmp_path)
+    raw = path.read_bytes()
+    whole = read_requests(tmp_path)
+    for cut in range(0, len(raw), 41):
+        path.write_bytes(raw[:cut])
+        found = read_requests(tmp_path)
+        assert found == {key: whole[key] for key in found}
+        assert len(found) >= raw[:cut].count(b"\n") - 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        '{"key": "k"}',
+        '{"request": {}}',
+        '{"key": "k", "request": {"messages": [["user", {"prefix": "no", "rest": ""}]]}}',
+        '{"key": "k", "request": {"messages": [7]}}',
+        '{"key": "k", "request": 7}',
+        '{"prefix_id": "p"}',
+    ],
+)
+def test_damaged_line(line: str, tmp_path: Path) -> None:
+    """A line that is no logged request, or names a beginning that is not there, is one line with its number."""
+    path = logged(tmp_path)
+    lines = path.read_text().split("\n")
+    path.write_text("\n".join([lines[0], line, *lines[1:]]))
+    with pytest.raises(DataError, match=r"requests\.jsonl: line 2 is"):
+        read_requests(tmp_path)
+
+
+def test_the_models_last_reply_counts(tmp_path: Path) -> None:
+    """Of several calls the last of the model under test is its reply, not that of a helper after it."""
+    log = RequestLog(tmp_path)
+    log.add("subject", Chat.user("a"), Reply("first", key="a"))
+    log.add("subject", Chat.user("b"), Reply("second", key="b"))
+    log.add("reader", Chat.user("c"), Reply("A", key="c"))
+    log.close()
+    requests = read_requests(tmp_path)
+    assert reply_of(verdict(requests=["a", "b", "c"]), requests) == "second"
+    assert reply_of(verdict(requests=["c"]), requests) == "A"
+
+
+def test_a_reply_that_is_no_text(tmp_path: Path) -> None:
+    """A list of words is shown as JSON, in its own script."""
+    log = RequestLog(tmp_path)
+    log.add("subject", Segment("小猫"), Reply("", value=["小", "猫"], key="s"))
+    log.close()
+    assert json.loads(reply_of(verdict(requests=["s"]), read_requests(tmp_path))) == ["小", "猫"]
+
+
+def test_without_a_request_the_answer_stands(tmp_path: Path) -> None:
+    """A record without requests, or whose requests were left out of a baseline, shows the answer given."""
+    assert reply_of(verdict(given="lamp"), {}) == "lamp"
+    assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"
