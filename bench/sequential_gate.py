@@ -1,0 +1,79 @@
+"""What a sequential gate saves, and how often it accepts what it should not: the tables of docs/gate.md.
+
+    python -m bench.sequential_gate                     # some minutes on two cores
+    python -m bench.sequential_gate --upgrades 50       # a quick look
+
+Upgrades are simulated: of each item, the baseline and the candidate are right or wrong together, or the item is
+lost, or gained. The gate's own code decides after every block, as in a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from fixtures.gates import DrawnRun, gate_of  # noqa: E402
+from fixtures.recorded import verdicts  # noqa: E402
+from pytest_llmprops.runs.gate import settled  # noqa: E402
+
+#: gains: items that the candidate wins, whatever it loses
+CHURN, WRONG_IN_BOTH = 0.03, 0.07
+MARGIN = 0.10
+GATES: dict[str, dict[str, Any]] = {
+    "max_drop": {"max_drop": MARGIN},
+    "no_regression": {"no_regression": True, "detect": MARGIN},
+}
+
+
+def upgrade(gate: Any, drop: float, items: int, seed: int, blocks: int) -> tuple[str, int]:
+    """Decision and number of items measured of one simulated upgrade."""
+    rng = random.Random(f"{drop} {items} {seed}")
+    lost, gained = CHURN + max(drop, 0.0), CHURN + max(-drop, 0.0)
+    weights = [1 - lost - gained - WRONG_IN_BOTH, lost, gained, WRONG_IN_BOTH]
+    kinds = rng.choices("blgn", weights, k=items)
+    old = "".join("c" if kind in "bl" else "w" for kind in kinds)
+    new = "".join("c" if kind in "bg" else "w" for kind in kinds)
+    run = DrawnRun(gate, verdicts(new, model="new"), verdicts(old), seed=seed)
+    step = max(16, -(-items // blocks))
+    for drawn in [*range(step, items, step), items]:
+        result = run.after(drawn)
+        if settled(result):
+            break
+    return result.decision, drawn
+
+
+def main() -> None:
+    """Print one table a gate."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--upgrades", type=int, default=400, help="simulated upgrades a row (default: 400)")
+    parser.add_argument("--blocks", type=int, default=16, help="looks a run, at most (default: 16)")
+    parser.add_argument("--items", type=int, nargs="*", default=[200, 1000], help="items of the full run")
+    options = parser.parse_args()
+    for name, rule in GATES.items():
+        gate = gate_of(rule, sequential=True)
+        print(f"\n`{name}`, margin {100 * MARGIN:g} points, {options.upgrades} upgrades a row\n")
+        print("| items | true drop | accepted | refused | undecided | calls: median | 90% |")
+        print("|---|---|---|---|---|---|---|")
+        for items in options.items:
+            for drop in (-0.05, 0.0, 0.05, MARGIN, 0.15, 0.20, 0.30):
+                found = [upgrade(gate, drop, items, seed, options.blocks) for seed in range(options.upgrades)]
+                shares = Counter(decision for decision, _ in found)
+                told = [f"{100 * shares[d] / len(found):.1f}%" for d in ("pass", "fail", "inconclusive")]
+                used = sorted(calls for _, calls in found)
+                most = used[int(0.9 * (len(used) - 1))]
+                row = [items, f"{100 * drop:+.0f}", *told, f"{statistics.median(used):g}", most]
+                print("| " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""``llmprops gate``: the decision of a gate file on recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_llmprops.cli.main import Groups, terminal_width
+from pytest_llmprops.core.errors import UsageError
+
+
+def add(groups: Groups) -> None:
+    """Add the command."""
+    about = "decide on a recorded run: exit status 0 when the gate passes, 1 when it does not"
+    gate = groups.add_parser("gate", help=about, description=about)
+    gate.add_argument("run", metavar="RUN", help="folder, run id or baseline's name")
+    gate.add_argument("--gate", type=Path, required=True, metavar="FILE", help="the file of rules")
+    gate.add_argument("--baseline", metavar="RUN", help="run to compare with")
+    gate.add_argument("--json", action="store_true", help="print the decision as JSON")
+    gate.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="append the decision as Markdown, for example to $GITHUB_STEP_SUMMARY",
+    )
+    gate.set_defaults(command=_gate)
+
+
+def _gate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.gate import decide
+    from pytest_llmprops.runs.gate_file import read_gate
+    from pytest_llmprops.runs.reader import read_run
+
+    gate = read_gate(options.gate)
+    run = read_run(find_run(options.run))
+    baseline = read_run(find_run(options.baseline)) if options.baseline else None
+    if baseline is None and gate.needs_baseline:
+        raise UsageError(f"{options.gate}: no_regression or max_drop needs a baseline; give --baseline RUN")
+    result = decide(gate, run.facts, run.records, baseline).to_json()
+    if options.markdown is not None:
+        with open(options.markdown, "a", encoding="utf-8") as file:
+            file.write(gate_markdown(result))
+    if options.json:
+        import json
+
+        print(json.dumps(result, ensure_ascii=False, indent=1))
+    else:
+        notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
+        print("\n".join([*notes, *gate_lines(result, terminal_width())]))
+    return 0 if result["passed"] else 1

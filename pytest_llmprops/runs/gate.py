@@ -1,0 +1,298 @@
+"""The decision of a gate on a recorded run, or on a pair of runs (DESIGN, "Gate")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.runs import gate_bounds, gate_checks
+from pytest_llmprops.runs.comparable import unfit
+from pytest_llmprops.runs.gate_checks import Check, CheckVerdict, percent
+from pytest_llmprops.runs.gate_data import RuleData
+from pytest_llmprops.runs.gate_draw import fingerprint
+from pytest_llmprops.runs.gate_file import Gate
+from pytest_llmprops.runs.reader import Run
+
+GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
+#: worst first
+ORDER: tuple[CheckVerdict, ...] = ("invalid", "failed", "inconclusive", "met")
+_DECISIONS: Mapping[CheckVerdict, GateDecision] = {
+    "invalid": "invalid",
+    "failed": "fail",
+    "inconclusive": "inconclusive",
+    "met": "pass",
+}
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """What became of one rule. ``partial``: not all of its items were drawn."""
+
+    name: str
+    verdict: CheckVerdict
+    items: int
+    checks: tuple[Check, ...]
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """The gate's decision; ``passed`` is what an exit code says."""
+
+    decision: GateDecision
+    passed: bool
+    line: str
+    file: str
+    sha256: str
+    baseline: str | None
+    sequential: bool
+    stopped_early: bool
+    items_used: int
+    items_of: int
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    rules: tuple[RuleResult, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in ``run.json`` under ``gate``."""
+        return asdict(self)
+
+
+def decide(
+    gate: Gate,
+    facts: Mapping[str, Any],
+    records: Sequence[Record],
+    baseline: Run | None,
+    *,
+    running: bool = False,
+) -> GateResult:
+    """Hold a run against a gate.
+
+    :param facts: the run's ``run.json``; under ``sequential`` the plan of a run that draws its items
+        (:func:`~pytest_llmprops.runs.gate_draw.plan_of`). :param records: its verdicts.
+    :param running: the run goes on, so that being incomplete is no fault.
+    """
+    # Of several models none is judged: unfit() says so.
+    first = baseline.models[:1] if baseline is not None else []
+    theirs = [r for r in baseline.records if r["model"] in first] if baseline is not None else []
+    drawing = _same_terms(gate, facts, theirs)
+    metrics = facts.get("metrics") or ()
+    rules = [RuleData.of(rule, metrics, records, theirs, drawing) for rule in gate.rules]
+    results = _results(gate, rules, _nothing(gate, facts, records))
+    worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
+    decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
+    reasons = unfit(gate, facts, baseline)
+    if not (running or facts.get("complete") or (drawing.get("ended") and (decided or reasons))):
+        reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, drawing)}")
+    reasons += gate.overlaps(records)
+    reasons += [
+        f"{result.name}: {check.reason}"
+        for result in results
+        for check in result.checks
+        if check.verdict == "invalid"
+    ]
+    decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
+    passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
+    used, total = sum(r.drawn for r in rules), sum(r.total for r in rules)
+    early = used < total
+    return GateResult(
+        decision=decision,
+        passed=passed,
+        line=_line(decision, results, reasons, passed=passed),
+        file=gate.file,
+        sha256=gate.sha256,
+        baseline=None if baseline is None else baseline.run_id,
+        sequential=gate.sequential,
+        stopped_early=early,
+        items_used=used,
+        items_of=total,
+        reasons=tuple(reasons),
+        notes=(f"stopped early: {used} of {total} items; estimates are of these",) if early else (),
+        rules=tuple(results),
+    )
+
+
+def settled(result: GateResult) -> bool:
+    """Whether no further item can, or is likely to, change the decision of a run that draws its items."""
+    if result.decision in ("fail", "invalid"):
+        return True
+    return not any(rule_open(rule) for rule in result.rules)
+
+
+def rule_open(result: RuleResult) -> bool:
+    """Whether the rule still needs items."""
+    return result.partial and result.verdict == "inconclusive"
+
+
+def _same_terms(gate: Gate, facts: Mapping[str, Any], theirs: Sequence[Record]) -> Mapping[str, Any]:
+    """The plan of a run that draws its items; empty where it was made for another gate or baseline."""
+    plan: Mapping[str, Any] = facts.get("sequential") or {}
+    same = plan.get("gate") == gate.sha256 and plan.get("baseline") == fingerprint(theirs)
+    return plan if same else {}
+
+
+def _why_incomplete(facts: Mapping[str, Any], drawing: Mapping[str, Any]) -> str:
+    if (facts.get("sequential") or {}).get("ended") and not drawing:
+        return "it was stopped early by another gate file, or against another baseline; measure the rest"
+    return str(facts.get("stopped") or "cases have no verdict; run again to continue")
+
+
+def _nothing(gate: Gate, facts: Mapping[str, Any], records: Sequence[Record]) -> Mapping[str, str]:
+    """Why rules have no item: name of the rule -> one line."""
+    served = facts.get("not_served") or {}
+    more = "".join(
+        f"; {sum(models.values())} {benchmark} items were not served" for benchmark, models in served.items()
+    )
+    return {name: f"{line}{more}" for name, line in gate.empty_rules(records).items()}
+
+
+# ---- judging
+
+
+def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) -> list[RuleResult]:
+    tests = sum(data.rule.no_regression for data in rules)
+    bounds = sum(len(data.rule.checks) for data in rules if not data.rule.metric)
+    found: list[list[Check]] = []
+    for data in rules:
+        checks = _fitness(data) if data.total else [_no_items(nothing[data.rule.name])]
+        if not any(c.verdict == "invalid" for c in checks):
+            if data.rule.metric:
+                checks += _metric_checks(data)
+            elif data.partial:
+                checks += _partial_checks(data, data.rule.alpha / 2 / max(bounds, 1), tests)
+            else:
+                checks += _full_checks(data)
+        found.append(checks)
+    _add_regression_checks(gate, rules, found, tests)
+    return [
+        RuleResult(
+            data.rule.name,
+            min((c.verdict for c in checks), key=ORDER.index),
+            data.judged,
+            tuple(checks),
+            data.partial,
+        )
+        for data, checks in zip(rules, found, strict=True)
+    ]
+
+
+def _no_items(why: str) -> Check:
+    return Check("items", "items to judge", "none", "invalid", why)
+
+
+def _fitness(data: RuleData) -> list[Check]:
+    """``min_items`` and ``max_errors``: whether there is enough to judge by."""
+    rule, found = data.rule, []
+    n, what = data.population.items, "pairs" if rule.paired else "answered items"
+    if n < rule.min_items:
+        reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
+        found.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
+    faulty, of = len(data.faulty), data.either
+    least, most = faulty / of, min(faulty + data.total - data.drawn, of) / of
+    so_far = data.drawn_faults / data.drawn if data.drawn else least
+    required = f"at most {percent(rule.max_errors)} in error or missing"
+    measured = f"{percent(faulty / of)}, {faulty} of {of}"
+    verdict: CheckVerdict = "met"
+    if least > rule.max_errors:
+        verdict = "invalid"
+    elif data.partial and (so_far > rule.max_errors or (not rule.checks and most > rule.max_errors)):
+        # The items to come may bring the share of the drawn ones down again, or the share of all up.
+        verdict = "inconclusive"
+    if verdict != "met" or faulty or not rule.checks:
+        reason = {"invalid": _faults(data), "inconclusive": gate_bounds.OPEN}.get(verdict, "")
+        found.append(Check("max_errors", required, measured, verdict, reason, least))
+    return found
+
+
+def _faults(data: RuleData) -> str:
+    kinds = [f"{len(ids)} {what}" for what, ids in data.faults.items() if ids]
+    faulty = data.faulty
+    more = ", …" if len(faulty) > NAMED else ""
+    return f"of {data.either} items {' and '.join(kinds)} ({', '.join(faulty[:NAMED])}{more})"
+
+
+def _metric_checks(data: RuleData) -> list[Check]:
+    rule = data.rule
+    if data.partial:
+        return [Check("metric", rule.metric, "needs all items", "inconclusive", gate_bounds.OPEN)]
+    if not data.metrics:
+        return [Check("metric", rule.metric, "none", "invalid", f"the run has no metric {rule.metric} there")]
+    return [check for row in data.metrics for check in gate_checks.metric(rule, row)]
+
+
+def _full_checks(data: RuleData) -> list[Check]:
+    rule, found = data.rule, []
+    if rule.min_accuracy is not None:
+        found.append(gate_checks.accuracy(rule, data.answers))
+    if rule.max_drop is not None:
+        found.append(gate_checks.max_drop(rule, data.comparison))
+    if rule.max_refused is not None:
+        found.append(gate_checks.share(rule, "refused", data.answers))
+    if rule.max_unparsed is not None:
+        found.append(gate_checks.share(rule, "unparsed", data.answers))
+    return found
+
+
+def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
+    rule, found = data.rule, []
+    if rule.paired:
+        pairs = data.comparison
+        if rule.max_drop is not None:
+            found.append(gate_bounds.max_drop(rule, pairs, data.population, rate))
+        if rule.no_regression:
+            alpha = rule.alpha / 2
+            found.append(
+                gate_bounds.no_regression(rule, pairs, data.population, rate, alpha=alpha, tests=tests)
+            )
+    if rule.min_accuracy is not None:
+        found.insert(0, gate_bounds.accuracy(rule, data.answers, data.items, rate))
+    if rule.max_refused is not None:
+        found.append(gate_bounds.share(rule, "refused", data.answers, data.items, rate))
+    if rule.max_unparsed is not None:
+        found.append(gate_bounds.share(rule, "unparsed", data.answers, data.items, rate))
+    return found
+
+
+def _add_regression_checks(
+    gate: Gate, rules: Sequence[RuleData], found: list[list[Check]], tests: int
+) -> None:
+    """Test all full ``no_regression`` rules together: Holm's correction needs every p-value."""
+    from pytest_llmprops.core.comparison import drop_test, holm
+
+    tested = [
+        (data, checks, drop_test(data.comparison))
+        for data, checks in zip(rules, found, strict=True)
+        if data.rule.no_regression and not data.partial and all(c.verdict != "invalid" for c in checks)
+    ]
+    # A rule settled before its end has a p-value above alpha: taking it as 1 changes no other rule's verdict.
+    p_values = [test.p for _, _, test in tested] + [1.0] * (tests - len(tested))
+    adjusted = holm(p_values) if tested and tests > 1 else p_values
+    for (data, checks, test), p in zip(tested, adjusted, strict=False):
+        alpha = data.rule.alpha / 2 if gate.sequential else data.rule.alpha
+        rule = replace(data.rule, alpha=alpha)
+        checks.append(
+            gate_checks.no_regression(rule, data.comparison, p, method=test.method, alpha=alpha, tests=tests)
+        )
+
+
+def _line(
+    decision: GateDecision, results: Sequence[RuleResult], reasons: Sequence[str], *, passed: bool
+) -> str:
+    if decision == "invalid":
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return f"invalid: {reasons[0]}{more}"
+    if decision == "pass":
+        return f"pass: {len(results)} of {len(results)} rules are met"
+    wanted: CheckVerdict = "failed" if decision == "fail" else "inconclusive"
+    told = [
+        f"{result.name}: {check.reason or check.measured}"
+        for result in results
+        for check in result.checks
+        if check.verdict == wanted and result.verdict == wanted
+    ]
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    lets = ", which the gate file lets pass" if decision == "inconclusive" and passed else ""
+    return f"{decision}{lets}: {told[0]}{more}"

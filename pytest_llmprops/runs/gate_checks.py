@@ -1,0 +1,273 @@
+"""What a rule of a gate requires, held against all of its items: one check a requirement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pytest_llmprops.core.statistics import Interval, mean_interval
+from pytest_llmprops.runs.gate_file import Rule, wrong_side
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import Pairs
+
+CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
+#: fewer clusters give no interval worth deciding by
+MIN_CLUSTERS = 10
+POWER = 0.80
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One requirement, what was measured, and whether it is met.
+
+    ``value`` and its limits are fractions, or a metric's own unit; None where there is nothing to show.
+    """
+
+    kind: str
+    required: str
+    measured: str
+    verdict: CheckVerdict
+    reason: str = ""
+    value: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+
+
+class Answer(NamedTuple):
+    """One item with an answer: of its repeats, the shares that are correct, refused and unparsed."""
+
+    id: str
+    cluster: str
+    correct: float
+    refused: float
+    unparsed: float
+
+
+def percent(share: float) -> str:
+    """A fraction as a percentage with one decimal."""
+    return f"{100 * share:.1f}%"
+
+
+def points(difference: float) -> str:
+    """A difference of fractions in percentage points, without its sign."""
+    return f"{100 * difference:.1f} points"
+
+
+def span(low: float, high: float) -> str:
+    """An interval of fractions in percent."""
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
+    """Whether an interval lies at or above a limit, below it, or on both sides."""
+    if low >= at_least:
+        return "met"
+    return "failed" if high < at_least else "inconclusive"
+
+
+def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
+    """``min_accuracy`` on all answered items of the rule: Wilson's interval, or a bootstrap over clusters."""
+    assert rule.min_accuracy is not None
+    if not answers:
+        return Check(
+            "min_accuracy", accuracy_required(rule), "no answered item", "invalid", "nothing to judge"
+        )
+    scores, clusters = [a.correct for a in answers], [a.cluster for a in answers]
+    total = math.fsum(scores)
+    value = total / len(scores)
+    interval = mean_interval(scores, clusters, level=1 - rule.alpha)
+    measured = f"{percent(value)} ({span(interval.low, interval.high)}), {total:.6g} of {len(scores)}"
+    if rule.basis == "point":
+        verdict: CheckVerdict = "met" if value >= rule.min_accuracy else "failed"
+        reason = ""
+    else:
+        verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
+        reason = "the interval holds the limit: more items would tell" if verdict == "inconclusive" else ""
+        if verdict != "inconclusive" and _few_clusters(clusters):
+            verdict, reason = "inconclusive", _few_clusters(clusters)
+    return Check(
+        "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
+    )
+
+
+def accuracy_required(rule: Rule) -> str:
+    """What ``min_accuracy`` asks for, in words."""
+    assert rule.min_accuracy is not None
+    how = "the estimate" if rule.basis == "point" else f"lower limit of the {interval_name(rule)}"
+    return f"accuracy of at least {percent(rule.min_accuracy)} ({how})"
+
+
+def interval_name(rule: Rule) -> str:
+    """The interval that belongs to the rule's alpha: ``95% interval``."""
+    return f"{100 * (1 - rule.alpha):g}% interval"
+
+
+def _few_clusters(clusters: Sequence[str]) -> str:
+    count = len(set(clusters))
+    if count == len(clusters) or count >= MIN_CLUSTERS:
+        return ""
+    return f"{count} clusters are too few for an interval; {MIN_CLUSTERS} are needed"
+
+
+def share(rule: Rule, status: Literal["refused", "unparsed"], answers: Sequence[Answer]) -> Check:
+    """``max_refused`` or ``max_unparsed``: a plain share of the answered items."""
+    kind, limit = f"max_{status}", limit_of(rule, status)
+    required = f"at most {percent(limit)} {status}"
+    if not answers:
+        return Check(kind, required, "no answered item", "invalid", "nothing to judge")
+    count = math.fsum(getattr(a, status) for a in answers)
+    value = count / len(answers)
+    measured = f"{percent(value)}, {count:.6g} of {len(answers)}"
+    return Check(kind, required, measured, "met" if value <= limit else "failed", value=value)
+
+
+def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
+    """The largest share of items of this status that the rule allows."""
+    limit = rule.max_refused if status == "refused" else rule.max_unparsed
+    assert limit is not None
+    return limit
+
+
+def regression_required(rule: Rule) -> str:
+    """What ``no_regression`` asks for, in words."""
+    return f"no drop at alpha {rule.alpha:g}, where {points(rule.detect)} could have been shown"
+
+
+def no_regression(
+    rule: Rule, pairs: Pairs, adjusted: float, *, method: str, alpha: float, tests: int
+) -> Check:
+    """No significant drop, and enough pairs to have shown one of ``detect``.
+
+    :param adjusted: the Holm-corrected p-value. :param alpha: the level it is held against.
+    :param tests: how many rules of the gate were corrected for.
+    """
+    from pytest_llmprops.core.comparison import detectable_drop_of
+
+    interval = _interval(pairs, 1 - rule.alpha)
+    detectable = detectable_drop_of(pairs, alpha=alpha / tests, power=POWER)
+    corrected = f", Holm over {tests} rules" if tests > 1 else ""
+    seen = f"p = {adjusted:.2g} ({method}{corrected})"
+    measured = f"{_drop(pairs, interval)}; {seen}; {could_show(detectable)}"
+    if adjusted <= alpha:
+        verdict: CheckVerdict = "failed"
+        reason = f"the drop is significant: {_flips(pairs)}"
+    elif detectable <= rule.detect:
+        verdict, reason = "met", ""
+    else:
+        verdict = "inconclusive"
+        reason = f"{pairs.n} pairs are too few{_needed(rule, pairs, alpha / tests)}"
+    return Check(
+        "no_regression", regression_required(rule), measured, verdict, reason, pairs.drop, *interval[:2]
+    )
+
+
+@lru_cache(maxsize=64)
+def _interval(pairs: Pairs, level: float) -> Interval:
+    # Two checks of a rule show the same one, and a bootstrap takes time.
+    from pytest_llmprops.core.comparison import drop_interval
+
+    return drop_interval(pairs, level)
+
+
+def could_show(detectable: float) -> str:
+    """The smallest drop that was in reach, in words."""
+    if math.isinf(detectable):
+        return f"no drop, however large, could have been shown with {POWER:.0%} power"
+    return f"smallest drop they could have shown with {POWER:.0%} power: {points(detectable)}"
+
+
+def _flips(pairs: Pairs) -> str:
+    return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} pairs"
+
+
+def change(drop: float, low: float, high: float, *, rest: str = "") -> str:
+    """A drop with its interval in words; a negative one is a gain."""
+    if drop < 0:
+        return f"gain of {points(-drop)}{rest} ({span(-high, -low)})"
+    return f"drop of {points(drop)}{rest} ({span(low, high)})"
+
+
+def _drop(pairs: Pairs, interval: Interval) -> str:
+    return f"{change(pairs.drop, interval.low, interval.high)}, {_flips(pairs)}"
+
+
+def _needed(rule: Rule, pairs: Pairs, alpha: float) -> str:
+    from pytest_llmprops.core.comparison import detectable_drop
+
+    if pairs.clustered or not pairs.binary:
+        return ""
+    times = 1.0
+    while times < 1024:
+        times *= 1.25
+        losses, gains, n = (round(times * x) for x in (pairs.losses, pairs.gains, pairs.n))
+        if detectable_drop(losses, gains, n, alpha=alpha, power=POWER) <= rule.detect:
+            return f"; about {n} would do"
+    return ""
+
+
+def drop_required(rule: Rule) -> str:
+    """What ``max_drop`` asks for, in words."""
+    assert rule.max_drop is not None
+    return f"drop of at most {points(rule.max_drop)} (upper limit of the {interval_name(rule)})"
+
+
+def max_drop(rule: Rule, pairs: Pairs) -> Check:
+    """Non-inferiority: the whole interval of the drop lies at or under the margin."""
+    from pytest_llmprops.core.comparison import pairs_to_settle
+
+    assert rule.max_drop is not None
+    interval = _interval(pairs, 1 - rule.alpha)
+    verdict = ranked(-interval.high, -interval.low, at_least=-rule.max_drop)
+    reason = ""
+    if verdict == "failed":
+        reason = f"the drop is larger: {_flips(pairs)}"
+    elif verdict == "inconclusive":
+        needed = pairs_to_settle(pairs, rule.max_drop, level=1 - rule.alpha)
+        reason = (
+            f"the interval holds the margin; about {needed} pairs would settle it"
+            if needed
+            else ("the estimate lies on the margin: no number of pairs would settle it")
+        )
+    return Check(
+        "max_drop", drop_required(rule), _drop(pairs, interval), verdict, reason, pairs.drop, *interval[:2]
+    )
+
+
+def metric(rule: Rule, row: Mapping[str, Any]) -> list[Check]:
+    """``min``, ``max`` or ``within`` on one row of the run's metrics."""
+    name = "/".join(
+        str(row[n]) for n in ("benchmark", "task", "language", "source", "group", "name") if row[n]
+    )
+    value, low, high = row["value"], row["ci_low"], row["ci_high"]
+    problem = wrong_side(rule, row["name"], row["direction"])
+    if problem or value is None:
+        return [Check("metric", rule.metric, name, "invalid", problem or f"{name} is undefined in this run")]
+    interval = low is not None and high is not None and rule.basis == "interval"
+    limits = (low, high) if interval else (value, value)
+    measured = f"{name} {value:.3g}" + (f" ({low:.3g} to {high:.3g})" if low is not None else "")
+    how = "95% interval" if interval else "estimate"
+    wanted: list[tuple[str, str, Callable[[float, float], CheckVerdict]]] = []
+    if rule.min is not None:
+        least = rule.min
+        wanted.append(("min", f"at least {least:g}", lambda a, b: ranked(a, b, at_least=least)))
+    if rule.max is not None:
+        most = rule.max
+        wanted.append(("max", f"at most {most:g}", lambda a, b: ranked(-b, -a, at_least=-most)))
+    if rule.within is not None:
+        target, within = float(str(row["direction"]).partition(":")[2]), rule.within
+        text = f"within {within:g} of {target:g}"
+        wanted.append(("within", text, lambda a, b: _inside(a, b, target - within, target + within)))
+    return [
+        Check(kind, f"{row['name']} {text} ({how})", measured, judge(*limits), "", value, low, high)
+        for kind, text, judge in wanted
+    ]
+
+
+def _inside(low: float, high: float, least: float, most: float) -> CheckVerdict:
+    if least <= low and high <= most:
+        return "met"
+    return "failed" if high < least or low > most else "inconclusive"

@@ -1,0 +1,143 @@
+"""What one rule of a gate has to judge: its answers and pairs, and what is missing from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.runs.compare import Pair, pair_records
+from pytest_llmprops.runs.gate_bounds import Population
+from pytest_llmprops.runs.gate_checks import Answer
+from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, draw_key
+from pytest_llmprops.runs.gate_file import Rule
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class RuleData:
+    """The items of one rule, as far as they are drawn, in the order of drawing if there is one.
+
+    :param answers: items with an answer, repeats averaged. :param pairs: of a rule that compares, items
+        with an answer in both runs. :param metrics: of a rule on a metric, the rows of the run.
+    :param items: how many items the whole run holds, less those in error as they become known.
+    :param population: the same of what the rule is about: of pairs for a rule that compares, else items.
+    :param drawn: how many items were measured. :param total: how many the whole run has.
+    :param faults: ids of items without an answer in either run, by what is wrong; of a part of a run,
+        with those that its plan knows beforehand. :param either: how many items either run has.
+    :param drawn_faults: how many of the drawn items are among the faults.
+    """
+
+    rule: Rule
+    answers: Sequence[Answer]
+    pairs: Sequence[Pair]
+    metrics: Sequence[Mapping[str, Any]]
+    items: Population
+    population: Population
+    drawn: int
+    total: int
+    faults: Mapping[str, Sequence[str]]
+    either: int
+    drawn_faults: int
+
+    @classmethod
+    def of(
+        cls,
+        rule: Rule,
+        metrics: Iterable[Mapping[str, Any]],
+        ours: Iterable[Record],
+        theirs: Iterable[Record],
+        drawing: Mapping[str, Any],
+    ) -> RuleData:
+        """From the records of a run and of its baseline.
+
+        :param metrics: rows of ``run.json``. :param drawing: the run's plan where it draws its items
+            (:func:`~pytest_llmprops.runs.gate_draw.plan_of`), else empty.
+        """
+        ours, theirs = rule.select(ours), rule.select(theirs) if rule.paired else []
+        items = _by_id(ours)
+        answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
+        answered = {a.id for a in answers}
+        unanswered = [name for name in items if name not in answered]
+        plan = drawing["rules"][rule.name] if drawing else None
+        total = plan["items"] if plan is not None else len(items)
+        drawn_only = plan is not None and len(items) < total
+        paired = pair_records([r for r in theirs if not drawn_only or r["id"] in items], ours)
+        if plan is not None:
+            answers.sort(key=lambda a: draw_key(drawing["seed"], a.id))
+            paired.pairs.sort(key=lambda p: draw_key(drawing["seed"], p.key.id))
+        if drawn_only:
+            assert plan is not None
+            known = {name for names in plan["faults"].values() for name in names}
+            lost = [name for name in unanswered if name not in known]
+            faults = {**plan["faults"], IN_ERROR: [*plan["faults"].get(IN_ERROR, ()), *lost]}
+            items_left = population = Population(total, plan["effective"]).without(len(unanswered))
+            if rule.paired:
+                population = Population(plan["pairs"], plan["pairs_effective"]).without(len(lost))
+            either = total + len(plan["faults"].get(ABSENT_HERE, ()))
+            drawn_faults = len(items.keys() & known) + len(lost)
+        else:
+            faults = {IN_ERROR: unanswered}
+            if rule.paired:
+                keys = {IN_ERROR: paired.errors, ABSENT_HERE: paired.missing, ABSENT_THERE: paired.added}
+                faults = {what: [key.id for key in found] for what, found in keys.items()}
+            items_left = population = Population.of([a.cluster for a in answers])
+            if rule.paired:
+                population = Population.of([p.cluster for p in paired.pairs])
+            either = len(items) + len(faults.get(ABSENT_HERE, ()))
+            drawn_faults = sum(map(len, faults.values()))
+        rows = [row for row in metrics if rule.metric and _row_matches(rule, row)]
+        return cls(
+            rule, answers, paired.pairs if rule.paired else (), rows, items_left, population, len(items),
+            total, faults, either, drawn_faults,
+        )  # fmt: skip
+
+    @property
+    def partial(self) -> bool:
+        """Whether some items were not drawn."""
+        return self.drawn < self.total
+
+    @property
+    def faulty(self) -> list[str]:
+        """Ids of all items known to have no answer in either run."""
+        return [name for names in self.faults.values() for name in names]
+
+    @property
+    def judged(self) -> int:
+        """How many items or pairs the checks look at."""
+        return len(self.pairs) if self.rule.paired else self.drawn
+
+    @property
+    def comparison(self) -> Pairs:
+        """The pairs in the form of core/comparison.py."""
+        from pytest_llmprops.core.comparison import Pairs
+
+        return Pairs(
+            tuple(p.baseline for p in self.pairs),
+            tuple(p.candidate for p in self.pairs),
+            tuple(p.cluster for p in self.pairs),
+        )
+
+
+def _by_id(records: Iterable[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record["id"], []).append(record)
+    return found
+
+
+def _answer(records: Sequence[Record]) -> Answer | None:
+    statuses = [r["status"] for r in records if r["status"] != "error"]
+    if not statuses:
+        return None
+    shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))
+    return Answer(records[0]["id"], str(records[0]["cluster"]), *shares)
+
+
+def _row_matches(rule: Rule, row: Mapping[str, Any]) -> bool:
+    group = rule.group is None or fnmatchcase(row["group"], rule.group)
+    return group and fnmatchcase(row["name"], rule.metric) and rule.matches(row)

@@ -1,0 +1,338 @@
+"""The gate file: what a run must show before a model is accepted (DESIGN, "Gate").
+
+inconclusive = "fail"          # or "pass"
+sequential = false             # stop as soon as the decision is settled
+
+[[rule]]
+benchmark = "homophones"
+task = "asked"
+min_accuracy = 0.8
+no_regression = true
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_llmprops.core.errors import UsageError
+
+PLACE = ("benchmark", "task", "language", "source")
+DEFAULTS: Mapping[str, Any] = {"alpha": 0.05, "detect": 0.10, "max_errors": 0.01, "min_items": 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: which items or metric it is about, and what it requires of them.
+
+    Shares are fractions in [0, 1]; None means that nothing is required.
+
+    :param where: patterns (as of a shell) by ``benchmark``, ``task``, ``language``, ``source``.
+    :param basis: ``interval``: the 95% interval must reach a limit; ``point``: the estimate must.
+    """
+
+    name: str
+    where: Mapping[str, str]
+    metric: str = ""
+    group: str | None = None
+    min_accuracy: float | None = None
+    basis: Literal["interval", "point"] = "interval"
+    no_regression: bool = False
+    alpha: float = DEFAULTS["alpha"]
+    detect: float = DEFAULTS["detect"]
+    max_drop: float | None = None
+    max_refused: float | None = None
+    max_unparsed: float | None = None
+    max_errors: float = DEFAULTS["max_errors"]
+    min_items: int = DEFAULTS["min_items"]
+    min: float | None = None
+    max: float | None = None
+    within: float | None = None
+
+    @property
+    def paired(self) -> bool:
+        """Whether the rule compares with a baseline."""
+        return self.no_regression or self.max_drop is not None
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of what is required, apart from ``max_errors`` and ``min_items``."""
+        named = ("min_accuracy", "no_regression", "max_drop", "max_refused", "max_unparsed")
+        values = ((name, getattr(self, name)) for name in (*named, "min", "max", "within"))
+        # A limit of 0 is a limit, and equals False.
+        return tuple(name for name, value in values if value is not None and value is not False)
+
+    def matches(self, place: Mapping[str, Any]) -> bool:
+        """Whether ``place`` (a record, a summary row, …) lies under the rule's patterns."""
+        return all(fnmatchcase(str(place[name]), pattern) for name, pattern in self.where.items())
+
+    def select(self, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Those of ``records`` that the rule is about, in their order."""
+        known: dict[tuple[Any, ...], bool] = {}
+        found = []
+        for record in records:
+            place = tuple(record[name] for name in self.where)
+            if place not in known:
+                known[place] = self.matches(record)
+            if known[place]:
+                found.append(record)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate file that was read and checked."""
+
+    rules: tuple[Rule, ...]
+    inconclusive: Literal["fail", "pass"] = "fail"
+    sequential: bool = False
+    allow_mixed: bool = False
+    allow_deviations: bool = False
+    file: str = ""
+    sha256: str = ""
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether some rule compares with a baseline."""
+        return any(rule.paired for rule in self.rules)
+
+    def check_matches(self, places: Iterable[Mapping[str, Any]]) -> None:
+        """Refuse rules that match none of ``places``, and two rules about the same items.
+
+        :raises UsageError: naming the rule and what there is to match.
+        """
+        places = _distinct(places)
+        for name, problem in self.empty_rules(places).items():
+            raise UsageError(f"{self.file}: rule {name!r} {problem}")
+        for problem in self.overlaps(places):
+            raise UsageError(f"{self.file}: {problem}")
+
+    def empty_rules(self, places: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """The rules that match none of ``places``: name -> that, and what there is to match."""
+        known = _distinct(places)
+        return {
+            rule.name: f"matches nothing: {_there(rule, known)}"
+            for rule in self.rules
+            if not any(map(rule.matches, known))
+        }
+
+    def overlaps(self, places: Iterable[Mapping[str, Any]]) -> list[str]:
+        """One line for each two rules about the same items; a rule on a metric may share them."""
+        found: dict[tuple[str, str], str] = {}
+        for place in _distinct(places):
+            names = [rule.name for rule in self.rules if not rule.metric and rule.matches(place)]
+            for pair in combinations(names, 2):
+                found.setdefault(pair, "/".join(place[n] for n in PLACE))
+        return [
+            f"rules '{one}' and '{other}' both are about {where}; an item may stand under one rule"
+            for (one, other), where in found.items()
+        ]
+
+    def check_metrics(self, directions: Mapping[str, Mapping[str, str]]) -> None:
+        """Refuse rules on metrics that no benchmark has, or that ask for the wrong side.
+
+        :param directions: benchmark -> metric name -> direction; a benchmark that declares none is left
+            to the run's end. :raises UsageError: naming the rule and the metrics there are.
+        """
+        for rule in self.rules:
+            if not rule.metric:
+                continue
+            pattern = rule.where.get("benchmark", "*")
+            asked = {b: found for b, found in directions.items() if fnmatchcase(b, pattern)}
+            named = {
+                n: d for found in asked.values() for n, d in found.items() if fnmatchcase(n, rule.metric)
+            }
+            for name, direction in named.items():
+                problem = wrong_side(rule, name, direction)
+                if problem:
+                    raise UsageError(f"{self.file}: rule '{rule.name}': {problem}")
+            if not named and asked and all(asked.values()):
+                there = ", ".join(sorted({n for found in asked.values() for n in found}))
+                raise UsageError(
+                    f"{self.file}: rule '{rule.name}': no metric '{rule.metric}'; there are {there}"
+                )
+
+
+def _distinct(places: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [dict(p) for p in dict.fromkeys(tuple((n, str(p[n])) for n in PLACE) for p in places)]
+
+
+def wrong_side(rule: Rule, name: str, direction: str) -> str:
+    """Why the rule's limits make no sense for a metric of this direction; empty when they do."""
+    if direction.startswith("target:"):
+        if rule.within is None or rule.min is not None or rule.max is not None:
+            return f"{name} is best at {direction.removeprefix('target:')}: use within, not min or max"
+        return ""
+    if rule.within is not None:
+        return f"{name} has no target: use min or max, not within"
+    if direction == "higher" and rule.max is not None:
+        return f"{name} is better the higher it is: use min, not max"
+    if direction == "lower" and rule.min is not None:
+        return f"{name} is better the lower it is: use max, not min"
+    return ""
+
+
+def _there(rule: Rule, places: Sequence[Mapping[str, str]]) -> str:
+    for name, pattern in rule.where.items():
+        values = sorted({p[name] for p in places})
+        if not any(fnmatchcase(v, pattern) for v in values):
+            return f"{name} is one of {', '.join(values) or '(nothing)'}"
+    more = ", …" if len(places) > 12 else ""
+    return "there are " + ", ".join("/".join(p[n] for n in PLACE) for p in places[:12]) + more
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError("must be a fraction from 0 to 1")
+    return float(value)
+
+
+def _inner_share(value: Any) -> float:
+    if not 0 < _share(value) < 1:
+        raise ValueError("must be a fraction above 0 and below 1")
+    return float(value)
+
+
+def _error_rate(value: Any) -> float:
+    # Tests need alpha below their power, and one of 0.5 would be a toss of a coin.
+    if not 0 < _share(value) < 0.5:
+        raise ValueError("must be a fraction above 0 and below 0.5; 0.05 is usual")
+    return float(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("must be a number")
+    return float(value)
+
+
+def _distance(value: Any) -> float:
+    if _number(value) < 0:
+        raise ValueError("must be a number of at least 0")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("must be a whole number of at least 1")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text")
+    return value
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return parse
+
+
+_RULE: Mapping[str, Callable[[Any], Any]] = {
+    "name": _text,
+    **dict.fromkeys(PLACE, _text),
+    "metric": _text,
+    "group": lambda value: value if value == "" else _text(value),
+    "min_accuracy": _share,
+    "basis": _one_of("interval", "point"),
+    "no_regression": _flag,
+    "alpha": _error_rate,
+    "detect": _inner_share,
+    "max_drop": _share,
+    "max_refused": _share,
+    "max_unparsed": _share,
+    "max_errors": _share,
+    "min_items": _count,
+    "min": _number,
+    "max": _number,
+    "within": _distance,
+}
+_TOP: Mapping[str, Callable[[Any], Any]] = {
+    "inconclusive": _one_of("fail", "pass"),
+    "sequential": _flag,
+    "allow_mixed": _flag,
+    "allow_deviations": _flag,
+    # given here, they hold for every rule that does not say otherwise
+    "alpha": _error_rate,
+    "detect": _inner_share,
+    "max_errors": _share,
+    "min_items": _count,
+}
+
+
+def read_gate(path: Path) -> Gate:
+    """Read and check a gate file.
+
+    :raises UsageError: for a file that cannot be read, an unknown key, an impossible value, a rule that
+        requires nothing, or requirements that do not go together.
+    """
+    try:
+        raw = path.read_bytes()
+        found = tomllib.loads(raw.decode("utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"gate file {path}: cannot be read: {error.strerror}; check the path") from None
+    except RecursionError:
+        raise UsageError(f"gate file {path}: not TOML that can be read: nested too deeply") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"gate file {path}: not TOML in UTF-8: {error}; mend it there") from None
+    rules = found.pop("rule", [])
+    if not isinstance(rules, list) or not rules or not all(isinstance(r, dict) for r in rules):
+        raise UsageError(f"gate file {path}: has no rule; write [[rule]] and what it requires")
+    top = _parsed(found, _TOP, f"gate file {path}")
+    shared = {name: top.pop(name) for name in DEFAULTS if name in top}
+    parsed = tuple(_rule(r, n, shared, f"gate file {path}: rule {n}") for n, r in enumerate(rules, 1))
+    names = [rule.name for rule in parsed]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f'gate file {path}: two rules are called {name!r}; give one another name = "…"')
+    return Gate(parsed, file=path.name, sha256=hashlib.sha256(raw).hexdigest(), **top)
+
+
+def _parsed(
+    found: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], where: str
+) -> dict[str, Any]:
+    values = {}
+    for key, value in found.items():
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
+        try:
+            values[key] = known[key](value)
+        except ValueError as error:
+            raise UsageError(f"{where}: {key} = {value!r}: {error}") from None
+    return values
+
+
+def _rule(found: Mapping[str, Any], number: int, shared: Mapping[str, Any], where: str) -> Rule:
+    values = _parsed(found, _RULE, where)
+    place = {name: values.pop(name) for name in PLACE if name in values}
+    about = " ".join(filter(None, (values.get("metric"), values.get("group"), *place.values())))
+    rule = Rule(values.pop("name", about or f"rule {number}"), place, **{**shared, **values})
+    limits_errors = "max_errors" in values or "min_items" in values
+    if not rule.checks and not limits_errors:
+        raise UsageError(f"{where}: requires nothing; give it min_accuracy, no_regression, max_drop, …")
+    metric_checks = {"min", "max", "within"} & set(rule.checks)
+    if rule.metric and (set(rule.checks) - metric_checks or not metric_checks):
+        raise UsageError(f"{where}: a rule on a metric takes min, max or within, and nothing else")
+    if (metric_checks or rule.group is not None) and not rule.metric:
+        raise UsageError(f'{where}: min, max, within and group need metric = "NAME"')
+    if rule.min is not None and rule.max is not None and rule.min > rule.max:
+        raise UsageError(f"{where}: min {rule.min:g} is above max {rule.max:g}")
+    return rule

@@ -1,0 +1,170 @@
+"""``llmprops gate`` on recorded runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from fixtures.recorded import verdicts, write_run
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.comparison import detectable_drop, mcnemar_drop
+from pytest_llmprops.runs.catalog import promote
+from pytest_llmprops.runs.import_homophones import import_homophones
+from pytest_llmprops.runs.reader import read_run
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs of 200 sums under reports/runs, and a gate file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    write_run(Path("reports/runs/before"), verdicts("c" * 190 + "w" * 10))
+    write_run(Path("reports/runs/better"), verdicts("c" * 200, model="new"))
+    write_run(Path("reports/runs/worse"), verdicts("c" * 150 + "w" * 50, model="new"))
+    write_run(Path("reports/runs/alike"), verdicts("c" * 185 + "w" * 5 + "c" * 5 + "w" * 5, model="new"))
+    Path("gate.toml").write_text("[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.03\nno_regression = true\n")
+
+
+def gate(run: str, *more: str) -> int:
+    """The exit status."""
+    return main(["gate", run, "--gate", "gate.toml", "--baseline", "before", *more])
+
+
+@pytest.mark.parametrize(
+    ("run", "status", "decision"), [("better", 0, "pass"), ("worse", 1, "fail"), ("alike", 1, "inconclusive")]
+)
+def test_the_decision_is_the_exit_status(
+    run: str, status: int, decision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0 for a pass, else 1; the last line says what and why."""
+    assert gate(run) == status
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"gate decision: {decision}: ")
+
+
+def test_inconclusive_passes_where_the_file_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit status follows, and the line says why."""
+    text = Path("gate.toml").read_text()
+    Path("gate.toml").write_text("inconclusive = 'pass'\n" + text)
+    assert gate("alike") == 0
+    assert "gate decision: inconclusive, which the gate file lets pass" in capsys.readouterr().out
+
+
+def test_a_promoted_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    """A baseline kept under a name is found by it."""
+    promote(Path("reports/runs/before"), "kept")
+    main(["gate", "better", "--gate", "gate.toml", "--baseline", "kept"])
+    assert "gate decision: pass" in capsys.readouterr().out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same decision, as it stands in run.json."""
+    assert gate("worse", "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["decision"], found["baseline"], found["passed"]) == ("fail", "before", False)
+    assert {c["kind"] for c in found["rules"][0]["checks"]} == {"max_drop", "no_regression"}
+
+
+def test_markdown_is_appended(tmp_path: Path) -> None:
+    """The job page of a CI system is one file that all steps append to."""
+    page = tmp_path / "summary.md"
+    page.write_text("# Before\n")
+    gate("better", "--markdown", str(page))
+    gate("worse", "--markdown", str(page))
+    text = page.read_text()
+    assert text.startswith("# Before\n") and text.index("## Gate: pass") < text.index("## Gate: fail")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["gate", "better", "--gate", "none.toml"], "none.toml: cannot be read"),
+        (["gate", "better", "--gate", "gate.toml"], "needs a baseline; give --baseline RUN"),
+        (["gate", "nothing", "--gate", "gate.toml"], "nothing"),
+        (["gate", "better", "--gate", "gate.toml", "--baseline", "nothing"], "nothing"),
+        (["gate", "better", "--gate", "wrong.toml"], "unknown key 'oops'"),
+        (
+            ["gate", "better", "--gate", "gate.toml", "--baseline", "before", "--markdown", "no/a.md"],
+            "no/a.md",
+        ),
+    ],
+)
+def test_what_cannot_be_decided_is_one_line(
+    arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and a line that says what is wrong; nothing looks like a decision."""
+    Path("wrong.toml").write_text("oops = 1\n[[rule]]\nmax_drop = 0\n")
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert "gate decision" not in out
+    assert err.startswith("llmprops: ") and wanted in err and err.count("\n") == 1
+
+
+def test_an_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    """A rule that matches nothing, or repeats another's items, is told and not passed."""
+    for text, wanted in [
+        ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "invalid: sub: matches nothing: task is one of add"),
+        (
+            "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\nlanguage = 'en'\nmax_drop = 0.1\n",
+            "both are about",
+        ),
+    ]:
+        Path("gate.toml").write_text(text)
+        assert gate("better") == 1
+        assert wanted in capsys.readouterr().out.splitlines()[-1]
+
+
+# ---- the published homophones: four models' verdicts on every item
+
+
+@pytest.fixture(scope="module")
+def models(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the four imported runs."""
+    folder = tmp_path_factory.mktemp("published-runs")
+    assert len(list(import_homophones(published, folder))) == 4
+    return folder
+
+
+def published_gate(models: Path, old: str, new: str, rule: str) -> list[str]:
+    """Arguments that hold one published model against another."""
+    Path("gate.toml").write_text(f"[[rule]]\nbenchmark = 'homophones'\n{rule}\n")
+    names = [str(models / f"imported-homophones-{name}") for name in (new, old)]
+    return ["gate", names[0], "--baseline", names[1], "--gate", "gate.toml", "--json"]
+
+
+@pytest.mark.parametrize("rule", ["language = 'en'\nno_regression = true", "language = 'en'\nmax_drop = 0"])
+def test_gpt4_may_replace_gpt35_and_not_the_reverse(
+    models: Path, rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In English, a gate that allows no drop passes the one upgrade and fails the other."""
+    assert main(published_gate(models, "GPT-3.5", "GPT-4", rule)) == 0
+    assert json.loads(capsys.readouterr().out)["decision"] == "pass"
+    assert main(published_gate(models, "GPT-4", "GPT-3.5", rule)) == 1
+    assert json.loads(capsys.readouterr().out)["decision"] == "fail"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_both_ernies_get_what_their_counts_say(
+    models: Path, language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verdict in both directions follows from losses, gains and pairs of the published files."""
+    shown = {}
+    for old, new in (("Ernie-3.5", "Ernie-4.0"), ("Ernie-4.0", "Ernie-3.5")):
+        main(published_gate(models, old, new, f"language = '{language}'\nno_regression = true"))
+        result = json.loads(capsys.readouterr().out)
+        read = []
+        for name in (old, new):
+            records = read_run(models / f"imported-homophones-{name}").records
+            read.append({r["id"]: r["status"] == "correct" for r in records if r["language"] == language})
+        lost = sum(read[0][i] > read[1][i] for i in read[0])
+        gained = sum(read[0][i] < read[1][i] for i in read[0])
+        n = len(read[0])
+        enough = detectable_drop(lost, gained, n, alpha=0.05) <= 0.1
+        expected = "fail" if mcnemar_drop(lost, gained) <= 0.05 else "pass" if enough else "inconclusive"
+        assert result["decision"] == expected
+        (check,) = result["rules"][0]["checks"]
+        assert math.isclose(check["value"], (lost - gained) / n)
+        shown[old] = check["value"]
+    assert math.isclose(shown["Ernie-3.5"], -shown["Ernie-4.0"])

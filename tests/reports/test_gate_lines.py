@@ -1,0 +1,86 @@
+"""A gate's result as a person reads it: terminal lines and Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fixtures.gates import DrawnRun, gate_of, judged, paired_runs
+from fixtures.recorded import verdicts
+from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+
+RULE = {"no_regression": True, "max_drop": 0.05, "min_accuracy": 0.5}
+
+
+def result_of(*rules: dict[str, Any]) -> dict[str, Any]:
+    """A decision on 100 pairs, as in ``run.json``."""
+    return judged(gate_of(*(rules or (RULE,))), *paired_runs(80, 8, 6, 6)).to_json()
+
+
+def test_every_check_says_what_was_required_measured_and_found() -> None:
+    """In the order of the rules; the last line is the decision."""
+    result = result_of()
+    lines = gate_lines(result)
+    text = " ".join(" ".join(lines).split())
+    assert lines[0] == "gate gate.toml against baseline run-old"
+    for check in result["rules"][0]["checks"]:
+        assert check["required"] in text and check["reason"] in text
+        for part in check["measured"].split("; "):
+            assert part in text
+    assert lines[-1] == f"gate decision: {result['line']}"
+    assert sum(line.startswith("gate decision") for line in lines) == 1
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 100, 120, 500])
+def test_lines_fit_the_terminal(width: int) -> None:
+    """All but the decision are wrapped, with the texts in one column."""
+    lines = gate_lines(result_of(), width)
+    assert max(map(len, lines[:-1])) <= min(max(width, 60), 110)
+    starts = {len(line) - len(line[19:].lstrip()) for line in lines[1:-1]}
+    assert starts == {19}
+
+
+def test_reasons_that_no_rule_tells_are_listed() -> None:
+    """What concerns the whole run is told once; what a rule says already is not said again."""
+    found = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False).to_json()
+    text = "\n".join(gate_lines(found))
+    assert text.count("this run is incomplete") == 2  # in its line, and in the decision
+    body, _, _ = text.partition("gate decision")
+    assert body.count("fewer than min_items") == 1 and len(found["reasons"]) == 2
+
+
+def test_what_stopped_early_is_marked() -> None:
+    """On the terminal and in Markdown, with how many items were used."""
+    run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
+    result = run.after(100, ended=True).to_json()
+    for text in ("\n".join(gate_lines(result)), gate_markdown(result)):
+        assert "stopped early: 100 of 200 items" in text and "(stopped early)" in text
+
+
+def test_control_characters_are_shown_as_text() -> None:
+    """Names come from other people's files."""
+    result = result_of({**RULE, "name": "a\x1b[31mb\nc"})
+    for line in gate_lines(result):
+        assert line.isprintable()
+    assert "\x1b" not in gate_markdown(result)
+
+
+def test_markdown_is_one_table() -> None:
+    """A row a check, with four cells whatever the names hold."""
+    result = result_of({**RULE, "name": "a|b <script> `c` [d](e) @f"})
+    lines = gate_markdown(result).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + len(result["rules"][0]["checks"])
+    assert {row.replace("\\|", "").count("|") for row in rows} == {5}
+    text = "\n".join(rows)
+    assert "<script>" not in text and "[d]" not in text.replace("\\[d\\]", "") and "@f" not in text
+    assert lines[0] == f"## Gate: {result['decision']}" and lines[1] == ""
+    first = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    assert lines[first - 1] == "" and lines[first : first + len(rows)] == rows
+
+
+def test_markdown_lists_the_reasons() -> None:
+    """An invalid gate's reasons follow the table, as a list."""
+    text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)).to_json())
+    assert "\n\n- rule 1: 9 pairs are fewer" in text

@@ -1,0 +1,147 @@
+"""Runs that no gate can be held against: what differs from the baseline, or is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fixtures.gates import baseline_of, facts_of, gate_of
+from fixtures.recorded import verdicts
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.gate import GateResult, decide
+
+SETTINGS = {"temperature": 0.0, "k": 4}
+PROTOCOL = {"name": "quick", "settings": SETTINGS, "seed": 0}
+DATA = {"builtin:sums/en.csv": "aa", "builtin:htest/rhyme.jsonl": "bb"}
+FACTS: dict[str, Any] = {
+    "protocols": {"sums": PROTOCOL},
+    "data": DATA,
+    "options": {"params": {"top_p": 0.9}},
+    "helpers": {"reader": {"spec": "gpt-4o", "identity": "gpt-4o"}},
+    "deviations": {"old": ["temperature left out"]},
+}
+OURS = {**FACTS, "deviations": {"new": ["temperature left out"]}}
+
+
+def against(
+    ours: dict[str, Any] | None = None, theirs: dict[str, Any] | None = None, **settings: Any
+) -> GateResult:
+    """The decision where facts of either run were changed."""
+    gate = gate_of({"benchmark": "sums", "max_drop": 0.5}, **settings)
+    facts = facts_of("new", **{**OURS, **(ours or {})})
+    baseline = baseline_of(verdicts("c" * 40), **{**FACTS, **(theirs or {})})
+    return decide(gate, facts, verdicts("c" * 40, model="new"), baseline)
+
+
+def test_equal_runs_are_comparable() -> None:
+    """Two runs that measured the same thing are judged."""
+    assert against().decision == "pass"
+
+
+@pytest.mark.parametrize(
+    ("ours", "wanted"),
+    [
+        ({"protocols": {"sums": {**PROTOCOL, "name": "paper"}}}, "protocol of sums: protocol quick → paper"),
+        (
+            {"protocols": {"sums": {**PROTOCOL, "settings": {"temperature": 1.0, "k": 4, "cot": True}}}},
+            "temperature 0.0 → 1.0, cot (none) → True",
+        ),
+        ({"protocols": {"sums": {**PROTOCOL, "seed": 7}}}, "protocol of sums: seed 0 → 7"),
+        ({"options": {"params": {}}}, "request parameter top_p: 0.9 in the baseline, (none) in this run"),
+        (
+            {"helpers": {"reader": {"spec": "x", "identity": "gpt-5"}}},
+            "helper model reader: gpt-4o in the baseline, gpt-5 in this run",
+        ),
+        ({"data": {**DATA, "builtin:sums/en.csv": "cc"}}, "data: builtin:sums/en.csv changed"),
+        ({"deviations": {}}, "deviation only of the baseline: temperature left out"),
+        (
+            {"deviations": {"new": ["temperature left out", "stop left out"]}},
+            "deviation only of this run: stop left out",
+        ),
+        ({"models": {"new": {}, "other": {}}}, "this run holds 2 models (new, other); a gate judges one"),
+        (
+            {"models": {"new": {"served_as": ["a-1", "a-2"]}}},
+            "this run mixes replies of 2 served models (a-1, a-2)",
+        ),
+        ({"complete": False}, "this run is incomplete: cases have no verdict; run again"),
+        ({"complete": False, "stopped": "wrong key"}, "this run is incomplete: wrong key"),
+    ],
+)
+def test_what_differs_is_named(ours: dict[str, Any], wanted: str) -> None:
+    """Each difference makes the gate invalid, says what it is, and is in the one line of the decision."""
+    result = against(ours)
+    assert (result.decision, result.passed) == ("invalid", False)
+    assert len(result.reasons) == 1 and wanted in result.reasons[0]
+    assert wanted in result.line
+
+
+@pytest.mark.parametrize(
+    ("theirs", "wanted"),
+    [
+        ({"complete": False}, "baseline run-old is incomplete"),
+        ({"models": {"old": {}, "older": {}}}, "baseline run-old holds 2 models"),
+        ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline run-old mixes replies of 2 served models"),
+    ],
+)
+def test_the_baseline_must_be_whole_as_well(theirs: dict[str, Any], wanted: str) -> None:
+    """An incomplete or mixed baseline is as bad as an incomplete or mixed run."""
+    assert against(theirs=theirs).reasons[0].startswith(wanted)
+
+
+def test_an_older_baseline_is_named_as_such() -> None:
+    """A baseline from before a change of data or protocol is called older; a younger one is not."""
+    changed = {"protocols": {"sums": {**PROTOCOL, "seed": 7}}, "data": {**DATA, "builtin:sums/en.csv": "cc"}}
+    older, younger = against(changed), against({**changed, "started": "2025-12-31"})
+    assert [r.partition(":")[0] for r in older.reasons] == [
+        "baseline run-old of 2026-01-01 is older than this run's protocol of sums",
+        "baseline run-old of 2026-01-01 is older than this run's data",
+    ]
+    assert [r.partition(" this run's")[0] for r in younger.reasons] == ["baseline run-old is not of"] * 2
+
+
+def test_only_what_the_rules_compare_is_compared() -> None:
+    """Another benchmark's protocol and data do not matter, nor does a baseline that no rule needs."""
+    other = {
+        "protocols": {"sums": PROTOCOL, "htest": {**PROTOCOL, "seed": 1}},
+        "data": {**DATA, "builtin:htest/rhyme.jsonl": "other"},
+    }
+    assert against(other, {"protocols": {"sums": PROTOCOL, "htest": PROTOCOL}}).decision == "pass"
+    alone = gate_of({"benchmark": "sums", "min_accuracy": 0.5})
+    facts = facts_of("new", protocols={"sums": {**PROTOCOL, "seed": 7}})
+    baseline = baseline_of(verdicts("c" * 40), complete=False, **FACTS)
+    assert decide(alone, facts, verdicts("c" * 40, model="new"), baseline).decision == "pass"
+
+
+def test_a_bound_under_its_newer_name_is_no_deviation() -> None:
+    """max_tokens sent as max_completion_tokens measures the same thing."""
+    renamed = ["temperature left out", "max_tokens sent as max_completion_tokens"]
+    assert against({"deviations": {"new": renamed}}).decision == "pass"
+
+
+def test_what_a_gate_file_may_allow() -> None:
+    """Mixed served models and deviations pass where the file says so, and nothing else does."""
+    mixed = {"models": {"new": {"served_as": ["a-1", "a-2"]}}}
+    assert against(mixed, allow_mixed=True).decision == "pass"
+    assert against({"deviations": {}}, allow_deviations=True).decision == "pass"
+    assert against(mixed, allow_deviations=True).decision == "invalid"
+    assert against({"deviations": {}}, allow_mixed=True).decision == "invalid"
+
+
+def test_several_reasons_are_all_told() -> None:
+    """The line names the first and counts the others."""
+    result = against({"complete": False, "options": {"params": {}}, "deviations": {}})
+    assert len(result.reasons) == 3
+    assert result.line.startswith("invalid: this run is incomplete") and result.line.endswith("(and 2 more)")
+
+
+def test_many_changed_files_are_counted() -> None:
+    """Three files are named and the others counted; a file of only one run is no change."""
+    names = [f"builtin:sums/{n}.csv" for n in range(5)]
+    before, after = (
+        facts_of("old", data=dict.fromkeys(names, "a")),
+        facts_of("new", data=dict.fromkeys(names, "b")),
+    )
+    (line,) = differences(before, after, ["sums"])
+    assert line.endswith("builtin:sums/2.csv and 2 more changed")
+    assert differences(before, facts_of("new", data={"published:sums/9.csv": "b"}), ["sums"]) == []

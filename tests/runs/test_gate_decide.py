@@ -1,0 +1,395 @@
+"""What a gate decides on recorded runs, check by check."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from fixtures.gates import gate_of, judged, paired_runs
+from fixtures.recorded import verdict, verdicts
+from pytest_llmprops.core.comparison import detectable_drop, holm, mcnemar_drop, paired_interval
+from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.runs.gate import GateResult
+from pytest_llmprops.runs.gate_checks import Check
+
+
+def check_of(result: GateResult, kind: str, rule: int = 0) -> Check:
+    """The check of this kind."""
+    (found,) = [c for c in result.rules[rule].checks if c.kind == kind]
+    return found
+
+
+def new(statuses: str, **changes: Any) -> list[dict[str, Any]]:
+    """The candidate's verdicts, a letter each."""
+    return verdicts(statuses, model="new", **changes)
+
+
+# ---- min_accuracy, shares
+
+
+def test_min_accuracy_at_its_limits() -> None:
+    """The lower limit must reach it; with the limit inside of the interval nothing is decided."""
+    records = new("c" * 80 + "w" * 20)
+    low, high, _ = wilson(80, 100)
+    inside, above = (low + 1e-9, high), high + 1e-9
+    for limit, wanted in [(low, "met"), *((x, "inconclusive") for x in inside), (above, "failed")]:
+        check = check_of(judged(gate_of({"min_accuracy": limit}), records), "min_accuracy")
+        assert (check.verdict, check.value, check.ci_low, check.ci_high) == (wanted, 0.8, low, high)
+
+
+def test_min_accuracy_by_the_point() -> None:
+    """With basis = "point" the estimate itself is held against the limit."""
+    records = new("c" * 80 + "w" * 20)
+    for limit, decision in [(0.8, "pass"), (0.8 + 1e-9, "fail")]:
+        assert judged(gate_of({"min_accuracy": limit, "basis": "point"}), records).decision == decision
+
+
+def test_a_rule_has_its_own_level() -> None:
+    """alpha = 0.2 asks for an 80% interval."""
+    result = judged(gate_of({"min_accuracy": 0.5, "alpha": 0.2}), new("c" * 80 + "w" * 20))
+    assert check_of(result, "min_accuracy").ci_low == wilson(80, 100, level=0.8).low
+    assert "80% interval" in check_of(result, "min_accuracy").required
+
+
+def test_errors_are_no_wrong_answers() -> None:
+    """The accuracy is of the answered items."""
+    result = judged(gate_of({"min_accuracy": 0.5, "max_errors": 0.2}), new("c" * 90 + "e" * 10))
+    assert check_of(result, "min_accuracy").value == 1.0
+
+
+@pytest.mark.parametrize(("status", "letter"), [("refused", "r"), ("unparsed", "u")])
+def test_shares_at_their_limit(status: str, letter: str) -> None:
+    """Exactly the allowed share is allowed, and one more is not; 0 allows none."""
+    key = f"max_{status}"
+    for count, limit, wanted in [(7, 0.07, "met"), (8, 0.07, "failed"), (0, 0.0, "met"), (1, 0.0, "failed")]:
+        result = judged(gate_of({key: limit}), new(letter * count + "c" * (100 - count)))
+        assert check_of(result, key).verdict == wanted
+        assert check_of(result, key).value == count / 100
+
+
+# ---- comparing
+
+
+def test_no_regression_at_alpha() -> None:
+    """It fails as soon as McNemar's p-value is at most alpha."""
+    ours, theirs = paired_runs(380, 12, 4, 4)
+    p = mcnemar_drop(12, 4)
+    assert judged(gate_of({"no_regression": True, "alpha": p}), ours, theirs).decision == "fail"
+    assert judged(gate_of({"no_regression": True, "alpha": p - 1e-9}), ours, theirs).decision == "pass"
+
+
+def test_no_regression_asks_what_could_have_been_shown() -> None:
+    """Without a significant drop it is met only where the detectable drop is at most ``detect``."""
+    ours, theirs = paired_runs(95, 2, 1, 2)
+    reach = detectable_drop(2, 1, 100, alpha=0.05)
+    met = judged(gate_of({"no_regression": True, "detect": reach}), ours, theirs)
+    short = judged(gate_of({"no_regression": True, "detect": reach - 1e-6}), ours, theirs)
+    assert (met.decision, short.decision) == ("pass", "inconclusive")
+    assert f"{100 * reach:.1f} points" in check_of(met, "no_regression").measured
+    assert "100 pairs are too few; about" in check_of(short, "no_regression").reason
+
+
+def test_the_number_of_pairs_that_would_do_would_do() -> None:
+    """The advice of an inconclusive no_regression holds with the same shares of losses and gains."""
+    ours, theirs = paired_runs(18, 1, 1, 0)
+    gate = gate_of({"no_regression": True, "min_items": 5})
+    needed = int(check_of(judged(gate, ours, theirs), "no_regression").reason.split("about ")[1].split()[0])
+    more = paired_runs(needed - 2 * (needed // 20), needed // 20, needed // 20, 0)
+    assert judged(gate, *more).decision == "pass"
+
+
+@pytest.mark.parametrize("sample", range(20))
+def test_a_small_sample_cannot_pass_no_regression(sample: int) -> None:
+    """A true drop of 20 points on 10 items is never passed, whatever the sample happens to show."""
+    rng = random.Random(sample)
+    ours = verdicts("".join("c" if rng.random() < 0.7 else "w" for _ in range(10)), model="new")
+    theirs = verdicts("".join("c" if rng.random() < 0.9 else "w" for _ in range(10)))
+    result = judged(gate_of({"no_regression": True, "min_items": 10}), ours, theirs)
+    assert result.decision in ("inconclusive", "fail") and not result.passed
+    assert check_of(result, "no_regression").verdict != "met"
+    if result.decision == "inconclusive":
+        assert "too few" in result.line
+
+
+def test_ten_items_with_two_losses_are_inconclusive() -> None:
+    """The drop of 20 points itself, on 10 pairs: neither passed nor failed, and told why."""
+    result = judged(gate_of({"no_regression": True, "min_items": 10}), *paired_runs(7, 2, 0, 1))
+    assert result.decision == "inconclusive"
+    assert "10 pairs are too few" in result.line
+    assert "drop of 20.0 points" in check_of(result, "no_regression").measured
+
+
+def test_holm_over_rules() -> None:
+    """Two rules with p = 0.03 each do not fail at 0.05 (Holm gives 0.06 twice) and one alone does; beside a
+    p of 0.02, of which Holm makes 0.04, it fails as well: the first is out of the way."""
+    weak, strong = (14, 5), (13, 4)
+    p, q = mcnemar_drop(*weak), mcnemar_drop(*strong)
+    assert 0.025 < p < 0.05 and q < 0.025
+    assert min(holm([p, p])) > 0.05 and max(holm([p, q])) < 0.05
+
+    def of(*counts: tuple[int, int]) -> GateResult:
+        ours, theirs = [], []
+        for number, (lost, gained) in enumerate(counts):
+            found = paired_runs(600 - lost - gained, lost, gained, 0)
+            for records, into in zip(found, (ours, theirs), strict=True):
+                into += [{**r, "task": f"t{number}", "id": f"{number}/{r['id']}"} for r in records]
+        rules = [{"task": f"t{number}", "no_regression": True} for number in range(len(counts))]
+        return judged(gate_of(*rules), ours, theirs)
+
+    assert of(weak).decision == "fail"
+    assert of(weak, weak).decision == "pass"
+    mixed = of(weak, strong)
+    assert [r.verdict for r in mixed.rules] == ["failed", "failed"]
+    assert "Holm over 2 rules" in check_of(mixed, "no_regression").measured
+
+
+def test_max_drop_at_its_limits() -> None:
+    """Met up to the interval's upper limit, refused under its lower one, else told how many would settle it."""
+    ours, theirs = paired_runs(80, 12, 4, 4)
+    low, high, _ = paired_interval(12, 4, 100)
+    for margin, wanted in [
+        (high, "met"),
+        (high - 1e-9, "inconclusive"),
+        (low, "inconclusive"),
+        (low - 1e-9, "failed"),
+    ]:
+        check = check_of(judged(gate_of({"max_drop": margin}), ours, theirs), "max_drop")
+        assert (check.verdict, check.ci_low, check.ci_high) == (wanted, low, high)
+    near = check_of(judged(gate_of({"max_drop": high - 0.01}), ours, theirs), "max_drop")
+    assert "pairs would settle it" in near.reason
+    on = check_of(judged(gate_of({"max_drop": 0.08}), ours, theirs), "max_drop")
+    assert "no number of pairs" in on.reason
+
+
+def test_a_gain_is_shown_as_a_gain() -> None:
+    """A negative drop is a gain in the text, with its limits turned round."""
+    check = check_of(judged(gate_of({"max_drop": 0.05}), *paired_runs(80, 2, 12, 6)), "max_drop")
+    assert check.measured.startswith("gain of 10.0 points") and check.value == pytest.approx(-0.1)
+    assert check.ci_high is not None and f"({-100 * check.ci_high:.1f} to" in check.measured
+
+
+# ---- clusters, repeats
+
+
+def in_clusters(statuses: str, size: int, model: str) -> list[dict[str, Any]]:
+    """Verdicts whose neighbours share a cluster."""
+    return [{**r, "cluster": f"c{n // size}"} for n, r in enumerate(verdicts(statuses, model=model))]
+
+
+def test_items_of_a_cluster_do_not_count_as_independent() -> None:
+    """40 losses in four whole clusters show far less than 40 single ones."""
+    old, fallen = "c" * 400, "w" * 40 + "c" * 360
+    single = judged(gate_of({"no_regression": True}), new(fallen), verdicts(old))
+    rule = {"no_regression": True, "max_drop": 0.12}
+    clustered = judged(gate_of(rule), in_clusters(fallen, 10, "new"), in_clusters(old, 10, "old"))
+    assert single.decision == "fail"
+    assert check_of(clustered, "no_regression").verdict == "inconclusive"
+    assert "sign-flip permutation over clusters" in check_of(clustered, "no_regression").measured
+    plain = judged(gate_of({"max_drop": 0.12}), new(fallen), verdicts(old))
+    wide, narrow = check_of(clustered, "max_drop"), check_of(plain, "max_drop")
+    assert wide.ci_high is not None and narrow.ci_high is not None and wide.ci_high > narrow.ci_high + 0.02
+    falls = "w" * 10 + "c" * 10
+    everywhere = judged(gate_of(rule), in_clusters(falls * 20, 20, "new"), in_clusters(old, 20, "old"))
+    assert check_of(everywhere, "no_regression").verdict == "failed"
+
+
+def test_accuracy_over_clusters() -> None:
+    """The interval is a bootstrap over clusters, wider than Wilson's; few clusters decide nothing either way."""
+    statuses = "".join("c" * 10 if n % 4 else "w" * 10 for n in range(20))
+    check = check_of(judged(gate_of({"min_accuracy": 0.6}), in_clusters(statuses, 10, "new")), "min_accuracy")
+    assert check.ci_low is not None and check.ci_low < wilson(150, 200).low - 0.03
+    assert check.verdict == "inconclusive"
+    for limit in (0.5, 1.0):
+        few = judged(gate_of({"min_accuracy": limit}), in_clusters("cccccccccw" * 9, 10, "new"))
+        assert few.decision == "inconclusive" and "9 clusters are too few" in few.line
+        ten = judged(gate_of({"min_accuracy": limit}), in_clusters("cccccccccw" * 10, 10, "new"))
+        assert ten.decision == {0.5: "pass", 1.0: "fail"}[limit]
+
+
+def repeated(shares: list[int], of: int, model: str) -> list[dict[str, Any]]:
+    """``of`` samples of each item, so many of them correct."""
+    return [
+        {**verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model), "sample": sample}
+        for n, right in enumerate(shares)
+        for sample in range(of)
+    ]
+
+
+def test_repeats_are_averaged_first() -> None:
+    """Three samples of 40 items are 40 scores, not 120: in the accuracy, in the pairs, in their number."""
+    ours, theirs = repeated([2] * 40, 3, "new"), repeated([3] * 40, 3, "old")
+    result = judged(gate_of({"min_accuracy": 0.5, "max_drop": 0.5, "no_regression": True}), ours, theirs)
+    accuracy = check_of(result, "min_accuracy")
+    assert accuracy.value == pytest.approx(2 / 3) and accuracy.ci_low == pytest.approx(wilson(80 / 3, 40).low)
+    assert check_of(result, "max_drop").value == pytest.approx(1 / 3)
+    assert check_of(result, "no_regression").verdict == "failed"
+    assert result.rules[0].items == 40
+    assert judged(gate_of({"min_accuracy": 0.5, "min_items": 41}), ours).decision == "invalid"
+
+
+def test_an_item_is_in_error_where_no_sample_has_an_answer() -> None:
+    """One failed sample of three loses nothing; three lose the item."""
+    records = repeated([3] * 40, 3, "new")
+    records[0]["status"] = "error"
+    gate = gate_of({"min_accuracy": 0.5, "max_errors": 0.0})
+    assert judged(gate, records).decision == "pass"
+    for record in records[:3]:
+        record["status"] = "error"
+    assert judged(gate, records).decision == "invalid"
+
+
+# ---- fitness
+
+
+def test_errors_and_missing_items_of_either_run_count() -> None:
+    """An item in error in this run or the baseline, or missing in either, is a fault; the first are named."""
+    ours, theirs = new("c" * 196 + "eccc"), verdicts("c" * 198 + "ec")
+    ours.pop(2)
+    theirs.pop(5)
+    at = {"max_drop": 0.5, "max_errors": 4 / 200}
+    assert judged(gate_of(at), ours, theirs).decision == "pass"
+    result = judged(gate_of({**at, "max_errors": 4 / 200 - 1e-9}), ours, theirs)
+    assert result.decision == "invalid"
+    check = check_of(result, "max_errors")
+    assert check.value == 0.02 and check.measured == "2.0%, 4 of 200"
+    assert "2 in error and 1 missing in this run and 1 missing in the baseline" in check.reason
+    assert "(sums/0196, sums/0198, sums/0002, …)" in check.reason
+    assert result.reasons == (f"rule 1: {check.reason}",)
+
+
+def test_max_errors_alone_is_a_rule() -> None:
+    """It is 1% by default, and may be all that a rule requires."""
+    gate = gate_of({"max_errors": 0.01})
+    assert judged(gate, new("c" * 99 + "e")).decision == "pass"
+    assert judged(gate, new("c" * 98 + "ee")).decision == "invalid"
+
+
+def test_too_few_items_are_invalid() -> None:
+    """30 answered items, or pairs, by default; a lower number may be asked for. Metric rules are no exception."""
+    for rule in ({"min_accuracy": 0.5}, {"metric": "rate", "min": 0.1}):
+        metrics = [row("rate", 0.9, "higher")]
+        assert judged(gate_of(rule), new("c" * 30), metrics=metrics).decision == "pass"
+        few = judged(gate_of(rule), new("c" * 29), metrics=metrics)
+        assert few.decision == "invalid" and "29 answered items are fewer than min_items = 30" in few.line
+        assert judged(gate_of({**rule, "min_items": 29}), new("c" * 29), metrics=metrics).decision == "pass"
+    pairs = judged(gate_of({"max_drop": 0.9}), new("c" * 40), verdicts("c" * 29))
+    assert "29 pairs are fewer" in pairs.reasons[0]
+
+
+def test_a_rule_without_items_is_invalid() -> None:
+    """Recorded runs get the reason that pytest gives before the first call; what was not served is told."""
+    gate = gate_of({"task": "sub", "min_accuracy": 0.5})
+    result = judged(gate, new("c" * 40), not_served={"eras": {"new": 12}})
+    assert result.decision == "invalid"
+    assert result.reasons == ("sub: matches nothing: task is one of add; 12 eras items were not served",)
+    assert judged(gate, [], []).decision == "invalid"
+
+
+def test_two_rules_about_the_same_items_are_invalid() -> None:
+    """The reason names both; a rule on a metric may share items."""
+    result = judged(
+        gate_of({"task": "add", "min_accuracy": 0.5}, {"task": "a*", "max_refused": 0.5}), new("c" * 40)
+    )
+    assert (
+        result.decision == "invalid"
+        and "rules 'add' and 'a*' both are about sums/add/en/builtin" in result.line
+    )
+    beside = gate_of({"task": "add", "min_accuracy": 0.5}, {"metric": "rate", "min": 0.1})
+    assert judged(beside, new("c" * 40), metrics=[row("rate", 0.9, "higher")]).decision == "pass"
+
+
+def test_no_answer_at_all_is_invalid() -> None:
+    """A run of errors, and a baseline without records, decide nothing."""
+    assert judged(gate_of({"min_accuracy": 0.0, "max_errors": 1.0}), new("e" * 40)).decision == "invalid"
+    assert judged(gate_of({"max_drop": 1.0}), new("c" * 40), []).decision == "invalid"
+
+
+# ---- metrics
+
+
+def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[str, Any]:
+    """A row of ``metrics``."""
+    place = {"model": "new", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
+    return {**place, "group": "", "name": name, "value": value, "n": 40, "ci_low": None, "ci_high": None,
+            "direction": direction, **changes}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("direction", "limits", "interval", "wanted"),
+    [
+        ("higher", {"min": 0.4}, (0.4, 0.6), "met"),
+        ("higher", {"min": 0.41}, (0.4, 0.6), "inconclusive"),
+        ("higher", {"min": 0.61}, (0.4, 0.6), "failed"),
+        ("lower", {"max": 0.6}, (0.4, 0.6), "met"),
+        ("lower", {"max": 0.59}, (0.4, 0.6), "inconclusive"),
+        ("lower", {"max": 0.39}, (0.4, 0.6), "failed"),
+        ("target:0.5", {"within": 0.1001}, (0.4, 0.6), "met"),
+        ("target:0.5", {"within": 0.09}, (0.4, 0.6), "inconclusive"),
+        ("target:0.75", {"within": 0.1}, (0.4, 0.6), "failed"),
+        ("target:0.25", {"within": 0.1}, (0.4, 0.6), "failed"),
+        ("none", {"min": 0.3, "max": 0.7}, (0.4, 0.6), "met"),
+        ("none", {"min": 0.3, "max": 0.5}, (0.4, 0.6), "inconclusive"),
+        ("higher", {"min": 0.5}, (None, None), "met"),
+        ("higher", {"min": 0.51}, (None, None), "failed"),
+        ("higher", {"min": 0.5, "basis": "point"}, (0.4, 0.6), "met"),
+        ("higher", {"max": 0.5}, (0.4, 0.6), "invalid"),
+        ("lower", {"min": 0.5}, (0.4, 0.6), "invalid"),
+        ("target:0.5", {"min": 0.5}, (0.4, 0.6), "invalid"),
+        ("none", {"within": 0.5}, (0.4, 0.6), "invalid"),
+    ],
+)
+def test_metrics_in_the_sense_of_their_direction(
+    direction: str, limits: dict[str, Any], interval: tuple[float | None, float | None], wanted: str
+) -> None:
+    """The interval, or the estimate where there is none, is held against the side that the direction names."""
+    metrics = [row("rate", 0.5, direction, ci_low=interval[0], ci_high=interval[1])]
+    result = judged(gate_of({"metric": "rate", **limits}), new("c" * 40), metrics=metrics)
+    assert result.rules[0].verdict == wanted
+
+
+def test_a_metric_that_is_missing_is_invalid() -> None:
+    """No row of that name, group or place, and a row without a value."""
+    rows = [row("rate", 0.5, "higher", group="left"), row("none", None, "higher")]
+    for rule in ({"metric": "rat"}, {"metric": "rate", "group": "right"}):
+        result = judged(gate_of({**rule, "min": 0.1}), new("c" * 40), metrics=rows)
+        assert result.decision == "invalid" and "the run has no metric" in result.line
+    undefined = judged(gate_of({"metric": "none", "min": 0.1}), new("c" * 40), metrics=rows)
+    assert "none is undefined in this run" in undefined.line
+    assert judged(gate_of({"metric": "r*", "group": "l*", "min": 0.1}), new("c" * 40), metrics=rows).passed
+
+
+# ---- the decision
+
+
+def test_the_worst_rule_decides() -> None:
+    """invalid before fail before inconclusive before pass; the line tells what was worst."""
+    records = [*new("c" * 40, task="good"), *new("w" * 40, task="bad"), *new("cw" * 20, task="open"),
+               *new("c" * 9, task="few")]  # fmt: skip
+    records = [{**r, "id": f"{r['task']}/{r['id']}"} for r in records]
+    rules = {t: {"task": t, "min_accuracy": 0.5} for t in ("good", "bad", "open", "few")}
+    for tasks, decision in [
+        (("good",), "pass"),
+        (("good", "open"), "inconclusive"),
+        (("open", "bad", "good"), "fail"),
+        (("open", "bad", "good", "few"), "invalid"),
+    ]:
+        result = judged(gate_of(*(rules[t] for t in tasks)), records)
+        assert result.decision == decision and result.passed == (decision == "pass")
+        assert result.line.startswith(f"{decision}: ")
+        assert {"fail": "bad", "inconclusive": "open", "invalid": "few"}.get(
+            decision, "1 of 1"
+        ) in result.line
+    assert result.to_json()["rules"][1]["checks"][0]["verdict"] == "failed"
+
+
+def test_inconclusive_may_pass() -> None:
+    """Only where the file says so, and never a failure or an invalid run."""
+    rule = {"min_accuracy": 0.5}
+    lets = judged(gate_of(rule, inconclusive="pass"), new("cw" * 20))
+    assert (lets.decision, lets.passed) == ("inconclusive", True)
+    assert "which the gate file lets pass" in lets.line
+    assert not judged(gate_of(rule), new("cw" * 20)).passed
+    assert not judged(gate_of(rule, inconclusive="pass"), new("w" * 40)).passed
+    assert not judged(gate_of(rule, inconclusive="pass"), new("c" * 4)).passed

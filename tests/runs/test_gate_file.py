@@ -1,0 +1,232 @@
+"""Gate files: what is read, and what is refused before the first call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.gates import gate_file, gate_of
+from fixtures.recorded import verdict
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.runs.gate_file import read_gate
+
+EVERYTHING = """
+inconclusive = "pass"
+sequential = true
+allow_mixed = true
+allow_deviations = true
+alpha = 0.01
+detect = 0.2
+max_errors = 0.02
+min_items = 12
+
+[[rule]]
+benchmark = "homophones"
+task = "ask*"
+language = "en"
+source = "builtin"
+min_accuracy = 0.8
+basis = "point"
+no_regression = true
+max_drop = 0.0
+max_refused = 0
+max_unparsed = 0.5
+min_items = 7
+
+[[rule]]
+name = "format"
+benchmark = "htest"
+metric = "format_rate"
+group = ""
+min = 0.9
+"""
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    """All keys arrive; those given at the top hold for every rule that does not say otherwise."""
+    gate = gate_file(tmp_path, EVERYTHING)
+    first, second = gate.rules
+    assert (gate.inconclusive, gate.sequential, gate.allow_mixed, gate.allow_deviations) == (
+        "pass",
+        True,
+        True,
+        True,
+    )
+    assert (first.name, first.basis, first.min_accuracy) == ("homophones ask* en builtin", "point", 0.8)
+    assert (first.alpha, first.detect, first.max_errors, first.min_items) == (0.01, 0.2, 0.02, 7)
+    assert (second.name, second.metric, second.group, second.min, second.min_items) == (
+        "format",
+        "format_rate",
+        "",
+        0.9,
+        12,
+    )
+    assert gate.file == "gate.toml" and len(gate.sha256) == 64 and gate.needs_baseline
+
+
+def test_a_limit_of_nought_is_a_limit(tmp_path: Path) -> None:
+    """0 is not taken for absent, though it equals False."""
+    (rule,) = gate_file(tmp_path, "[[rule]]\nmax_drop = 0\nmax_refused = 0.0").rules
+    assert rule.checks == ("max_drop", "max_refused") and rule.paired
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    """Windows editors put one at the beginning."""
+    path = tmp_path / "gate.toml"
+    path.write_bytes(b"\xef\xbb\xbf[[rule]]\nmin_accuracy = 0.5\n")
+    assert read_gate(path).rules[0].min_accuracy == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", "has no rule; write [[rule]]"),
+        ("[rule]\nmin_accuracy = 0.5", "has no rule; write [[rule]]"),
+        ("rule = 3", "has no rule; write [[rule]]"),
+        ("rule = [", "not TOML"),
+        ("a = " + "[" * 5000, "not TOML"),
+        ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
+        ("sequental = true\n[[rule]]\nmax_drop = 0", "unknown key 'sequental'; there are inconclusive"),
+        ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),
+        ("[[rule]]\nno_regression = false", "rule 1: requires nothing"),
+        ("[[rule]]\nmax_drop = 0.1\n[[rule]]\ntask = 'x'", "rule 2: requires nothing"),
+        ("inconclusive = 'yes'\n[[rule]]\nmax_drop = 0", "inconclusive = 'yes': must be one of fail, pass"),
+        ("sequential = 1\n[[rule]]\nmax_drop = 0", "sequential = 1: must be true or false"),
+        ("[[rule]]\nbasis = 'mean'\nmin_accuracy = 0", "basis = 'mean': must be one of interval, point"),
+        ("[[rule]]\nbasis = ['point']\nmin_accuracy = 0", "must be one of interval, point"),
+        ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),
+        ("[[rule]]\ntask = 3\nmax_drop = 0", "task = 3: must be a text"),
+        (
+            "[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0",
+            "two rules are called 'a'",
+        ),
+        ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
+        ("[[rule]]\ngroup = 'left'\nmax_drop = 0", 'need metric = "NAME"'),
+        ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min, max or within, and nothing else"),
+        ("[[rule]]\nmetric = 'm'\nmin = 0\nno_regression = true", "takes min, max or within, and nothing"),
+        ("[[rule]]\nmetric = 'm'", "requires nothing"),
+        ("[[rule]]\nmetric = 'm'\nmin = 0.6\nmax = 0.5", "min 0.6 is above max 0.5"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: Path) -> None:
+    """The line names the file, the rule, the key and what may stand there."""
+    with pytest.raises(UsageError) as caught:
+        gate_file(tmp_path, text)
+    line = str(caught.value)
+    assert wanted in line and str(tmp_path / "gate.toml") in line and "\n" not in line
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.1", "true", "'0.5'", "nan", "inf", "[0.5]", "2026-01-01"])
+@pytest.mark.parametrize(
+    "key",
+    ["min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "alpha", "detect", "min_items"],
+)
+def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
+    """A share is a number from 0 to 1, and a count a whole number."""
+    with pytest.raises(UsageError, match=f"rule 1: {key} = .*: must be a (fraction|whole number)"):
+        gate_file(tmp_path, f"[[rule]]\nno_regression = true\n{key} = {value}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("alpha", "0"),
+        ("alpha", "0.5"),
+        ("detect", "0.0"),
+        ("detect", "1"),
+        ("min_items", "0"),
+        ("min_items", "2.0"),
+    ],
+)
+def test_numbers_without_sense_are_refused(key: str, value: str, tmp_path: Path) -> None:
+    """An error rate of nought or of a coin, a drop of nothing, no item at all."""
+    for text in (f"{key} = {value}\n[[rule]]\nmax_drop = 0", f"[[rule]]\nmax_drop = 0\n{key} = {value}"):
+        with pytest.raises(UsageError, match=f"{key} = "):
+            gate_file(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("min", "nan"), ("max", "true"), ("within", "-0.1"), ("within", "inf")]
+)
+def test_impossible_limits_of_a_metric_are_refused(key: str, value: str, tmp_path: Path) -> None:
+    """A metric may lie outside of [0, 1], but its limits are numbers."""
+    with pytest.raises(UsageError, match=f"{key} = .*: must be a number"):
+        gate_file(tmp_path, f"[[rule]]\nmetric = 'm'\n{key} = {value}")
+    assert gate_file(tmp_path, "[[rule]]\nmetric = 'm'\nmin = -3").rules[0].min == -3
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file, a folder, and another encoding are named."""
+    with pytest.raises(UsageError, match=r"none\.toml: cannot be read: No such file or directory; check"):
+        read_gate(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        read_gate(tmp_path)
+    (tmp_path / "gate.toml").write_bytes("[[rule]]\nname = 'é'".encode("latin-1"))
+    with pytest.raises(UsageError, match="not TOML in UTF-8"):
+        read_gate(tmp_path / "gate.toml")
+
+
+PLACES = [verdict(task=task, language=language) for task in ("add", "mul") for language in ("en", "zh")]
+
+
+@pytest.mark.parametrize(
+    ("where", "there"),
+    [
+        ({"task": "sub"}, "task is one of add, mul"),
+        ({"task": "add", "language": "e"}, "language is one of en, zh"),
+        ({"task": "A*"}, "task is one of add, mul"),
+    ],
+)
+def test_a_pattern_that_matches_nothing_is_refused(where: dict[str, str], there: str) -> None:
+    """The line says what there is to match; case counts."""
+    gate = gate_of({"name": "typo", **where, "min_accuracy": 0.5})
+    with pytest.raises(UsageError, match=rf"gate.toml: rule 'typo' matches nothing: {there}"):
+        gate.check_matches(PLACES)
+
+
+def test_places_that_do_not_go_together_are_listed() -> None:
+    """Where every pattern matches something, but no place matches all, the places are listed."""
+    gate = gate_of({"task": "mul", "language": "zh", "min_accuracy": 0.5})
+    with pytest.raises(UsageError, match=r"there are sums/add/en/builtin, .*sums/add/zh"):
+        gate.check_matches([p for p in PLACES if (p["task"], p["language"]) != ("mul", "zh")])
+
+
+def test_two_rules_about_the_same_items_are_refused() -> None:
+    """An item stands under one rule, but a rule on a metric may be about it as well."""
+    apart = gate_of(
+        {"task": "add", "max_drop": 0.1}, {"task": "m*", "max_drop": 0.1}, {"metric": "m", "min": 0.1}
+    )
+    apart.check_matches(PLACES)
+    both = gate_of({"task": "*d*", "max_drop": 0.1}, {"language": "zh", "min_accuracy": 0.1})
+    with pytest.raises(UsageError, match=r"rules '\*d\*' and 'zh' both are about sums/add/zh/builtin"):
+        both.check_matches(PLACES)
+
+
+METRICS = {"sums": {"rate": "higher", "cost": "lower", "bias": "target:0.5", "size": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        ({"metric": "rate", "max": 0.5}, "rate is better the higher it is: use min, not max"),
+        ({"metric": "cost", "min": 0.5}, "cost is better the lower it is: use max, not min"),
+        ({"metric": "bias", "min": 0.5}, "bias is best at 0.5: use within"),
+        ({"metric": "size", "within": 0.5}, "size has no target: use min or max"),
+        ({"metric": "rat", "min": 0.5}, "no metric 'rat'; there are bias, cost, rate, size"),
+        ({"metric": "*", "min": 0.5}, "cost is better the lower"),
+    ],
+)
+def test_a_metric_that_is_not_there_or_asked_from_the_wrong_side(
+    rule: dict[str, object], wanted: str
+) -> None:
+    """The declared direction of a metric says which limit makes sense."""
+    with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}".replace("*'", r"\*'")):
+        gate_of(rule).check_metrics(METRICS)
+
+
+def test_metrics_asked_from_the_right_side_pass() -> None:
+    """Each direction has its limit; a benchmark that declares no metric is left to the run's end."""
+    rules = [{"metric": "rate", "min": 0.5}, {"metric": "cost", "max": 1}, {"metric": "bias", "within": 0.1}]
+    gate_of(*[{"name": str(n), **r} for n, r in enumerate(rules)]).check_metrics(METRICS)
+    gate_of({"metric": "anything", "min": 0.5}).check_metrics({"mine": {}})

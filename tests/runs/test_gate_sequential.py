@@ -1,0 +1,446 @@
+"""Gates that stop early: the order of drawing, bounds that never contradict the full run, and error rates."""
+
+from __future__ import annotations
+
+import ast
+import random
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from fixtures.gates import DrawnRun, Records, baseline_of, facts_of, gate_of
+from fixtures.recorded import verdict, verdicts
+from pytest_llmprops.core.comparison import Pairs, drop_test
+from pytest_llmprops.runs import gate_bounds, gate_checks
+from pytest_llmprops.runs.gate import decide, rule_open, settled
+from pytest_llmprops.runs.gate_bounds import Population
+from pytest_llmprops.runs.gate_checks import Answer
+from pytest_llmprops.runs.gate_draw import blocks, draw_key, plan_of
+from pytest_llmprops.runs.gate_file import Rule
+
+SIMULATED = 2000
+
+
+def letters(rng: random.Random, weights: dict[str, float], n: int) -> str:
+    """``n`` letters drawn with these weights."""
+    return "".join(rng.choices(list(weights), list(weights.values()), k=n))
+
+
+def pairs_as_runs(kinds: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(candidate's, baseline's) records; a kind is both, lost, gained or neither, by its first letter."""
+    old = "".join("c" if kind in "bl" else "w" for kind in kinds)
+    new = "".join("c" if kind in "bg" else "w" for kind in kinds)
+    return verdicts(new, model="new"), verdicts(old)
+
+
+# ---- drawing
+
+
+def places_of(**sizes: int) -> list[dict[str, Any]]:
+    """Cases in file order, so many a task."""
+    return [verdict(f"{task}/{n:04d}", task=task) for task, size in sizes.items() for n in range(size)]
+
+
+PLACES = places_of(large=300, middle=120, small=35, unruled=20)
+GATE = gate_of(*({"task": task, "min_accuracy": 0.5} for task in ("large", "middle", "small")))
+
+
+@pytest.mark.parametrize("concurrency", [1, 16, 64, 1000])
+def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
+    """Every block fills the concurrency; cases under no rule come in a block of their own, last."""
+    found = blocks(GATE, PLACES, concurrency=concurrency, seed=3)
+    assert sorted(p for block in found for p in block) == list(range(len(PLACES)))
+    assert all(block == sorted(block) for block in found)
+    drawn = sum(map(len, found[:-1]))
+    assert all(len(block) >= min(max(concurrency, 16), drawn) for block in found[:-1])
+    assert {PLACES[p]["task"] for p in found[-1]} == {"unruled"}
+    assert len(found) <= 42
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_blocks_are_stratified_by_rule(seed: int) -> None:
+    """After every block, and in every block, each rule has had its share within one item."""
+    found = blocks(GATE, PLACES, concurrency=16, seed=seed)[:-1]
+    sizes = Counter(p["task"] for p in PLACES if p["task"] != "unruled")
+    drawn: Counter[str] = Counter()
+    for block in found:
+        here = Counter(PLACES[p]["task"] for p in block)
+        drawn.update(here)
+        for task, size in sizes.items():
+            share = size / sum(sizes.values())
+            assert abs(drawn[task] - share * drawn.total()) <= 1
+            assert abs(here[task] - share * len(block)) <= 1.5
+
+
+def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
+    """What was drawn after any block are the first items in the order of the keys, whatever the file's order."""
+    order = sorted((p["id"] for p in PLACES if p["task"] == "large"), key=lambda i: draw_key(3, i))
+    shuffled = random.Random(0).sample(PLACES, len(PLACES))
+    for places in (PLACES, shuffled):
+        drawn: list[str] = []
+        for block in blocks(GATE, places, concurrency=20, seed=3):
+            drawn += [places[p]["id"] for p in block if places[p]["task"] == "large"]
+            assert set(drawn) == set(order[: len(drawn)])
+    other = blocks(GATE, PLACES, concurrency=20, seed=4)
+    assert other != blocks(GATE, PLACES, concurrency=20, seed=3)
+
+
+def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
+    """Workers whose hashes of texts differ draw alike."""
+    code = (
+        "from pytest_llmprops.runs.gate_draw import draw_key;"
+        "print([draw_key(7, f'htest/{n}').hex() for n in range(9)])"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
+    assert ast.literal_eval(found.pop().decode()) == [draw_key(7, f"htest/{n}").hex() for n in range(9)]
+
+
+def test_items_of_a_metric_rule_count_with_their_other_rule() -> None:
+    """A metric rule draws only what no other rule draws."""
+    gate = gate_of({"metric": "rate", "min": 0.1}, {"task": "large", "min_accuracy": 0.5})
+    found = blocks(gate, places_of(large=100, other=100), concurrency=20, seed=0)
+    assert all(abs(sum(p < 100 for p in block) - 10) <= 1 for block in found)
+
+
+def test_the_order_of_arrival_does_not_matter() -> None:
+    """Records in any order give the same decision, as their draws are put in order again."""
+    rng = random.Random(5)
+    ours, theirs = pairs_as_runs(letters(rng, {"b": 80, "l": 6, "g": 6, "n": 8}, 200))
+    run = DrawnRun(gate_of({"max_drop": 0.1, "min_accuracy": 0.5}, sequential=True), ours, theirs)
+    first = run.after(120)
+    for _ in range(3):
+        assert run.after(rng.sample(run.order[:120], 120)) == first
+
+
+# ---- bounds against every completion
+
+SURE = 1e-12
+ALPHA = 0.05
+
+
+def answers_of(letters_: Sequence[str], clusters: Sequence[str]) -> list[Answer]:
+    """An answer a letter: correct, wrong, refused."""
+    return [
+        Answer(str(n), cluster, float(letter in "c"), float(letter == "r"), 0.0)
+        for n, (letter, cluster) in enumerate(zip(letters_, clusters, strict=True))
+    ]
+
+
+def scores_of(kinds: Sequence[str], clusters: Sequence[str]) -> Pairs:
+    """A pair a letter: both, lost, gained, neither."""
+    return Pairs(
+        tuple(float(k in "bl") for k in kinds), tuple(float(k in "bg") for k in kinds), tuple(clusters)
+    )
+
+
+def accuracy_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+    """min_accuracy, early."""
+    answers = answers_of(drawn, clusters[: len(drawn)])
+    return gate_bounds.accuracy(rule, answers, Population.of(clusters), SURE).verdict
+
+
+def accuracy_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
+    """min_accuracy of the full run."""
+    return gate_checks.accuracy(rule, answers_of(letters_, clusters)).verdict
+
+
+def refused_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+    """max_refused, early."""
+    answers = answers_of(drawn, clusters[: len(drawn)])
+    return gate_bounds.share(rule, "refused", answers, Population.of(clusters), SURE).verdict
+
+
+def refused_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
+    """max_refused of the full run."""
+    return gate_checks.share(rule, "refused", answers_of(letters_, clusters)).verdict
+
+
+def drop_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+    """max_drop, early."""
+    pairs = scores_of(drawn, clusters[: len(drawn)])
+    return gate_bounds.max_drop(rule, pairs, Population.of(clusters), SURE).verdict
+
+
+def drop_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
+    """max_drop of the full run."""
+    return gate_checks.max_drop(rule, scores_of(kinds, clusters)).verdict
+
+
+def regression_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+    """no_regression, early."""
+    pairs = scores_of(drawn, clusters[: len(drawn)])
+    return gate_bounds.no_regression(
+        rule, pairs, Population.of(clusters), SURE, alpha=rule.alpha, tests=1
+    ).verdict
+
+
+def regression_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
+    """no_regression of the full run."""
+    pairs = scores_of(kinds, clusters)
+    p, method = drop_test(pairs)
+    return gate_checks.no_regression(rule, pairs, p, method=method, alpha=rule.alpha, tests=1).verdict
+
+
+Verdict = Callable[[Rule, Sequence[str], Sequence[str]], str]
+ANSWERS, KINDS = {"c": 6, "w": 3, "r": 1}, {"b": 6, "l": 3, "g": 1, "n": 1}
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize(
+    ("keys", "weights", "early", "full"),
+    [
+        ({"min_accuracy": 0.5}, ANSWERS, accuracy_bound, accuracy_full),
+        ({"min_accuracy": 0.7, "basis": "point"}, ANSWERS, accuracy_bound, accuracy_full),
+        ({"max_refused": 0.1}, ANSWERS, refused_bound, refused_full),
+        ({"max_drop": 0.2}, KINDS, drop_bound, drop_full),
+        ({"no_regression": True, "detect": 0.3}, KINDS, regression_bound, regression_full),
+    ],
+)
+def test_what_is_settled_holds_for_every_completion(
+    keys: dict[str, Any], weights: dict[str, float], early: Verdict, full: Verdict, clustered: bool
+) -> None:
+    """With bounds that hold for certain, no choice of the remaining items changes a verdict that was given; and
+    verdicts are given, or the test would show nothing."""
+    rng = random.Random(11)
+    rule = Rule("rule", {}, **{"alpha": ALPHA, **keys})
+    given = Counter[str]()
+    for _ in range(24 if clustered else 50):
+        n, left = (2 * rng.randint(40, 60), 2) if clustered else (rng.randint(40, 60), 3)
+        shift = {k: w * rng.choice((0.2, 1, 4)) for k, w in weights.items()}
+        drawn = letters(rng, shift, n - left)
+        clusters = [f"c{m % (n // 2) if clustered else m}" for m in range(n)]
+        verdict_ = early(rule, drawn, clusters)
+        given[verdict_] += 1
+        if verdict_ != "inconclusive":
+            for rest in product(weights, repeat=left):
+                assert full(rule, [*drawn, *rest], clusters) == verdict_, (drawn, rest, clusters)
+    assert given["failed"] >= 2
+    # Over clusters the test's p-value has no bound from below: such a rule is met by its full run only.
+    assert given["met"] >= 2 or (clustered and keys.get("no_regression") and not given["met"])
+
+
+@pytest.mark.parametrize("kind", ["max_drop", "no_regression", "min_accuracy"])
+def test_a_verdict_once_given_stays(kind: str) -> None:
+    """Bounds only narrow, so a later look never takes an early verdict back."""
+    keys = {"max_drop": 0.1, "no_regression": True, "min_accuracy": 0.6}
+    gate = gate_of({kind: keys[kind]}, sequential=True)
+    rng = random.Random(2)
+    early = 0
+    for n in range(12):
+        weights = ({"b": 90, "l": 2, "g": 3, "n": 5}, {"b": 40, "l": 30, "g": 5, "n": 25})[n % 2]
+        run = DrawnRun(gate, *pairs_as_runs(letters(rng, weights, 200)), seed=n)
+        seen = [run.after(drawn).rules[0].verdict for drawn in range(20, 200, 20)]
+        first = next((k for k, v in enumerate(seen) if v != "inconclusive"), len(seen))
+        assert len(set(seen[first:])) <= 1
+        early += first < len(seen) - 1
+    assert early >= 6
+
+
+# ---- error rates
+
+
+def accepted(gate: Any, ours: Records, theirs: Records | None, *, seed: int, limit: float) -> bool:
+    """Whether a sequential gate with three looks accepts, early or at its end. Looks at which the items drawn are
+    themselves beyond the limit are passed over: none could accept, and one that refuses only ends the run."""
+    run = DrawnRun(gate, ours, theirs, seed=seed)
+    old = {r["id"]: r["status"] == "correct" for r in theirs or ()}
+    for drawn in (len(ours) * third // 3 for third in (1, 2, 3)):
+        right = sum(r["status"] == "correct" for r in run.order[:drawn]) / drawn
+        before = sum(old[r["id"]] for r in run.order[:drawn]) / drawn if old else 0.0
+        if (before - right > limit) if old else (right < limit):
+            continue
+        result = run.after(drawn)
+        if settled(result):
+            return result.decision == "pass"
+    return False
+
+
+def not_above(count: int, rate: float) -> None:
+    """``count`` of the simulated upgrades is no evidence for more than the stated rate."""
+    print(f"false accepts: {count} of {SIMULATED}, stated {rate:.3f}")
+    assert binomtest(count, SIMULATED, rate, alternative="greater").pvalue > 0.01
+
+
+@pytest.mark.timeout(300)
+def test_false_accepts_at_the_largest_drop_allowed() -> None:
+    """Upgrades whose true drop is max_drop itself are accepted in at most alpha of 2,000 cases; items are drawn
+    anew each time."""
+    rng = random.Random(21)
+    gate = gate_of({"max_drop": 0.1}, sequential=True)
+    weights = {"b": 70, "l": 16, "g": 6, "n": 8}
+    runs = (pairs_as_runs(letters(rng, weights, 120)) for _ in range(SIMULATED))
+    count = sum(accepted(gate, *pair, seed=n, limit=0.1) for n, pair in enumerate(runs))
+    assert count > 0
+    not_above(count, ALPHA)
+
+
+@pytest.mark.timeout(300)
+def test_false_accepts_of_one_population_in_all_orders() -> None:
+    """These very items drop by just more than max_drop: no order of drawing them brings more than alpha/2 early
+    accepts, and the full run, which sees all, gives none."""
+    gate = gate_of({"max_drop": 0.1}, sequential=True)
+    pair = pairs_as_runs("l" * 17 + "g" * 4 + "b" * 90 + "n" * 9)
+    assert DrawnRun(gate, *pair).after(120).decision != "pass"
+    not_above(sum(accepted(gate, *pair, seed=n, limit=0.1) for n in range(SIMULATED)), ALPHA / 2)
+
+
+@pytest.mark.timeout(300)
+def test_false_accepts_at_the_least_accuracy_allowed() -> None:
+    """Models whose true accuracy is min_accuracy itself are accepted in at most alpha of 2,000 cases."""
+    rng = random.Random(22)
+    gate = gate_of({"min_accuracy": 0.8}, sequential=True)
+    runs = (verdicts(letters(rng, {"c": 80, "w": 20}, 120), model="new") for _ in range(SIMULATED))
+    count = sum(accepted(gate, ours, None, seed=n, limit=0.8) for n, ours in enumerate(runs))
+    assert count > 0
+    not_above(count, ALPHA)
+
+
+@pytest.mark.timeout(300)
+def test_false_accepts_at_the_drop_to_detect() -> None:
+    """Upgrades that drop by ``detect`` are accepted in at most 1 - power of 2,000 cases, and alpha / 2 for
+    stopping early."""
+    rng = random.Random(23)
+    gate = gate_of({"no_regression": True, "detect": 0.1}, sequential=True)
+    weights = {"b": 74, "l": 12, "g": 2, "n": 12}
+    runs = (pairs_as_runs(letters(rng, weights, 110)) for _ in range(SIMULATED))
+    count = sum(accepted(gate, *pair, seed=n, limit=0.1) for n, pair in enumerate(runs))
+    assert count > 0
+    not_above(count, 1 - gate_checks.POWER + ALPHA / 2)
+
+
+def calls(weights: dict[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:
+    """Items measured until the gate was settled."""
+    run = DrawnRun(gate, *pairs_as_runs(letters(random.Random(seed), weights, items)), seed=seed)
+    return next((n for n in range(block, items, block) if settled(run.after(n))), items)
+
+
+@pytest.mark.parametrize(
+    "keys", [{"max_drop": 0.1}, {"no_regression": True}, {"max_drop": 0.1, "min_accuracy": 0.6}]
+)
+@pytest.mark.parametrize(
+    "weights", [{"b": 93, "l": 1, "g": 3, "n": 3}, {"b": 50, "l": 35, "g": 2, "n": 13}], ids=["pass", "fail"]
+)
+def test_clear_cases_take_less_than_half_of_the_calls(
+    keys: dict[str, Any], weights: dict[str, float]
+) -> None:
+    """The median over 15 upgrades of 400 items that are clearly better, or clearly worse."""
+    gate = gate_of(keys, sequential=True)
+    taken = [calls(weights, gate, 400, seed) for seed in range(15)]
+    assert statistics.median(taken) < 200
+
+
+# ---- plans and decisions
+
+
+def test_the_plan_counts_items_and_pairs() -> None:
+    """Items without an answer in the baseline are no pairs; what is wrong with each is known beforehand."""
+    ours = verdicts("c" * 60, model="new")
+    theirs = [*verdicts("c" * 50 + "e" * 5), verdict("9999")]
+    plan = plan_of(gate_of({"max_drop": 0.1}), ours, theirs, 0)["rules"]["rule 1"]
+    assert (plan["items"], plan["pairs"], plan["effective"]) == (60, 50, 60)
+    assert {what: len(ids) for what, ids in plan["faults"].items()} == {
+        "in error": 5,
+        "missing in this run": 1,
+        "missing in the baseline": 5,
+    }
+    clustered = [{**r, "cluster": f"c{n // 4}"} for n, r in enumerate(ours)]
+    rule = plan_of(gate_of({"max_drop": 0.1}), clustered, clustered, 0)["rules"]["rule 1"]
+    assert (rule["pairs"], rule["pairs_effective"]) == (60, 15)
+
+
+def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> None:
+    """Too many of them make the gate invalid with nothing drawn; a few are left out of the pairs."""
+    gate = gate_of({"max_drop": 0.3, "max_errors": 0.05}, sequential=True)
+    ours = verdicts("c" * 200, model="new")
+    for theirs in (
+        verdicts("c" * 180),
+        [*verdicts("c" * 200), *verdicts("c" * 20, benchmark="sums", task="add")],
+    ):
+        theirs = [*theirs[:200], *({**r, "id": f"more/{r['id']}"} for r in theirs[200:])]
+        result = DrawnRun(gate, ours, theirs).after(0)
+        assert result.decision == "invalid" and settled(result)
+    few = DrawnRun(gate, ours, verdicts("c" * 195))
+    assert few.after(0).decision == "inconclusive"
+    assert few.after(199).decision == "pass" and few.after(200).decision == "pass"
+
+
+def test_errors_may_be_outweighed_by_items_to_come() -> None:
+    """More errors than allowed so far keep the rule open, unless they are already too many for the full run."""
+    gate = gate_of({"max_drop": 0.3, "max_errors": 0.05}, sequential=True)
+    ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
+    run = DrawnRun(gate, ours, theirs)
+    for record in run.order[:6]:
+        record["status"] = "error"
+    assert run.after(100).decision == "inconclusive" and not settled(run.after(100))
+    assert run.after(160).decision == "pass"
+    for record in run.order[6:11]:
+        record["status"] = "error"
+    result = run.after(60)
+    assert result.decision == "invalid" and "of 200 items 11 in error" in result.line and settled(result)
+
+
+def test_a_rule_on_errors_alone_waits_until_no_more_can_come() -> None:
+    """Without another requirement it is met when even errors in all other items would be few enough."""
+    run = DrawnRun(gate_of({"max_errors": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
+    assert run.after(89).decision == "inconclusive" and run.after(90).decision == "pass"
+
+
+def test_a_rule_on_a_metric_needs_all_its_items() -> None:
+    """Metrics are the benchmark's own, and known at the end only."""
+    run = DrawnRun(gate_of({"metric": "rate", "min": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
+    result = run.after(99)
+    assert result.decision == "inconclusive" and not settled(result)
+
+
+def test_rules_settle_one_by_one() -> None:
+    """A rule that is settled needs no more items; the run goes on for the other, and a failure ends it."""
+    ours = [*verdicts("c" * 200, model="new", task="easy"), *verdicts("cw" * 100, model="new", task="hard")]
+    ours = [{**r, "id": f"{r['task']}/{r['id']}"} for r in ours]
+    gate = gate_of(*({"task": t, "min_accuracy": 0.5} for t in ("easy", "hard")), sequential=True)
+    result = DrawnRun(gate, ours).after(200)
+    assert [rule_open(rule) for rule in result.rules] == [False, True] and not settled(result)
+    assert result.stopped_early and result.items_used == 200 and result.items_of == 400
+    strict = gate_of(
+        {"task": "easy", "min_accuracy": 0.5}, {"task": "hard", "min_accuracy": 0.9}, sequential=True
+    )
+    assert settled(DrawnRun(strict, ours).after(200)) and DrawnRun(strict, ours).after(200).decision == "fail"
+
+
+def test_the_full_tests_have_half_of_alpha() -> None:
+    """A sequential gate that ran to its end tests at alpha / 2, as the other half went to stopping."""
+    ours, theirs = pairs_as_runs("l" * 14 + "g" * 5 + "b" * 581)
+    one = gate_of({"no_regression": True})
+    assert decide(one, facts_of("new"), ours, baseline_of(theirs)).decision == "fail"
+    run = DrawnRun(gate_of({"no_regression": True}, sequential=True), ours, theirs)
+    assert run.after(600).decision == "pass"
+
+
+def test_a_run_that_ended_early_is_complete_on_its_own_terms_only() -> None:
+    """The decision of an ended run stands for the gate file and baseline it was drawn for; for another it is an
+    incomplete run, and so is one that was stopped with a rule still open."""
+    gate = gate_of({"max_drop": 0.3}, sequential=True)
+    ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
+    run = DrawnRun(gate, ours, theirs)
+    assert run.after(100, ended=True).decision == "pass"
+    assert "stopped early: 100 of 200 items" in run.after(100, ended=True).notes[0]
+    still_open = run.after(5, ended=True)
+    assert still_open.decision == "invalid" and "this run is incomplete" in still_open.line
+    facts = facts_of("new", complete=False, sequential={**run.plan, "ended": True})
+    other_baseline = baseline_of(theirs[:-1])
+    assert decide(gate, facts, run.order[:100], other_baseline).decision == "invalid"
+    facts["sequential"]["gate"] = "another"
+    elsewhere = decide(gate, facts, run.order[:100], run.baseline)
+    assert "this run is incomplete: it was stopped early by another gate file" in elsewhere.line
