@@ -11,15 +11,19 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench report clean
 
 # The CPU build of torch first: what asks for torch later takes it, and not gigabytes of CUDA.
 TORCH := torch==2.13.0
 
+# The version is pytest_llmprops/reports/allure_pages.py's, too.
+ALLURE := 3.18.0
+ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
+
 $(VENV)/base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[local]'
+	$(BIN)/pip install --quiet --editable '.[local,allure]'
 	touch $@
 
 $(VENV)/dev: $(VENV)/base
@@ -29,13 +33,14 @@ $(VENV)/dev: $(VENV)/base
 
 demo: $(VENV)/base
 	@echo "Each suite on a sample of $(LIMIT) items a task, with SmolLM2-135M on this machine; a small model is often wrong."
-	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
+	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -q \
+		--alluredir reports/allure-results --clean-alluredir; status=$$?; test $$status -le 1
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint $(VENV)-litellm/ready
+test: lint $(VENV)-litellm/ready $(if $(shell command -v npm),$(ALLURE_READY))
 	$(BIN)/python -m pytest --timeout 300
 	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_litellm.py tests/models/test_openai.py \
 		tests/models/test_transport.py tests/models/test_prices.py
@@ -47,8 +52,17 @@ $(VENV)-litellm/ready: pyproject.toml
 	$(VENV)-litellm/bin/pip install --quiet --editable '.[litellm]' hypothesis pytest-timeout
 	touch $@
 
+# The Allure report of the results in reports/allure-results (see docs/allure.md); needs no package but Allure.
+report: $(ALLURE_READY)
+	@$(PYTHON) -m pytest_llmprops.reports.allure_site
+
+$(ALLURE_READY):
+	@command -v npm > /dev/null || { echo "make report needs npm, which comes with Node.js" >&2; exit 1; }
+	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-allure allure@$(ALLURE)
+	touch $@
+
 bench: $(VENV)/dev
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-allure build dist .pytest_cache .mypy_cache .ruff_cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -88,6 +88,21 @@ class BrokerClient:
         pairs = [[label, request_to_json(request)] for label, request in asked]
         return int((await self._request({"op": "stored", "asked": pairs}))["count"])
 
+    async def post(self, name: str, value: Any) -> None:
+        """Tell all workers ``value``, plain and not None, under ``name``; the first one told stays."""
+        await self._request({"op": "post", "name": name, "value": value})
+
+    async def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
+        """What workers posted under ``names``: as soon as all is there, or without ``wait`` what is now.
+
+        None stands for what is missing, which with ``wait`` only happens after a worker was lost.
+
+        :raises RunStopped: when the run is stopped meanwhile.
+        """
+        answer = await self._request({"op": "gather", "names": list(names), "wait": wait})
+        values: list[Any] = answer["values"]
+        return values
+
     async def stop(self, reason: str) -> None:
         """End the run for all clients."""
         await self._request({"op": "stop", "reason": reason})
@@ -98,4 +113,6 @@ class BrokerClient:
             if task is not None:
                 task.cancel()
         if self._writer is not None:
+            # A worker that leaves in order has told all it knows; one that was killed cannot say so.
+            self._writer.write(wire.encode({"op": "leave"}))
             self._writer.close()

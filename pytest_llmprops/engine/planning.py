@@ -24,6 +24,11 @@ def batch_of(position: int, cases: int, workers: int) -> int:
     return position * workers // cases
 
 
+def turn_of(position: int, cases: int, workers: int) -> int:
+    """As :func:`batch_of` where all workers take part in every stretch of cases: by turns."""
+    return position % workers
+
+
 @dataclass(slots=True)
 class Planned:
     """Calls that cases of one benchmark and model would make.

@@ -19,6 +19,7 @@ from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.gathering import Gathering
 
 
 class Server:
@@ -26,14 +27,21 @@ class Server:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._gathering = Gathering(lambda: broker.stopped)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: each message is answered as soon as its answer is known."""
+        leaving = False
         while (message := await wire.read(reader)) is not None:
+            if message["op"] == "leave":
+                leaving = True
+                continue
             task = asyncio.create_task(self._answer(message, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        if not leaving:
+            self._gathering.lose()
         writer.close()
 
     async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
@@ -59,6 +67,13 @@ class Server:
             return {"count": self._broker.count_stored(asked)}
         if message["op"] == "report":
             return {"report": self._broker.report()}
+        if message["op"] == "post":
+            await self._gathering.post(message["name"], message["value"])
+            return {}
+        if message["op"] == "gather":
+            if not message["wait"]:
+                return {"values": self._gathering.posted(message["names"])}
+            return {"values": await self._gathering.gather(message["names"])}
         if message["op"] == "stop":
             self._broker.stop(message["reason"])
             return {}

@@ -98,6 +98,23 @@ class Engine:
         """How many of the (model label, request) pairs the store could answer now."""
         return self._thread.call(_count_stored(self.broker, asked))
 
+    def post(self, name: str, value: Any) -> None:
+        """Tell the other workers ``value``, plain and not None, under ``name``; the first one told stays.
+
+        :raises BackendError: when the broker's process ended.
+        """
+        assert isinstance(self.broker, BrokerClient)
+        self._thread.call(self.broker.post(name, value), CLOSE_SECONDS)
+
+    def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
+        """What workers post under ``names``; None for what a lost worker did not, or without ``wait``.
+
+        :raises RunStopped: when the run is stopped meanwhile. :raises BackendError: when the broker's
+            process ended.
+        """
+        assert isinstance(self.broker, BrokerClient)
+        return self._thread.call(self.broker.gather(names, wait=wait))
+
     def stop(self, reason: str) -> None:
         """End the run."""
         self._thread.call(_stop(self.broker, reason), CLOSE_SECONDS)

@@ -35,6 +35,8 @@ class Selection:
     cases: dict[str, Case] = field(default_factory=dict)
     #: model label -> number of items it cannot be asked
     not_served: dict[str, int] = field(default_factory=dict)
+    #: (benchmark, task, language, source) of the items that some model cannot be asked
+    places_not_served: set[tuple[str, str, str, str]] = field(default_factory=set)
 
 
 class Cases:
@@ -59,9 +61,13 @@ class Cases:
     def _check_sets(self) -> None:
         for name in self.settings.sets:
             if name in BUILT_IN:
-                self._protocol(find_benchmark(name))
+                self.protocol_of(find_benchmark(name))
 
-    def _protocol(self, benchmark: Benchmark) -> Protocol[Any]:
+    def protocol_of(self, benchmark: Benchmark) -> Protocol[Any]:
+        """The protocol in force for a benchmark.
+
+        :raises UsageError: for ``--llm-set`` that does not fit it.
+        """
         settings = self.settings
         overrides = settings.sets.get(benchmark.name, {})
         return resolve(benchmark.name, benchmark.protocols, settings.protocol, overrides, settings.seed)
@@ -79,7 +85,7 @@ class Cases:
 
     def _make(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
-        protocol = self._protocol(benchmark)
+        protocol = self.protocol_of(benchmark)
         for role in benchmark.helpers(protocol.settings):
             if role not in settings.helpers:
                 raise UsageError(
@@ -96,6 +102,9 @@ class Cases:
                 )
                 if not find_backend(spec.backend).kinds(spec) & benchmark.kinds:
                     selection.not_served[label] = selection.not_served.get(label, 0) + len(items)
+                    selection.places_not_served |= {
+                        (benchmark.name, item.task, item.language, item.source) for item in items
+                    }
                     continue
                 for item in items:
                     case = Case(benchmark, item, part.context, protocol, label, settings.params, helpers)

@@ -10,11 +10,11 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.session import BrokerProcess, Engine
-from pytest_llmprops.plugin.cases import HELPER, load_benchmark
+from pytest_llmprops.plugin.last_facts import in_order, last_facts
+from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
-from pytest_llmprops.plugin.session import LLMSession, printable
+from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
-from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
 
 class Controller:
@@ -34,6 +34,11 @@ class Controller:
         self._in_order: list[dict[str, Any]] = []
         self._monitor: Engine | None = None
         self._interrupted = False
+        self._refused = ""
+        #: failures and errors that no gate can excuse: not of an item, or not by its verdict
+        self._other_failures = 0
+        #: cases that a sequential gate did not need
+        self._unneeded: set[str] = set()
         self._pytest_session: pytest.Session | None = None
         if self.settings.plan:
             # A plan is made in one process and sends nothing; workers would be idle.
@@ -57,7 +62,12 @@ class Controller:
             parts.append(f"limit {settings.limit}")
         parts.append(f"concurrency {settings.concurrency}")
         parts.append(f"cache {settings.cache}")
-        return [printable(f"llmprops: {models} ({', '.join(parts)})")]
+        lines = [f"llmprops: {models} ({', '.join(parts)})"]
+        gating = self.session.gating
+        if gating is not None:
+            lines.append(f"llmprops: {gating.describe()}")
+            lines += [f"llmprops: {line}" for line in gating.warnings(self.session.cases, settings)]
+        return [printable(line) for line in lines]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -65,10 +75,11 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        if self.settings.plan or self.config.option.collectonly or self.distributed:
+        if self.distributed or self.session.will_not_run(session):
             return
         total = sum(self.session.case_of(item) is not None for item in session.items)
-        if total:
+        not_served = any(s.not_served for s in self.session.cases.selections.values())
+        if total or (self.session.gating is not None and not_served):
             self.open_record()
             self.start_progress(total)
 
@@ -124,6 +135,12 @@ class Controller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "llmprops", None)
+        if report.failed and not getattr(report, "llmprops_own", False):
+            self._other_failures += 1
+        if hasattr(report, "llmprops_unneeded"):
+            self._unneeded.add(report.llmprops_unneeded)
+            if self.progress is not None:
+                self.progress.count("gate decided")
         if record is None or self.record is None:
             return
         if self.progress is not None:
@@ -138,6 +155,9 @@ class Controller:
                     " replies so far are in the store: make room and run again"
                 )
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._other_failures += report.failed
+
     def _end(self, reason: str) -> None:
         self.stopped = reason
         if self._pytest_session is not None:
@@ -151,6 +171,8 @@ class Controller:
         if record is None or report.when != "call":
             return None
         status = record["status"]
+        if hasattr(report, "wasxfail"):
+            return "xfailed", "" if self.progress is not None else "x", "XFAIL"
         letter = (
             ""
             if self.progress is not None
@@ -183,55 +205,43 @@ class Controller:
                 self.notes.append(failure)
         self.stopped = self.stopped or report["stopped"]
         facts = self._facts or self.session.facts()
+        if facts["refused"]:
+            # As without workers, where nothing was begun: one line, and no record of nothing.
+            self._refused = facts["refused"]
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            self.close_engines()
+            self.record.discard()
+            return
         self.notes += [*report["notes"], *facts["notes"]]
         self._finish_record(report, facts)
         self.close_engines()
+        self._set_exit_status(session)
+
+    def _set_exit_status(self, session: pytest.Session) -> None:
+        gate = self.record.facts.get("gate") if self.record is not None else None
+        if gate is not None and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            # The gate speaks for the items; whatever else failed still fails the session.
+            passed = gate["passed"] and not self._other_failures
+            session.exitstatus = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
         if self.stopped and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.INTERRUPTED
 
     def _finish_record(self, report: dict[str, Any], facts: dict[str, Any]) -> None:
         assert self.record is not None
         record = self.record
-        expected = facts.get("cases", 0)
-        done = len({(r["model"], r["benchmark"], r["id"], r["sample"]) for r in record.records})
-        # Workers collected; here their benchmarks are known by class.
-        metrics = {name: load_benchmark(c).metrics for name, c in facts.get("classes", {}).items()}
-        # Workers report in any order; tables follow the suites.
-        places = {tuple(group): place for place, group in enumerate(facts.get("groups", ()))}
-        in_order = self._in_order = sorted(
-            record.records, key=lambda r: places.get(tuple(r[n] for n in GROUP), 0)
+        self._in_order = in_order(record.records, facts)
+        last = last_facts(
+            record,
+            self._in_order,
+            report,
+            facts,
+            whole=not self._interrupted and self.stopped is None,
+            unneeded=len(self._unneeded),
         )
-        models, helpers = record.facts["models"], record.facts["helpers"]
-        deviations = {}
-        for label, found in report["models"].items():
-            role = label.removeprefix(HELPER)
-            (helpers[role] if label != role else models[label]).update(
-                {k: found[k] for k in ("identity", "pinned", "served_as")}
-            )
-            if found["deviations"]:
-                deviations[label] = found["deviations"]
-        counters = dict(report["counters"])
-        if counters.get("unpriced"):
-            # A sum that leaves out calls of unknown price would be read as the price.
-            counters["cost_usd"] = None
-        last = {
-            "complete": bool(expected)
-            and done == expected
-            and not self._interrupted
-            and self.stopped is None,
-            "expected": expected,
-            "stopped": self.stopped,
-            "models": models,
-            "helpers": helpers,
-            "protocols": facts.get("protocols", {}),
-            "data": facts.get("data", {}),
-            "not_served": facts.get("not_served", {}),
-            "deviations": deviations,
-            "calls": counters,
-            "summary": summary_rows(in_order),
-            "metrics": metric_rows(in_order, metrics),
-            "notes": self.notes,
-        }
+        last |= {"stopped": self.stopped, "notes": self.notes}
+        if self.session.gating is not None:
+            gate = self.session.gating.decide({**record.facts, **last}, self._in_order)
+            last["gate"] = gate.to_json()
         try:
             record.finish(last)
         except OSError as error:
@@ -270,6 +280,9 @@ class Controller:
         self._write_summary(terminalreporter)
 
     def _write_summary(self, reporter: Any) -> None:
+        if self._refused:
+            reporter.write_line(f"ERROR: {printable(self._refused)}", red=True)
+            return
         if self.record is None:
             for name, selection in self.session.cases.selections.items():
                 for model, items in selection.not_served.items():
@@ -282,6 +295,15 @@ class Controller:
         reporter.section("llmprops", sep="=")
         for line in summary_lines(facts, self._in_order, self.record.folder, self.notes):
             reporter.write_line(line)
+        if "gate" in facts:
+            from pytest_llmprops.reports.gate import gate_lines
+
+            *told, decision = gate_lines(facts["gate"])
+            reporter.write_line("")
+            for line in told:
+                reporter.write_line(line)
+            colour = {"green": True} if facts["gate"]["passed"] else {"red": True}
+            reporter.write_line(decision, bold=True, **colour)
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from pytest_llmprops.core.errors import LLMPropsError
-from pytest_llmprops.engine.planning import batch_of
+from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.plugin.session import WORKER_INPUT
@@ -26,11 +27,13 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     _positions: dict[str, int] | None = None
+    #: (position, number of cases, number of workers) -> worker
+    share: Callable[[int, int, int], int] = staticmethod(batch_of)
 
     def _split_scope(self, nodeid: str) -> str:
         if self._positions is None:
             self._positions = {name: n for n, name in enumerate(self.collection)}
-        return f"batch-{batch_of(self._positions[nodeid], len(self._positions), self.numnodes)}"
+        return f"batch-{self.share(self._positions[nodeid], len(self._positions), self.numnodes)}"
 
     def _assign_work_unit(self, node: Any) -> None:
         # Worker gw3 begins with batch 3 as soon as it has collected, without waiting for the others.
@@ -65,7 +68,11 @@ class Distributed:
         node.workerinput[WORKER_INPUT] = {"socket": controller.broker_process.socket}
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
-        return BatchScheduling(config, log)
+        scheduling = BatchScheduling(config, log)
+        gating = self._controller.session.gating
+        if gating is not None and gating.gate.sequential:
+            scheduling.share = turn_of
+        return scheduling
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         if self._total is None:

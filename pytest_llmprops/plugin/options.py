@@ -16,6 +16,8 @@ from pytest_llmprops.core.errors import UsageError
 GROUP = "llmprops: measure a language model"
 SOURCES = ("builtin", "published", "all")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
+ATTACH = ("all", "failures", "none")
+FAILURES = ("fail", "xfail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,26 @@ OPTIONS: tuple[Option, ...] = (
     Option("llm-cache-age", _age, None, "oldest stored reply used for an unpinned model: 24h, 7d", "TIME"),
     Option("llm-store", Path, None, "file of the reply store (default: in the user's cache folder)", "FILE"),
     Option("llm-run", str, None, "folder of the run record (default: reports/runs/TIME-MODEL)", "DIR"),
+    Option(
+        "llm-attach",
+        _text,
+        "failures",
+        "prompts and replies in Allure results: of failures and a sample of passes (default), all, none",
+        "CASES",
+        choices=ATTACH,
+    ),
+    Option("llm-gate", Path, None, "file of rules that decide whether the run passes", "FILE"),
+    Option(
+        "llm-baseline", _text, None, "run to compare with under a gate: a folder, a run id or a name", "RUN"
+    ),
+    Option(
+        "llm-failures",
+        _text,
+        "fail",
+        "how pytest reports wrong verdicts: fail (default) or xfail; errors stay errors",
+        "HOW",
+        choices=FAILURES,
+    ),
     Option("llm-max-calls", _positive, None, "refuse to start above, and stop at, this many calls", "N"),
     Option("llm-max-cost", _amount, None, "refuse to start above, and stop at, this cost", "USD"),
     Option("llm-plan", bool, False, "print calls, tokens, cost and time, and send nothing", flag=True),
@@ -196,6 +218,10 @@ class Settings:
     cache_age: float | None
     store: Path | None
     run: str | None
+    attach: str
+    gate: Path | None
+    baseline: str | None
+    failures: str
     max_calls: int | None
     max_cost: float | None
     plan: bool
@@ -242,6 +268,8 @@ def resolve_settings(config: pytest.Config) -> Settings:
     if values["data"] is not None:
         # xdist workers share the controller's folder, but a test may change directory.
         values["data"] = (config.invocation_params.dir / values["data"]).absolute()
+    if values["gate"] is not None:
+        values["gate"] = (config.invocation_params.dir / values["gate"]).absolute()
     return Settings(**values)
 
 

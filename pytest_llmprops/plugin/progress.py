@@ -28,7 +28,9 @@ class Progress:
         self._capture = capture
         self._total = total
         self._report = report
-        self._done = dict.fromkeys(("correct", "wrong", "refused", "unparsed", "error"), 0)
+        self._done = dict.fromkeys(
+            ("correct", "wrong", "refused", "unparsed", "error", "gate decided"), 0
+        )
         self._begun = time.monotonic()
         self._last: tuple[float, int] = (self._begun, 0)
         self._rate = 0.0
@@ -44,7 +46,7 @@ class Progress:
         return bool(reporter.isatty) and not under_ci() and config.get_verbosity() <= 0
 
     def count(self, status: str) -> None:
-        """A case was reported."""
+        """A case was reported; ``gate decided``: it was not needed."""
         self._done[status] += 1
         if self._capture is not None:
             self._refresh_now_and_then()

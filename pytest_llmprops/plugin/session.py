@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -9,26 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.errors import BackendError, DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.errors import BackendError, DataError, LLMPropsError, RunStopped, UsageError
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.planning import batch_of
+from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.plugin.bare import bare
 from pytest_llmprops.plugin.cases import Cases, class_reference
+from pytest_llmprops.plugin.markers import asked_for, name_of, wanted
 from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.outcomes import by_its_verdict, by_the_model, line_of, properties
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.session import Engine
+    from pytest_llmprops.plugin.drawing import Drawing
+    from pytest_llmprops.plugin.gating import Gating
 
 CASE = pytest.StashKey[Case]()
 OUTCOME = pytest.StashKey[Outcome]()
 WORKER_INPUT = "llmprops"
 #: longest time that reporting waits for replies that are stored
 SETTLE_SECONDS = 2.0
+#: under a gate, stored replies of a model whose version is not pinned are not trusted for longer (seconds)
+CACHE_AGE = 24 * 3600.0
+#: why a case was skipped that a sequential gate did not need
+DECIDED = "gate decided"
+UNNEEDED = pytest.StashKey[bool]()
 
 
 class LLMSession:
@@ -50,6 +59,10 @@ class LLMSession:
         self.run_dir: Path | None = None
         #: how a waiting case reports progress; set by the controller of a run without workers
         self.on_wait: Any = None
+        #: why nothing may start, found when all cases were known
+        self.refused: str | None = None
+        self.gating = _gating(config, settings, read=not self.is_worker)
+        self._drawing: Drawing | None = None
         if not self.is_worker:
             self._check_models()
 
@@ -67,12 +80,11 @@ class LLMSession:
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
         """Give the marked function one parameter a case."""
         try:
-            wanted = _wanted(marker)
-            selection = self.cases.select(wanted)
+            selection = self.cases.select(wanted(marker))
         except (DataError, UsageError) as error:
             raise pytest.Collector.CollectError(str(error)) from None
         params = list(selection.cases)
-        asked = _asked_for(metafunc)
+        asked = asked_for(metafunc)
         if asked is not None and params:
             # pytest would collect all and drop the others: a tenth of a millisecond each.
             params = [param for param in params if param in asked]
@@ -95,33 +107,91 @@ class LLMSession:
             marker = item.get_closest_marker("llmprops")
             if callspec is None or marker is None or "verdict" not in callspec.params:
                 return None
-            selection = self.cases.selections.get(_name(_wanted(marker)))
+            selection = self.cases.selections.get(name_of(wanted(marker)))
             case = selection.cases.get(callspec.params["verdict"]) if selection else None
             if case is not None:
                 item.stash[CASE] = case
         return case
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        # Plugins may select and reorder until now; whatever is wrong is said before anything begins.
         try:
-            self.cases.check_all_sets_used()
+            self._settle_selection(session)
         except UsageError as error:
-            raise pytest.UsageError(str(error)) from None
+            if not self.is_worker:
+                raise pytest.UsageError(str(error)) from None
+            # An exception here would look like a crash; with nothing to run, the controller reports it.
+            self.refused = str(error)
+            session.items.clear()
+        result = yield
+        self._start(session)
+        return result
+
+    def will_not_run(self, session: pytest.Session) -> bool:
+        """Whether pytest only collects: as asked, for a plan, or because of errors."""
+        option = self.config.option
+        # Workers run what could be collected; the session fails all the same.
+        broken = session.testsfailed and not (option.continue_on_collection_errors or self.is_worker)
+        return bool(broken or option.collectonly or self.settings.plan)
+
+    def _settle_selection(self, session: pytest.Session) -> None:
+        """Check what can be checked now that all cases are known; put them in the order of drawing.
+
+        :raises UsageError: naming what does not fit.
+        """
+        # After an error of collection, what is missing may be what could not be collected.
+        whole = not session.testsfailed
+        if whole:
+            self.cases.check_all_sets_used()
+        if self.gating is None or not session.items:
+            return
+        items: dict[tuple[str, str, str], list[pytest.Item]] = {}
+        others: list[pytest.Item] = []
+        for item in session.items:
+            case = self.case_of(item)
+            (others if case is None else items.setdefault(case.key, [])).append(item)
+        cases = [same[0].stash[CASE] for same in items.values()]
+        if whole:
+            self.gating.check(cases, self.cases)
+        if self.gating.gate.sequential and cases and not self.will_not_run(session):
+            self._drawing = self._draw(cases)
+            drawn = [item for case in self._drawing.ordered for item in items[case.key]]
+            session.items[:] = [*drawn, *others]
+
+    def _draw(self, cases: list[Case]) -> Drawing:
+        from pytest_llmprops.plugin.drawing import Drawing
+
+        assert self.gating is not None
+        facts = self.facts() | {
+            "models": {label: {} for label in self.cases.models},
+            "options": {"params": dict(self.settings.params)},
+        }
+        return Drawing(
+            self.gating, cases, facts, concurrency=self.settings.concurrency, seed=self.settings.seed
+        )
+
+    def _start(self, session: pytest.Session) -> None:
         self._ordered = [case for item in session.items if (case := self.case_of(item)) is not None]
-        if self.settings.plan or self.config.option.collectonly or not self._ordered:
+        if not self._ordered or self.will_not_run(session):
             return
         if self._worker_input is None:
             self._within_budget()
-            self.engine.submit(self._ordered)
-            self.engine.let_settle(SETTLE_SECONDS)
+            if self._drawing is None:
+                self.engine.submit(self._ordered)
+                self.engine.let_settle(SETTLE_SECONDS)
             return
         workers = int(self._worker_input["workercount"])
         total = len(session.items)
+        share = batch_of if self._drawing is None else turn_of
         for position, item in enumerate(session.items):
             case = self.case_of(item)
             if case is not None:
-                self._batches[case.key] = batch_of(position, total, workers)
+                self._batches[case.key] = share(position, total, workers)
         self._within_budget()
+        if self._drawing is not None:
+            self._drawing.spread(self._batches, self.engine)
+            return
         # The scheduler will give this worker the batch of its number; no need to wait until it does.
         self._begin(int(self._worker_input["workerid"].removeprefix("gw")))
 
@@ -160,6 +230,8 @@ class LLMSession:
 
         settings = self.settings
         age = settings.cache_age
+        if age is None and settings.gate is not None:
+            age = CACHE_AGE
         return BrokerConfig(
             models=dict(self.cases.model_specs()),
             base_url=settings.base_url,
@@ -187,9 +259,16 @@ class LLMSession:
             raise pytest.UsageError(
                 f"{item.nodeid}: the fixture 'verdict' needs the marker llmprops(benchmark)"
             )
-        self._begin_batch(case)
-        outcome = self._wait(case)
+        if self._drawing is not None:
+            self._draw_up_to(item, case, self._drawing)
+        else:
+            self._begin_batch(case)
+        outcome = (self._drawing and self._drawing.take(case)) or self._wait(case)
         item.stash[OUTCOME] = outcome
+        if self._drawing is not None:
+            # Without a broker nobody can be told, and the next block finds out.
+            with contextlib.suppress(BackendError):
+                self._drawing.add(outcome)
         if outcome.stopped is not None:
             self._stopped(item, outcome.stopped)
         if outcome.error is not None:
@@ -197,9 +276,18 @@ class LLMSession:
         if outcome.fault is not None:
             raise outcome.fault
         assert outcome.verdict is not None
-        for name, value in _properties(case, outcome.verdict):
+        for name, value in properties(case, outcome.verdict):
             item.user_properties.append((name, value))
         return outcome.verdict
+
+    def _draw_up_to(self, item: pytest.Item, case: Case, drawing: Drawing) -> None:
+        try:
+            needed = drawing.reach(case, self.engine)
+        except (BackendError, RunStopped) as error:
+            self._stopped(item, str(error))
+        if not needed:
+            item.stash[UNNEEDED] = True
+            pytest.skip(DECIDED)
 
     def _begin_batch(self, case: Case) -> None:
         batch = self._batches.get(case.key)
@@ -237,16 +325,23 @@ class LLMSession:
             if call.excinfo.errisinstance(BackendError):
                 call.excinfo = pytest.ExceptionInfo.from_exception(bare(call.excinfo.value))
             elif call.when == "call" and call.excinfo.errisinstance(AssertionError):
-                line = _line(outcome)
+                line = line_of(outcome)
                 if line is not None:
                     setattr(item, "repr_failure", lambda *args, **options: line)  # noqa: B010
         report = yield
+        if outcome is not None and self.settings.failures == "xfail" and by_its_verdict(outcome, call):
+            report.outcome = "skipped"
+            report.wasxfail = line_of(outcome)
+        if call.when == "setup" and item.stash.get(UNNEEDED, False):
+            report.llmprops_unneeded = "|".join(item.stash[CASE].key)
         if outcome is not None:
             ours = call.when == "call" or (call.when == "setup" and report.outcome != "passed")
             if ours and outcome.stopped is None:
                 report.llmprops = outcome.record()
+            if report.failed and by_the_model(outcome, call):
+                report.llmprops_own = True
             if call.excinfo is not None and call.excinfo.errisinstance(BackendError):
-                report.longrepr = _line(outcome)
+                report.longrepr = line_of(outcome)
             if call.when == "teardown":
                 # Prompts and replies of a long run would otherwise pile up.
                 del item.stash[OUTCOME]
@@ -254,6 +349,11 @@ class LLMSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        reason = session.shouldfail or session.shouldstop
+        if self._drawing is not None and self.is_worker and reason:
+            # Others would wait for what this worker does not do any more.
+            with contextlib.suppress(LLMPropsError, TimeoutError):
+                self.engine.stop(str(reason))
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             output[WORKER_INPUT] = self.facts()
@@ -261,7 +361,9 @@ class LLMSession:
     def facts(self) -> dict[str, Any]:
         """What the run record needs to know of the collection, as plain values."""
         return {
-            "cases": len(self._ordered),
+            "cases": len({case.key for case in self._ordered}),
+            "refused": self.refused,
+            "sequential": self._drawing.plan if self._drawing is not None else None,
             "protocols": {n: s.protocol.to_json() for n, s in self.cases.selections.items()},
             "data": self.cases.data_hashes(),
             "groups": list(dict.fromkeys(_group(case) for case in self._ordered)),
@@ -277,62 +379,16 @@ class LLMSession:
             engine.close()
 
 
-def _asked_for(metafunc: pytest.Metafunc) -> set[str] | None:
-    """The cases of this function that the command line names one by one; None when it asks for all."""
-    asked = set()
-    for arg in metafunc.config.args:
-        _, _, names = arg.partition("::")
-        function, bracket, param = names.rpartition("::")[2].partition("[")
-        if bracket and function == metafunc.function.__name__ and param.endswith("]"):
-            asked.add(param[:-1])
-        elif not bracket or function == metafunc.function.__name__:
-            return None
-    return asked or None
+def _gating(config: pytest.Config, settings: Settings, *, read: bool) -> Gating | None:
+    if settings.gate is None:
+        if settings.baseline is not None:
+            raise UsageError("--llm-baseline: needs --llm-gate FILE; 'llmprops compare' shows two recorded runs")
+        return None
+    from pytest_llmprops.plugin.gating import Gating
+
+    return Gating(settings, Path(config.rootpath), read=read)
 
 
 def _group(case: Case) -> tuple[str, ...]:
     item = case.item
     return (case.model, case.benchmark.name, item.task, item.language, item.source)
-
-
-def _wanted(marker: pytest.Mark) -> str | type[Benchmark]:
-    given = [*marker.args, *(value for name, value in marker.kwargs.items() if name == "benchmark")]
-    if len(given) != 1 or len(marker.args) + len(marker.kwargs) != 1:
-        raise UsageError(
-            'the marker takes a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)'
-        )
-    wanted = given[0]
-    if not isinstance(wanted, str) and not (isinstance(wanted, type) and issubclass(wanted, Benchmark)):
-        raise UsageError(f"llmprops({wanted!r}): give a benchmark's name or a Benchmark class")
-    return wanted
-
-
-def _name(wanted: str | type[Benchmark]) -> str:
-    return wanted if isinstance(wanted, str) else wanted.name
-
-
-def _line(outcome: Outcome) -> str | None:
-    """The one line that a failed case shows."""
-    if outcome.error is not None:
-        return f"backend error: {outcome.error.message}"
-    verdict = outcome.verdict
-    if verdict is None or verdict:
-        return None
-    given = verdict.given if len(verdict.given) <= 120 else verdict.given[:117] + "..."
-    return printable(f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})")
-
-
-def printable(text: str) -> str:
-    """``text`` on one line without control characters, which could drive the reader's terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _properties(case: Case, verdict: Verdict) -> list[tuple[str, str]]:
-    return [
-        ("llmprops.model", case.model),
-        ("llmprops.benchmark", case.benchmark.name),
-        ("llmprops.task", case.item.task),
-        ("llmprops.language", case.item.language),
-        ("llmprops.status", verdict.status),
-        ("llmprops.score", f"{verdict.score:g}"),
-    ]

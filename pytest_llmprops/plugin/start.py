@@ -26,3 +26,7 @@ def start(config: pytest.Config) -> None:
         from pytest_llmprops.plugin.controller import Controller
 
         config.pluginmanager.register(Controller(config, session), "llmprops-controller")
+    if config.getoption("allure_report_dir", None):
+        from pytest_llmprops.plugin.allure import register
+
+        register(config, session)

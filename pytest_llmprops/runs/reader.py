@@ -85,8 +85,9 @@ def state_of(facts: Mapping[str, Any], writing: bool) -> str:
 
 def stopped_by_gate(facts: Mapping[str, Any]) -> bool:
     """Whether a sequential gate ended the run because its decision was settled."""
-    gate = facts.get("gate")
-    return isinstance(gate, dict) and gate.get("stopped_early") is True
+    # The gate's own "stopped_early" is also true of a run that was interrupted before its decision.
+    drawing = facts.get("sequential")
+    return isinstance(drawing, dict) and drawing.get("ended") is True
 
 
 def read_run(folder: Path) -> Run:

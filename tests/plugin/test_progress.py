@@ -65,3 +65,19 @@ def test_quiet_elsewhere(run: Runner, quiet: str) -> None:
         )
     assert "/8 cases" not in shown
     assert "run record:" in shown
+
+
+@pytest.mark.parametrize("n", ["0", "2"])
+def test_live_line_counts_what_a_gate_does_not_need(run: Runner, n: str) -> None:
+    """Under a sequential gate the live line counts the cases that it did not need, of the same total."""
+    run.sums(80)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    run.write("test_sums.py", text.replace('"add"', '"odd" if n % 2 else "even"'))
+    rules = ('[[rule]]\ntask = "odd"\nmin_accuracy = 0.01\n[[rule]]\ntask = "even"\nmin_accuracy = 0.7\n')
+    gate = run.write("gate.toml", f"sequential = true\n{rules}")
+    shown = _on_terminal(
+        run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "8", "-n", n, "--llm-gate", str(gate)
+    )
+    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/80 cases" in line]
+    assert any(" gate decided" in line for line in lines), lines
+    assert "gate decision: " in shown

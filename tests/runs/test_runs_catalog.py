@@ -220,9 +220,13 @@ def test_incomplete_runs(tmp_path: Path) -> None:
     """An incomplete run needs to be allowed, unless its gate ended it; one being written is refused."""
     root = runs_folder(tmp_path)
     stopped = write_run(root / "stopped", verdicts("c"), complete=False)
-    gated = write_run(root / "gated", verdicts("c"), complete=False, gate={"stopped_early": True})
-    with pytest.raises(UsageError, match="--allow-incomplete"):
-        promote(stopped, "base", tmp_path)
+    gated = write_run(root / "gated", verdicts("c"), complete=False, sequential={"ended": True})
+    # Ctrl-C under a sequential gate: its estimates stopped early, and its decision was not reached.
+    drawn = {"gate": {"stopped_early": True}, "sequential": {"ended": False}}
+    interrupted = write_run(root / "interrupted", verdicts("c"), complete=False, **drawn)
+    for folder in (stopped, interrupted):
+        with pytest.raises(UsageError, match="--allow-incomplete"):
+            promote(folder, "base", tmp_path)
     assert promote(gated, "gated-base", tmp_path).is_dir()
     assert promote(stopped, "base", tmp_path, allow_incomplete=True).is_dir()
     (root / "writing").mkdir()

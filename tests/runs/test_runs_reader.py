@@ -274,8 +274,8 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
 
 def test_a_run_ended_by_its_gate_is_named_as_such(tmp_path: Path) -> None:
     """Cases that a sequential gate did not need are no accident."""
-    gate = {"decision": "pass", "stopped_early": True}
-    run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, gate=gate))
+    facts: dict[str, Any] = {"complete": False, "expected": 9, "sequential": {"ended": True}}
+    run = read_run(write_run(tmp_path, verdicts("cw"), **facts))
     assert run.notes == ("stopped early by its gate: 2 of 9 cases have a verdict",)
 
 

@@ -1,0 +1,175 @@
+"""What Allure costs at 10,000 cases: ``python -m bench.allure_size [--cases N] [--runs N]``.
+
+Bare allure-pytest with as many passing cases stands beside ours, whose fake model is wrong on one case in ten and
+whose prompts are as long as H-TEST's. Time a case is a whole run with ``--alluredir`` less one without, divided by
+the cases; runs to compare are taken in turn and the fastest of each kind counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from fixtures.browser import ARGUMENTS, CHROMIUM, served
+
+ROOT = Path(__file__).resolve().parent.parent
+PLAIN = ["-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider", "-q", "--no-header"]
+SITE = [sys.executable, "-m", "pytest_llmprops.reports.allure_site"]
+BARE = "import pytest\n@pytest.mark.parametrize('n', range(CASES))\ndef test_bare(n):\n    assert n >= 0\n"
+OURS = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict
+
+SHOTS = "".join(f"Input: {n} plus one\\nLabel: {n + 1}\\n\\n" for n in range(50))
+
+class Sums(Benchmark):
+    name = "sums"
+    about = "Does the model add?"
+
+    def load(self, files):
+        return [Item(f"sums/{n:05d}", f"task {n % 10}", "en", fields={"n": n}) for n in range(CASES)]
+
+    async def evaluate(self, item, context, ask, protocol):
+        n = item["n"]
+        reply = await ask(Chat.user(f"{SHOTS}Input: {n} plus one\\nLabel:", temperature=0.0, max_tokens=8))
+        return Verdict.check(reply.text == str(n + 1), expected=str(n + 1), given=reply.text)
+
+@pytest.mark.llmprops(benchmark=Sums)
+def test_sums(verdict):
+    assert verdict
+"""
+MODEL = """
+def reply(chat):
+    n = int(chat.messages[-1].content.rsplit("Input: ", 1)[1].split()[0])
+    return str(n + 1 if n % 100 < 90 else n)
+"""
+
+
+class Kind:
+    """One way to make results."""
+
+    def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
+        self.name = name
+        self.folder = folder
+        self.arguments = arguments
+        self.results = folder / "results"
+        self.count = 0
+        #: (seconds, seconds of CPU) of each run
+        self.without: list[tuple[float, float]] = []
+        self.with_allure: list[tuple[float, float]] = []
+
+    def run(self, allure: bool) -> None:
+        """One whole run; its seconds are kept."""
+        self.count += 1
+        extra = ["--alluredir", str(self.results)] if allure else ["-p", "no:allure_pytest"]
+        if self.name == "ours":
+            extra += ["--llm-run", str(self.folder / f"run-{self.count}")]
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "LLMPROPS_"))}
+        if allure:
+            shutil.rmtree(self.results, ignore_errors=True)
+        start, cpu = time.perf_counter(), cpu_seconds()
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *PLAIN, *self.arguments, *extra],
+            cwd=self.folder,
+            env=env | {"PYTHONPATH": str(ROOT), "CI": "1"},
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+        taken = (time.perf_counter() - start, cpu_seconds() - cpu)
+        (self.with_allure if allure else self.without).append(taken)
+
+    def cost(self, place: int) -> float:
+        """Seconds (``place`` 0) or seconds of CPU (1) that Allure added: fastest with less fastest without."""
+        return min(t[place] for t in self.with_allure) - min(t[place] for t in self.without)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process's finished children."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def kinds(folder: Path, cases: int) -> list[Kind]:
+    """The two kinds, with their test files written."""
+    made = []
+    for name, text in (("bare", BARE), ("ours", OURS)):
+        place = folder / name
+        place.mkdir()
+        (place / "pytest.ini").write_text("[pytest]\n")
+        (place / f"test_{name}.py").write_text(text.replace("CASES", str(cases)))
+        made.append(Kind(name, place, []))
+    (folder / "ours" / "model.py").write_text(MODEL)
+    store = folder / "ours" / "store.sqlite"
+    made[1].arguments = ["--model", "fake:call?file=model.py", "--llm-store", str(store)]
+    return made
+
+
+def size(folder: Path) -> tuple[int, float, float]:
+    """Number of files, megabytes of their contents, megabytes of disk."""
+    stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    return len(stats), sum(s.st_size for s in stats) / 1e6, sum(s.st_blocks * 512 for s in stats) / 1e6
+
+
+def first_view(site: Path) -> float:
+    """Seconds from the address until the tree of cases can be seen."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = next(path for path in CHROMIUM if path.exists())
+    with sync_playwright() as playwright, served(site) as address:
+        browser = playwright.chromium.launch(executable_path=str(chromium), args=list(ARGUMENTS))
+        page = browser.new_page()
+        start = time.perf_counter()
+        page.goto(address)
+        page.locator("[data-testid=tree-leaf], [data-testid=tree-section]").first.wait_for()
+        seconds = time.perf_counter() - start
+        browser.close()
+    return seconds
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        both = kinds(Path(name), options.cases)
+        both[1].run(False)  # fills the reply store
+        both[1].without.clear()
+        for _ in range(options.runs):
+            for allure in (False, True):
+                for kind in both:
+                    kind.run(allure)
+        print(
+            f"{options.cases}  ms a case  of CPU   files      MB  MB of disk  generated  report MB  first view"
+        )
+        for kind in both:
+            wall, cpu = (1000 * kind.cost(place) / options.cases for place in (0, 1))
+            files, content, disk = size(kind.results)
+            site, history = kind.folder / "report", kind.folder / "history.jsonl"
+            start = time.perf_counter()
+            subprocess.run(
+                [*SITE, "--results", str(kind.results), "--out", str(site), "--history", str(history)],
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            generated = time.perf_counter() - start
+            _, _, report = size(site)
+            print(
+                f"{kind.name:<16} {wall:9.2f} {cpu:7.2f} {files:7d} {content:7.1f} {disk:11.1f} {generated:8.1f} s"
+                f" {report:10.1f} {first_view(site):9.1f} s   history"
+                f" {history.stat().st_size / 1e6:.1f} MB"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""Cases and runs in the results that allure-pytest writes; registered only when ``--alluredir`` is given.
+
+Allure's own plugin makes one result a case and hands it to a logger when the case is over. The logger here takes
+its place in every process that runs cases: it lays title, labels, steps and attachments over the result before
+it is written. The calls were made ahead of the case, so their steps are added afterwards, with their real times.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import allure_commons
+import pytest
+from allure_commons.logger import AllureFileLogger
+from allure_commons.model2 import (
+    ATTACHMENT_PATTERN,
+    Attachment,
+    Label,
+    Parameter,
+    Status,
+    StatusDetails,
+    TestStepResult,
+)
+
+from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.plugin.session import CASE, OUTCOME, LLMSession
+from pytest_llmprops.reports import allure_case, allure_run
+
+if TYPE_CHECKING:
+    from pytest_llmprops.plugin.controller import Controller
+
+#: labels that allure-pytest makes from the file's place
+_SUITES = {"parentSuite", "suite", "subSuite"}
+_VERDICT = "verdict"
+
+
+@dataclass
+class Current:
+    """The case that is being reported; without an outcome it was skipped before it was asked for."""
+
+    item: pytest.Item
+    case: Case
+    outcome: Outcome | None = None
+    #: its wrong verdict is reported as an expected failure
+    expected: bool = False
+
+
+class AllureCases:
+    """Allure results of a session's cases, in the one process or in a worker."""
+
+    def __init__(self, session: LLMSession, folder: Path) -> None:
+        self._session = session
+        self._folder = folder
+        self._current: Current | None = None
+        self._replaced: Any = None
+        self._logger: CaseLogger | None = None
+        #: (model, benchmark, task, language) of which a passed case with attachments was written
+        self._shown: set[tuple[str, ...]] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        manager = allure_commons.plugin_manager
+        for plugin in manager.get_plugins():
+            if type(plugin) is AllureFileLogger:
+                # Both would write each result.
+                manager.unregister(plugin)
+                self._replaced = plugin
+                self._logger = CaseLogger(self, self._folder)
+                manager.register(self._logger)
+                return
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        if self._logger is not None:
+            # Allure's plugin takes its own logger away by name.
+            allure_commons.plugin_manager.unregister(self._logger)
+            allure_commons.plugin_manager.register(self._replaced)
+            self._logger = None
+
+    def pytest_runtest_logstart(self) -> None:
+        self._current = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        # The session drops the outcome at teardown, and says last whether a failure was expected.
+        case, outcome = item.stash.get(CASE, None), item.stash.get(OUTCOME, None)
+        report = yield
+        if case is not None:
+            if self._current is None:
+                self._current = Current(item, case)
+            self._current.outcome = outcome or self._current.outcome
+            self._current.expected |= hasattr(report, "wasxfail") and report.outcome == "skipped"
+        return report
+
+    def complete(self, result: Any) -> None:
+        """Lay over the ``result`` of the case that just ended what the report shows of it."""
+        current, self._current = self._current, None
+        if current is None:
+            return
+        case = current.case
+        outcome = current.outcome or Outcome(case, stopped="not needed")
+        record = outcome.record()
+        if current.expected:
+            result.status = Status.SKIPPED
+        models = self._session.cases.models
+        result.name = case.item.id if len(models) == 1 else f"{case.item.id} · {case.model}"
+        # With the test function's name these are the case's identity in Allure's history: no text of the item.
+        result.parameters = [Parameter("item", case.item.id), Parameter("model", case.model)]
+        result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
+        doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
+        result.description = None
+        result.descriptionHtml = allure_case.description(case.benchmark, case.item, doc, record)
+        _set_message(result, outcome)
+        attach = self._attaches(result, outcome)
+        steps = [
+            allure_case.step(
+                call.role,
+                case.model if call.role == "subject" else _helper(call.role, models, self._session),
+                call.request,
+                call.reply,
+                call.error,
+                attach=attach,
+            )
+            for call in outcome.calls
+        ]
+        if result.start is not None:
+            asked = result.start + round(1000 * allure_case.total_seconds(steps))
+            result.stop = max(result.stop or 0, asked)
+            time = result.start
+            for step in steps:
+                result.steps.append(self._step(step, time))
+                time += round(1000 * step.seconds)
+        if attach and outcome.verdict is not None:
+            text = allure_case.verdict_text(record, outcome.verdict.evidence)
+            result.attachments.insert(0, self._attachment(allure_case.Attachment(_VERDICT, text)))
+
+    def not_written(self, error: OSError) -> None:
+        """Say once in the summary that results are missing; the run itself goes on."""
+        note = f"Allure: {self._folder}: {error.strerror or error}; results are missing there"
+        if note not in self._session.cases.notes:
+            self._session.cases.notes.append(note)
+
+    def _attaches(self, result: Any, outcome: Outcome) -> bool:
+        """Whether this case carries prompt, reply and verdict."""
+        wanted = self._session.settings.attach
+        if wanted != "failures":
+            return bool(wanted == "all")
+        if outcome.stopped is not None:
+            return False
+        if result.status != Status.PASSED:
+            return True
+        case = outcome.case
+        group = (case.model, case.benchmark.name, case.item.task, case.item.language)
+        first = group not in self._shown
+        self._shown.add(group)
+        return first or allure_case.in_sample(self._session.settings.seed, case.item.id)
+
+    def _step(self, step: allure_case.Step, start: int) -> Any:
+        return TestStepResult(
+            name=step.name,
+            status=Status.PASSED if step.passed else Status.BROKEN,
+            statusDetails=StatusDetails(message=step.message) if step.message else None,
+            parameters=[Parameter(name, value) for name, value in step.parameters],
+            attachments=[self._attachment(a) for a in step.attachments],
+            start=start,
+            stop=start + round(1000 * step.seconds),
+        )
+
+    def _attachment(self, attachment: allure_case.Attachment) -> Any:
+        # One file each: Allure shows a file that two cases share in one of them only.
+        name = ATTACHMENT_PATTERN.format(prefix=uuid.uuid4(), ext="txt")
+        (self._folder / name).write_text(attachment.text, encoding="utf-8", errors="replace")
+        return Attachment(name=attachment.name, source=name, type="text/plain")
+
+
+def _helper(role: str, models: Mapping[str, Any], session: LLMSession) -> str:
+    spec = session.cases.helper_specs.get(role)
+    return spec.label if spec is not None else role
+
+
+def _labels(given: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:
+    """Our labels and, but for suites, those of the test itself, which win where both say something."""
+    kept = [label for label in given if label.name not in _SUITES]
+    said = {label.name for label in kept} - {"tag"}
+    return [*kept, *(Label(name, value) for name, value in ours if name not in said)]
+
+
+def _set_message(result: Any, outcome: Outcome) -> None:
+    """Give a case that did not pass one line that begins with what kind of failure it is."""
+    details = result.statusDetails
+    if details is None or outcome.stopped is not None:
+        return
+    if outcome.fault is not None:
+        text = f"{type(outcome.fault).__name__}: {outcome.fault}"
+        details.message = allure_case.message(allure_case.FAULT, text)
+    elif outcome.error is not None:
+        details.message, details.trace = allure_case.message("backend error", outcome.error.message), None
+    elif not outcome.verdict:
+        # The session made the trace the one line that says it all.
+        details.message, details.trace = details.trace or details.message, None
+    elif result.status in (Status.FAILED, Status.BROKEN):
+        details.message = allure_case.message(allure_case.EXPECTATION, details.message or "")
+
+
+class CaseLogger(AllureFileLogger):
+    """Allure's file logger, with our cases completed and without the containers of their one fixture."""
+
+    def __init__(self, cases: AllureCases, folder: Path) -> None:
+        super().__init__(folder)  # type: ignore[no-untyped-call]
+        self._cases = cases
+
+    @allure_commons.hookimpl
+    def report_result(self, result: Any) -> None:
+        try:
+            self._cases.complete(result)
+            super().report_result(result)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            self._cases.not_written(error)
+
+    @allure_commons.hookimpl
+    def report_container(self, container: Any) -> None:
+        # A file a case that says nothing but that there was a verdict.
+        fixtures = {f.name.partition("::")[0] for f in (*container.befores, *container.afters)}
+        if not fixtures <= {_VERDICT}:
+            super().report_container(container)  # type: ignore[no-untyped-call]
+
+
+class AllureRun:
+    """What is written once a run, by the controller."""
+
+    def __init__(self, controller: Controller, folder: Path) -> None:
+        self._controller = controller
+        self._folder = folder
+        self._earlier = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self._earlier = sum(1 for _ in self._folder.glob("*-result.json"))
+        if self._earlier:
+            self._controller.notes.append(
+                f"Allure: {self._folder} held {self._earlier} results of earlier runs, which the report will"
+                " show, too; --clean-alluredir leaves them out"
+            )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        record = self._controller.record
+        if record is None:
+            return
+        files = allure_run.run_files(
+            record.facts, record.records, record.folder, notes=self._controller.notes, earlier=self._earlier
+        )
+        try:
+            for name in (allure_run.GATE, allure_run.GATE_TEXT):
+                # An earlier run's decision is none on this one.
+                (self._folder / name).unlink(missing_ok=True)
+            for name, text in files.items():
+                (self._folder / name).write_text(text, encoding="utf-8", errors="replace")
+        except OSError as error:
+            self._controller.notes.append(f"Allure: {self._folder}: {error.strerror or error}")
+
+
+def register(config: pytest.Config, session: LLMSession) -> None:
+    """Register the parts that this process needs."""
+    folder = Path(config.getoption("allure_report_dir"))
+    folder = folder if folder.is_absolute() else Path.cwd() / folder
+    config.pluginmanager.register(AllureCases(session, folder), "llmprops-allure")
+    controller = config.pluginmanager.get_plugin("llmprops-controller")
+    if controller is not None:
+        config.pluginmanager.register(AllureRun(controller, folder), "llmprops-allure-run")

@@ -1,0 +1,103 @@
+"""The gate of a session: its file and baseline, checked before the first call, and its decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.runs.catalog import find_run
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.gate import GateResult, decide
+from pytest_llmprops.runs.gate_file import PLACE, read_gate
+from pytest_llmprops.runs.reader import Run, read_run
+
+
+class Gating:
+    """What ``--llm-gate`` and ``--llm-baseline`` name.
+
+    :param read: read the baseline now, as the process does that speaks to the person.
+    :raises UsageError: for a gate file or a baseline that cannot be used. :raises DataError: for a
+        baseline's record that cannot be read.
+    """
+
+    def __init__(self, settings: Settings, root: Path, *, read: bool) -> None:
+        assert settings.gate is not None
+        self.gate = read_gate(settings.gate)
+        if len(settings.models) != 1:
+            raise UsageError(
+                f"--llm-gate judges one model, and {len(settings.models)} are given; run pytest for each"
+            )
+        self._folder = None if settings.baseline is None else find_run(settings.baseline, root)
+        if self._folder is None and self.gate.needs_baseline:
+            raise UsageError(
+                f"--llm-gate {settings.gate}: has a rule with no_regression or max_drop, which needs"
+                " --llm-baseline RUN"
+            )
+        if read:
+            self.baseline  # noqa: B018 - for what it raises
+
+    @cached_property
+    def baseline(self) -> Run | None:
+        """The run to compare with, read when first wanted: a worker that only asks needs none of it.
+
+        :raises DataError: for a record that cannot be read.
+        """
+        return None if self._folder is None else read_run(self._folder)
+
+    def describe(self) -> str:
+        """For the header of the session."""
+        against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
+        return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}"
+
+    def warnings(self, cases: Cases, settings: Settings) -> list[str]:
+        """What is known to differ from the baseline before anything is measured: the gate will be invalid."""
+        if self.baseline is None or not self.gate.needs_baseline:
+            return []
+        compared = [rule.where.get("benchmark", "*") for rule in self.gate.rules if rule.paired]
+        names = [
+            name
+            for name in self.baseline.facts.get("protocols", {})
+            if name in BUILT_IN and any(fnmatchcase(name, pattern) for pattern in compared)
+        ]
+        ours = {n: cases.protocol_of(find_benchmark(n)).to_json() for n in names}
+        facts = {**self.baseline.facts, "protocols": ours, "options": {"params": dict(settings.params)}}
+        return [f"the gate will be invalid: {line}" for line in differences(self.baseline.facts, facts, names)]
+
+    def check(self, selected: Sequence[Case], cases: Cases) -> None:
+        """Refuse rules that fit nothing selected; benchmarks that no model serves are left to the end.
+
+        :raises UsageError: naming the rule.
+        """
+        places: list[Mapping[str, Any]] = [place_of(case) for case in selected]
+        for selection in cases.selections.values():
+            places += [dict(zip(PLACE, place, strict=True)) for place in selection.places_not_served]
+        self.gate.check_matches(places)
+        self.gate.check_metrics(
+            {name: dict(s.benchmark.metric_directions) for name, s in cases.selections.items()}
+        )
+
+    def decide(self, facts: Mapping[str, Any], records: Sequence[Record]) -> GateResult:
+        """The decision on a finished run."""
+        return decide(self.gate, facts, records, self.baseline)
+
+
+def place_of(case: Case) -> dict[str, str]:
+    """Where a case stands, as rules name it, with its id and cluster."""
+    item = case.item
+    return {
+        "benchmark": case.benchmark.name,
+        "task": item.task,
+        "language": item.language,
+        "source": item.source,
+        "id": item.id,
+        "cluster": item.cluster,
+    }

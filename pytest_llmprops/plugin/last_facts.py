@@ -1,0 +1,74 @@
+"""What ``run.json`` holds when a run is over: from the verdicts, the broker's report and the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.plugin.cases import HELPER, load_benchmark
+from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
+
+Record = dict[str, Any]
+
+
+def in_order(records: Iterable[Record], facts: Mapping[str, Any]) -> list[Record]:
+    """The verdicts in the order of the suites; workers report in any order.
+
+    A case that was reported twice counts once, as whoever reads the record counts it.
+
+    :param facts: what :meth:`~pytest_llmprops.plugin.session.LLMSession.facts` knows of the collection.
+    """
+    latest = {(r["model"], r["benchmark"], r["id"], r["sample"]): r for r in records}
+    places = {tuple(group): place for place, group in enumerate(facts.get("groups", ()))}
+    return sorted(latest.values(), key=lambda r: places.get(tuple(r[n] for n in GROUP), 0))
+
+
+def last_facts(
+    record: RunRecord,
+    verdicts: Sequence[Record],
+    report: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    *,
+    whole: bool,
+    unneeded: int,
+) -> dict[str, Any]:
+    """The facts known only at the end.
+
+    :param report: the broker's. :param whole: the run was neither interrupted nor stopped.
+    :param unneeded: cases that a sequential gate did not need.
+    """
+    models, helpers = record.facts["models"], record.facts["helpers"]
+    deviations = {}
+    for label, found in report["models"].items():
+        role = label.removeprefix(HELPER)
+        (helpers[role] if label != role else models[label]).update(
+            {k: found[k] for k in ("identity", "pinned", "served_as")}
+        )
+        if found["deviations"]:
+            deviations[label] = found["deviations"]
+    counters = dict(report["counters"])
+    if counters.get("unpriced"):
+        # A sum that leaves out calls of unknown price would be read as the price.
+        counters["cost_usd"] = None
+    # Workers collected; here their benchmarks are known by class.
+    metrics = {name: load_benchmark(c).metrics for name, c in facts.get("classes", {}).items()}
+    expected, done = facts.get("cases", 0), len(verdicts)
+    last = {
+        "complete": bool(expected) and done == expected and whole,
+        "expected": expected,
+        "models": models,
+        "helpers": helpers,
+        "protocols": facts.get("protocols", {}),
+        "data": facts.get("data", {}),
+        "not_served": facts.get("not_served", {}),
+        "deviations": deviations,
+        "calls": counters,
+        "summary": summary_rows(verdicts),
+        "metrics": metric_rows(verdicts, metrics),
+    }
+    if facts.get("sequential"):
+        # Whoever interrupts a run, or stops it, leaves cases that are neither done nor known as unneeded.
+        ended = whole and unneeded > 0 and done + unneeded >= expected
+        last["sequential"] = {**facts["sequential"], "ended": ended}
+    return last

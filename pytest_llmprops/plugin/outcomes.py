@@ -1,0 +1,49 @@
+"""How the outcome of a case shows in pytest's reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Case, Outcome
+
+
+def line_of(outcome: Outcome) -> str | None:
+    """The one line that a failed case shows."""
+    if outcome.error is not None:
+        return f"backend error: {outcome.error.message}"
+    verdict = outcome.verdict
+    if verdict is None or verdict:
+        return None
+    given = verdict.given if len(verdict.given) <= 120 else verdict.given[:117] + "..."
+    return printable(f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})")
+
+
+def printable(text: str) -> str:
+    """``text`` on one line without control characters, which could drive the reader's terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def by_the_model(outcome: Outcome, call: pytest.CallInfo[None]) -> bool:
+    """Whether a case failed by its verdict, or by having none, and by nothing else."""
+    if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
+        return True
+    return by_its_verdict(outcome, call)
+
+
+def by_its_verdict(outcome: Outcome, call: pytest.CallInfo[None]) -> bool:
+    """Whether a case failed by its verdict, and by nothing else."""
+    failed = call.excinfo is not None and call.excinfo.errisinstance(AssertionError)
+    return failed and call.when == "call" and outcome.verdict is not None and not outcome.verdict
+
+
+def properties(case: Case, verdict: Verdict) -> list[tuple[str, str]]:
+    """What a JUnit report says of a case."""
+    return [
+        ("llmprops.model", case.model),
+        ("llmprops.benchmark", case.benchmark.name),
+        ("llmprops.task", case.item.task),
+        ("llmprops.language", case.item.language),
+        ("llmprops.status", verdict.status),
+        ("llmprops.score", f"{verdict.score:g}"),
+    ]

@@ -1,0 +1,265 @@
+"""The Allure report as a folder of pages: ``python -m pytest_llmprops.reports.allure_site``, or ``make report``.
+
+Allure 3 (npm's package ``allure``) builds the pages. What is done to them afterwards: its request to Google's tag
+manager is taken out, and a content security policy keeps the browser from asking any other host for anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.reports import allure_run
+from pytest_llmprops.reports.allure_case import title
+from pytest_llmprops.reports.allure_pages import VERSION, fold, make_private
+
+RESULTS = Path("reports") / "allure-results"
+OUT = Path("reports") / "allure-report"
+HISTORY = Path("reports") / "allure-history.jsonl"
+RUNS = Path("reports") / "runs"
+#: where ``make`` installs Allure
+LOCAL = Path(".venv-allure") / "node_modules" / ".bin" / "allure"
+#: runs kept in the history, and in the page's trends
+KEPT = 10
+RUN_FIRST = f"pytest suites/ --model SPEC --alluredir {RESULTS} --clean-alluredir"
+#: labels that say the same as others, or name the machine
+HIDDEN = ("host", "thread", "framework", "language", "package", "parentSuite", "suite", "subSuite")
+#: the entries that ``allure generate --dump`` asks of an archive, beside the quality gate's own
+_EMPTY: dict[str, Any] = {
+    "test-results": {},
+    "test-cases": {},
+    "fixtures": {},
+    "attachments": {},
+    "environments": [],
+    "report-variables": {},
+    "global-attachments": [],
+    "global-errors": [],
+    "index-attachments-by-test-results": {},
+    "index-test-results-by-history-id": {},
+    "index-test-results-by-test-case": {},
+    "index-attachments-by-fixture": {},
+    "index-fixtures-by-test-result": {},
+}
+
+
+def find_allure(asked: str | None = None) -> str:
+    """The command ``allure``: the one asked for, else the one that make installed, else the one on the path.
+
+    :raises UsageError: when there is none, or it is not Allure 3.
+    """
+    found = asked or (str(LOCAL.absolute()) if LOCAL.exists() else shutil.which("allure"))
+    if found is None:
+        raise UsageError(
+            f"the report needs Allure 3, which needs Node.js: npm install --prefix .venv-allure allure@{VERSION}"
+        )
+    try:
+        done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UsageError(f"{found}: {error.strerror}; give Allure 3 with --allure FILE") from None
+    version = done.stdout.strip()
+    if not version.startswith("3."):
+        raise UsageError(
+            f"{found} is version {version or 'unknown'}; the report needs Allure 3:"
+            f" npm install --prefix .venv-allure allure@{VERSION}"
+        )
+    return found
+
+
+def build(results: Path, out: Path, history: Path | None, *, allure: str) -> list[str]:
+    """Build the report of ``results`` in ``out``; gives notes for the person, one line each.
+
+    :param history: file that carries the outcomes of the last runs from one report to the next.
+    :raises UsageError: when there are no results, ``out`` holds something else, or Allure fails.
+    """
+    if not any(results.glob("*-result.json")):
+        raise UsageError(f"no Allure results in {results}: run {RUN_FIRST} first")
+    if out.exists() and not (out / "index.html").is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} is no report and is left as it is: give another folder with --out")
+    known = _environment(results)
+    if history is not None:
+        history.parent.mkdir(parents=True, exist_ok=True)
+        forget(history, report_name(known))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the report, so that the new one takes the old one's place by a rename.
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
+        folder = Path(name).absolute()
+        site = folder / "report"
+        (folder / "allurerc.json").write_text(json.dumps(config(results, site, history)), encoding="utf-8")
+        command = [allure, "generate", str(results.absolute()), "--config", str(folder / "allurerc.json")]
+        gate = _json(results / allure_run.GATE)
+        if gate is not None:
+            write_gate(folder / "gate.zip", gate)
+            command += ["--dump", str(folder / "gate.zip")]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        if done.returncode or not (site / "index.html").is_file():
+            lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+            raise UsageError(f"allure generate failed: {lines[-1]}")
+        make_private(site)
+        fold(site)
+        notes = _notes(site, known, gate)
+        if out.exists():
+            shutil.rmtree(out)
+        site.rename(out)
+    return notes
+
+
+def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
+    """Allure's configuration; it reads categories and the metrics' titles from here alone.
+
+    The tree goes by benchmark, task and language; by model first where there are several.
+    """
+    known = _environment(results)
+    models = len(_after("Model ", known))
+    tree = [*(["parentSuite"] if models > 1 else []), "epic", "feature", "story"]
+    categories = _json(results / allure_run.CATEGORIES) or []
+    for category in categories:
+        # Each message is another: a group a message would be a group a case.
+        category |= {"groupByMessage": False, "groupBy": [{"label": "epic"}, {"label": "feature"}]}
+    keys = [row["key"] for row in _json(results / allure_run.METRICS) or []]
+    return {
+        "name": report_name(known),
+        "output": str(site),
+        "plugins": {
+            "awesome": {
+                "options": {
+                    "groupBy": tree,
+                    "defaultSortBy": "name,asc",
+                    "stepTreeExpansion": "expanded",
+                }
+            },
+            "agent": {"enabled": False},
+        },
+        "hideLabels": [label for label in HIDDEN if label not in tree],
+        "categories": categories,
+        "performance": {
+            "groups": {m: {"title": m} for m in sorted({key.partition("/")[0] for key in keys})},
+            "metrics": {
+                key: {
+                    "title": key.partition("/")[2],
+                    "unit": "%",
+                    "better": "higher",
+                    "group": key.partition("/")[0],
+                }
+                for key in keys
+            },
+        },
+        **({} if history is None else {"historyPath": str(history.absolute()), "historyLimit": KEPT}),
+    }
+
+
+def report_name(known: Mapping[str, str]) -> str:
+    """The report's heading, under which Allure also keeps its history: models, benchmarks and the run's id."""
+    models = ", ".join(_after("Model ", known))
+    suites = ", ".join(map(title, _after("Protocol ", known)))
+    return " · ".join(filter(None, (models, suites, known.get(allure_run.RUN)))) or "pytest-llmprops"
+
+
+def _after(prefix: str, known: Mapping[str, str]) -> list[str]:
+    return [name.removeprefix(prefix) for name in known if name.startswith(prefix)]
+
+
+def forget(history: Path, name: str) -> None:
+    """Take a report out of the history: one that is built twice is one point of the trends."""
+    if not history.is_file():
+        return
+    lines = history.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not _is_named(line, name)]
+    if len(kept) < len(lines):
+        history.write_text("".join(kept), encoding="utf-8")
+
+
+def _is_named(line: str, name: str) -> bool:
+    try:
+        return bool(json.loads(line).get("name") == name)
+    except (ValueError, AttributeError):
+        return False
+
+
+def write_gate(path: Path, gate: Mapping[str, Any]) -> None:
+    """An archive of the kind that ``allure run --dump`` writes, which holds nothing but the gate's results.
+
+    Allure computes its quality gate itself, by rules of its own; such an archive is the only way in.
+    """
+    entries = {**_EMPTY, "quality-gate-results": allure_run.quality_gate(gate)}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in entries.items():
+            archive.writestr(f"{name}.json", json.dumps(value))
+
+
+def _notes(site: Path, known: Mapping[str, str], gate: Any) -> list[str]:
+    notes = []
+    if allure_run.EARLIER in known:
+        notes.append(f"results of earlier runs are shown, too: {known[allure_run.EARLIER]}")
+    run = known.get(allure_run.RUN)
+    runs = sorted(path.parent.name for path in RUNS.glob("*/run.json"))
+    if run in runs and run != runs[-1]:
+        notes.append(f"this is run {run}; the last one, {runs[-1]}, was made without --alluredir")
+    if gate is not None and not _json(site / "widgets" / "quality-gate.json"):
+        notes.append("this version of Allure did not take the gate; its decision is among the attachments")
+    return notes
+
+
+def _environment(results: Path) -> dict[str, str]:
+    path = results / allure_run.ENVIRONMENT
+    return allure_run.read_properties(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _json(path: Path) -> Any:
+    """The file's value, or None when there is no such file.
+
+    :raises UsageError: when it is not JSON.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON ({error}); run {RUN_FIRST} again") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the report and say where to open it; 2 when it cannot be built."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_llmprops.reports.allure_site", description=__doc__
+    )
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help=f"folder given to --alluredir ({RESULTS})"
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help=f"folder of the report ({OUT})")
+    parser.add_argument("--history", type=Path, default=HISTORY, help=f"file of earlier outcomes ({HISTORY})")
+    parser.add_argument("--allure", help="the command allure of Allure 3")
+    options = parser.parse_args(arguments)
+    try:
+        notes = build(options.results, options.out, options.history, allure=find_allure(options.allure))
+    except LLMPropsError as error:
+        sys.stderr.write(f"report: {error}\n")
+        return 2
+    for note in notes:
+        sys.stdout.write(f"note: {note}\n")
+    sys.stdout.write(
+        f"report: {options.out / 'index.html'}\n"
+        "browsers open it from a server only: "
+        f"python -m http.server --bind 127.0.0.1 --directory {options.out} 8000, then http://127.0.0.1:8000\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

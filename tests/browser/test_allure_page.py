@@ -1,0 +1,219 @@
+"""The Allure report in a browser: what a person finds there, and what it asks of the network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fixtures.allure import EVIL, MIXED, MIXED_MODEL
+from fixtures.browser import served
+from fixtures.runs import ROOT, Runner
+from pytest_llmprops.reports import allure_pages, allure_run, allure_site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
+
+GATE = {
+    "decision": "fail",
+    "passed": False,
+    "line": "gate: fail (accuracy is too low)",
+    "reasons": [],
+    "notes": [],
+    "rules": [
+        {
+            "name": "sums add en",
+            "verdict": "failed",
+            "items": 15,
+            "checks": [
+                {
+                    "kind": "min_accuracy",
+                    "required": "accuracy of at least 99%",
+                    "measured": "76.9%",
+                    "verdict": "failed",
+                    "reason": "<img src=x onerror=alert(2)>",
+                }
+            ],
+        }
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that is being served."""
+
+    url: str
+    folder: Path
+    name: str
+
+    def open(self, page: Page, path: str = "") -> None:
+        """Open the report and wait for its tree."""
+        page.goto(f"{self.url}/{path}")
+        page.locator("[data-testid=tree-leaf], [data-testid=tree-section]").first.wait_for()
+
+
+def allure() -> str:
+    """Allure from where make installs it, or a skip."""
+    command = ROOT / allure_site.LOCAL
+    if not command.exists() and shutil.which("allure") is None:
+        pytest.skip(f"needs Allure: npm install --prefix .venv-allure allure@{allure_pages.VERSION}")
+    return allure_site.find_allure(str(command) if command.exists() else None)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    """Two runs of the mixed benchmark, the second with other texts and a gate, and the second's report."""
+    command = allure()
+    folder = tmp_path_factory.mktemp("allure") / "project"
+    folder.mkdir()
+    run = Runner(folder)
+    run.write("mixed.py", MIXED_MODEL)
+    results, out, history = folder / "results", folder / "report", folder / "history.jsonl"
+    for text in ("What is", "How much is"):
+        run.write("test_mixed.py", MIXED.replace("TEXT", text))
+        done = run("--model", "fake:call?file=mixed.py", "--alluredir", str(results), "--clean-alluredir")
+        if text == "How much is":
+            (results / allure_run.GATE).write_text(json.dumps(GATE), encoding="utf-8")
+        assert allure_site.build(results, out, history, allure=command) == []
+    with served(out) as url:
+        yield Report(url, out, done.folder.name)
+
+
+@pytest.fixture
+def page(browser_page: Page, report: Report) -> Iterator[Page]:
+    """An empty page; whatever a test does on it, no script of a reply runs and no other host is asked."""
+    seen: Any = browser_page
+    yield browser_page
+    assert seen.dialogs_seen == []
+    assert seen.errors_seen == []
+    assert [url for url in seen.requests_seen if not url.startswith((report.url, "data:", "blob:"))] == []
+    assert seen.requests_seen
+
+
+def case(page: Page, report: Report, title: str) -> None:
+    """Click through the tree to a case."""
+    report.open(page)
+    page.get_by_test_id("tree-leaf").filter(has_text=title).click()
+    page.get_by_test_id("test-result-info-title").filter(has_text=title).wait_for()
+
+
+def attachment(page: Page, name: str) -> str:
+    """Open the attachment ``name`` of the case and read it as a person does."""
+    box = page.get_by_test_id("test-result-attachment").filter(
+        has=page.get_by_test_id("test-result-attachment-header").filter(has_text=name)
+    )
+    box.get_by_test_id("test-result-attachment-header").first.click()
+    content = box.get_by_test_id("code-attachment-content").first
+    content.wait_for()
+    return content.inner_text()
+
+
+def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Report) -> None:
+    """From the tree to a wrong answer: its prompt, its reply as text, its verdict."""
+    case(page, report, "sums/0003")
+    assert "wrong: expected '4'" in page.get_by_test_id("test-result-error-message").first.inner_text()
+    assert attachment(page, "prompt").strip() == "How much is 3 + 1 ="
+    assert attachment(page, "reply").strip() == EVIL.replace("\x1b", "␛")
+    verdict = attachment(page, "verdict")
+    assert "expected  4" in verdict
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_description_is_text(page: Page, report: Report) -> None:
+    """Markup in a benchmark's own words is shown, not obeyed."""
+    case(page, report, "sums/0003")
+    frame = page.get_by_test_id("test-result-description-frame").content_frame
+    assert "Does the model <b>add</b>? Adds one." in frame.locator("body").inner_text()
+    assert "One more than *n*." in frame.locator("body").inner_text()
+
+
+def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -> None:
+    """The page's categories are ours, and none of Allure's own is needed."""
+    report.open(page)
+    page.get_by_test_id("nav-tab-categories").click()
+    page.get_by_text("Wrong answers").first.wait_for()
+    text = page.inner_text("body")
+    for row in allure_run.categories():
+        assert row["name"] in text
+    assert "Product errors" not in text
+    assert "Test errors" not in text
+
+
+def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> None:
+    """Model and protocol are in the environment, the run's summary among the global attachments."""
+    report.open(page)
+    known = page.inner_text("body")
+    assert "fake:call?file=mixed.py" in known
+    assert "Protocol sums" in known
+    assert report.name in page.get_by_test_id("report-title").inner_text()
+    page.get_by_test_id("nav-tab-globalAttachments").click()
+    assert "wrong sums/0003" in attachment(page, "run summary")
+
+
+def test_gate_is_the_quality_gate(page: Page, report: Report) -> None:
+    """The gate's decision and checks stand where Allure shows a quality gate."""
+    report.open(page)
+    page.get_by_test_id("nav-tab-qualityGate").click()
+    page.get_by_text("gate: fail (accuracy is too low)").first.wait_for()
+    text = page.inner_text("body")
+    assert "sums add en: min_accuracy" in text
+    assert "required: accuracy of at least 99%" in text
+    assert "<img src=x onerror=alert(2)>" in text
+
+
+def test_history_survives_changed_texts(page: Page, report: Report) -> None:
+    """A case knows its earlier run although its prompt has changed since."""
+    case(page, report, "sums/0003")
+    page.get_by_test_id("test-result-tab-history").click()
+    page.wait_for_timeout(300)
+    assert "No history" not in page.inner_text("body")
+    [shown] = [
+        loaded
+        for path in (report.folder / "data" / "test-results").glob("*.json")
+        if (loaded := json.loads(path.read_text()))["name"] == "sums/0003"
+    ]
+    assert [entry["status"] for entry in shown["history"]] == ["failed"]
+
+
+@pytest.mark.parametrize("section", ["charts", "timeline", "metrics"])
+def test_no_section_asks_another_host(page: Page, report: Report, section: str) -> None:
+    """Every section of the report is made of its own files, in the dark too."""
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{report.url}/#{section}")
+    page.wait_for_timeout(500)
+    assert page.inner_text("#app").strip()
+
+
+def test_the_browser_refuses_what_the_policy_forbids(browser_page: Page, report: Report) -> None:
+    """Even a script inside the page cannot ask another host."""
+    report.open(browser_page)
+    asked = browser_page.evaluate("fetch('http://localhost:9/x').then(() => 'sent', error => String(error))")
+    seen: Any = browser_page
+    assert "Failed to fetch" in asked
+    assert not any(":9/" in url for url in seen.requests_seen)
+
+
+def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page: Page) -> None:
+    """Above the limit the page shows groups; a click shows their cases, and a reload keeps them."""
+    command = allure()
+    run.sums(allure_pages.OPEN + 1)
+    results, out = run.folder / "results", run.folder / "report"
+    run("--model", run.adder, "--alluredir", str(results))
+    allure_site.build(results, out, None, allure=command)
+    with served(out) as url:
+        large = Report(url, out, "")
+        large.open(browser_page)
+        assert browser_page.get_by_test_id("tree-leaf").count() == 0
+        browser_page.get_by_test_id("tree-arrow").last.click()
+        browser_page.get_by_test_id("tree-leaf").first.wait_for()
+        large.open(browser_page)
+        browser_page.get_by_test_id("tree-leaf").first.wait_for()
+        assert browser_page.get_by_test_id("tree-leaf").count() == allure_pages.OPEN + 1

@@ -1,0 +1,209 @@
+"""The notice board: who waits gets all values, or hears why they cannot come."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from engine_models import MakeBroker
+
+from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.engine import server as server_module
+from pytest_llmprops.engine import wire
+from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.gathering import POLL_SECONDS, Gathering
+from pytest_llmprops.engine.server import Server
+from pytest_llmprops.models.fake import FakeModel
+
+Work = Callable[[Gathering], Awaitable[Any]]
+
+
+def run(work: Work, *, stopped: Callable[[], str | None] = lambda: None, grace: float = 0.3) -> Any:
+    """The result of ``work`` with a board; a hang is a failure."""
+
+    async def session() -> Any:
+        return await asyncio.wait_for(work(Gathering(stopped, grace=grace)), 5)
+
+    return asyncio.run(session())
+
+
+def test_who_waits_gets_all_values_in_the_order_asked() -> None:
+    """A gathering ends when the last value comes, whatever the order in which they come."""
+
+    async def work(board: Gathering) -> Any:
+        waiting = asyncio.create_task(board.gather(["a", "b", "c"]))
+        await board.post("c", {"n": 3})
+        await board.post("a", [])
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        await board.post("b", 0)
+        return await waiting
+
+    assert run(work) == [[], 0, {"n": 3}]
+
+
+def test_many_wait_for_the_same() -> None:
+    """All who wait for a value get it, also those who ask when it is there already."""
+
+    async def work(board: Gathering) -> Any:
+        early = [asyncio.create_task(board.gather(["a"])) for _ in range(20)]
+        await asyncio.sleep(0)
+        await board.post("a", 1)
+        return [*await asyncio.gather(*early), await board.gather(["a"])]
+
+    assert run(work) == [[1]] * 21
+
+
+def test_nothing_is_waited_for_where_nothing_is_asked() -> None:
+    """A gathering of no names ends at once."""
+    assert run(lambda board: board.gather([])) == []
+
+
+def test_what_stands_is_told_without_waiting() -> None:
+    """Looking at the board tells what is there, and None for what is not."""
+
+    async def work(board: Gathering) -> Any:
+        await board.post("b", [])
+        return board.posted(["a", "b"])
+
+    assert run(work) == [None, []]
+
+
+def test_the_first_value_stays() -> None:
+    """A value told twice stays the first one, so that all who look see the same."""
+
+    async def work(board: Gathering) -> Any:
+        await board.post("a", 1)
+        await board.post("a", 2)
+        return await board.gather(["a"])
+
+    assert run(work) == [1]
+
+
+def test_a_stopped_run_ends_the_waiting() -> None:
+    """When the run is stopped, who waits hears why within a moment; what is complete is still told."""
+    reasons: list[str] = []
+
+    async def work(board: Gathering) -> Any:
+        waiting = asyncio.create_task(board.gather(["a", "b"]))
+        await board.post("a", 1)
+        reasons.append("the key is wrong")
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(RunStopped, match="the key is wrong"):
+            await waiting
+        assert asyncio.get_running_loop().time() - begun < 4 * POLL_SECONDS
+        return await board.gather(["a"])
+
+    assert run(work, stopped=lambda: reasons[0] if reasons else None) == [1]
+
+
+def test_a_lost_workers_values_are_not_waited_for() -> None:
+    """After a worker was lost and nothing new came, who waits gets what there is, also if others told since."""
+
+    async def work(board: Gathering) -> Any:
+        waiting = asyncio.create_task(board.gather(["a", "lost", "b"]))
+        board.lose()
+        await board.post("a", 1)
+        await board.post("b", 2)
+        return await waiting, await board.gather(["lost", "b"])
+
+    assert run(work) == ([1, None, 2], [None, 2])
+
+
+def test_a_replacement_is_waited_for_while_it_tells() -> None:
+    """As long as something new comes, a lost worker's replacement has the time it needs."""
+
+    async def work(board: Gathering) -> Any:
+        board.lose()
+        waiting = asyncio.create_task(board.gather([f"{n}" for n in range(8)]))
+        for n in range(8):
+            await asyncio.sleep(0.2)
+            await board.post(f"{n}", n)
+        return await waiting
+
+    assert run(work, grace=0.6) == list(range(8))
+
+
+def test_a_slow_worker_is_no_lost_one() -> None:
+    """While no worker was lost, who waits does so for as long as it takes."""
+
+    async def work(board: Gathering) -> Any:
+        waiting = asyncio.create_task(board.gather(["a"]))
+        await asyncio.sleep(0.9)
+        assert not waiting.done()
+        await board.post("a", 1)
+        return await waiting
+
+    assert run(work, grace=0.1) == [1]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_over_the_socket_only_a_killed_worker_is_lost(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Workers gather through the broker's process; one that leaves in order is not taken for lost."""
+    monkeypatch.setattr(server_module, "Gathering", lambda stopped: Gathering(stopped, grace=0.1))
+    folder = tempfile.mkdtemp(prefix="llmprops-")
+
+    async def session() -> Any:
+        broker = make_broker(FakeModel({"": "yes"}))
+        listening = await asyncio.start_unix_server(
+            Server(broker).client, f"{folder}/broker", limit=wire.LINE_LIMIT
+        )
+        one, two = BrokerClient(f"{folder}/broker"), BrokerClient(f"{folder}/broker")
+        try:
+            await one.post("a", {"x": 1})
+            waiting = asyncio.create_task(two.gather(["a", "b"]))
+            assert await two.gather(["a", "b"], wait=False) == [{"x": 1}, None]
+            if killed:
+                assert one._writer is not None
+                one._writer.transport.abort()
+            else:
+                await one.close()
+            done, _ = await asyncio.wait([waiting], timeout=1.0)
+            if not killed:
+                assert not done
+                await two.post("b", 2)
+            return await asyncio.wait_for(waiting, 3)
+        finally:
+            await one.close()
+            await two.close()
+            listening.close()
+            await broker.close()
+            await asyncio.sleep(0.01)
+
+    try:
+        assert asyncio.run(session()) == [{"x": 1}, None if killed else 2]
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_over_the_socket_a_stopped_run_ends_the_waiting(make_broker: MakeBroker) -> None:
+    """A worker that waits hears that the run was stopped, and by what."""
+    folder = tempfile.mkdtemp(prefix="llmprops-")
+
+    async def session() -> None:
+        broker = make_broker(FakeModel({"": "yes"}))
+        listening = await asyncio.start_unix_server(
+            Server(broker).client, f"{folder}/broker", limit=wire.LINE_LIMIT
+        )
+        client = BrokerClient(f"{folder}/broker")
+        try:
+            waiting = asyncio.create_task(client.gather(["a"]))
+            await client.stop("out of credit")
+            with pytest.raises(RunStopped, match="out of credit"):
+                await asyncio.wait_for(waiting, 3)
+        finally:
+            await client.close()
+            listening.close()
+            await broker.close()
+            await asyncio.sleep(0.01)
+
+    try:
+        asyncio.run(session())
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,295 @@
+"""What a run leaves in the folder of --alluredir."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.allure import MIXED, MIXED_MODEL, category, results, texts
+from fixtures.runs import Finished, Runner
+from pytest_llmprops.reports import allure_case, allure_run
+
+pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
+
+
+def measured(run: Runner, *args: str, text: str = "What is", name: str = "results") -> tuple[Finished, Path]:
+    """A run of the mixed benchmark with Allure."""
+    run.write("test_mixed.py", MIXED.replace("TEXT", text))
+    run.write("mixed.py", MIXED_MODEL)
+    folder = run.folder / name
+    options = ["--model", "fake:call?file=mixed.py", "--llm-retries", "0"]
+    return run(*options, "--alluredir", str(folder), *args), folder
+
+
+def labels(result: dict[str, Any]) -> dict[str, str]:
+    """Labels by name; of several tags the last."""
+    return {label["name"]: label["value"] for label in result["labels"]}
+
+
+def test_case_says_what_was_tested_and_what_came_back(run: Runner, workers: str) -> None:
+    """A wrong answer shows labels, description, its call, and prompt, reply and verdict."""
+    _, folder = measured(run, "-n", workers)
+    found = results(folder)
+    assert len(found) == 20
+    wrong = found["sums/0003"]
+    assert wrong["status"] == "failed"
+    assert wrong["statusDetails"]["message"].startswith("wrong: expected '4'")
+    assert "\n" not in wrong["statusDetails"]["message"]
+    assert wrong["parameters"] == [
+        {"name": "item", "value": "sums/0003"},
+        {"name": "model", "value": "fake-call-file=mixed.py"},
+    ]
+    named = labels(wrong)
+    assert [named[n] for n in ("epic", "feature", "story", "severity", "tag")] == [
+        "Sums", "add", "English, builtin items", "critical", "fake-call-file=mixed.py",
+    ]  # fmt: skip
+    assert labels(found["sums/0015"])["severity"] == "minor"
+    assert "Does the model &lt;b&gt;add&lt;/b&gt;? Adds one." in wrong["descriptionHtml"]
+    assert "Expected answer: 4" in wrong["descriptionHtml"]
+    [step] = wrong["steps"]
+    facts = {p["name"]: p["value"] for p in step["parameters"]}
+    assert step["name"] == "ask fake-call-file=mixed.py"
+    assert facts.keys() == {"time", "tokens", "finish reason", "served model"}
+    attached = texts(folder, wrong)
+    assert attached.keys() == {"prompt", "reply", "verdict"}
+    assert attached["prompt"] == "What is 3 + 1 ="
+    assert "<script>alert('reply')</script>" in attached["reply"]
+    assert attached["reply"].endswith("␛[31mred")
+    assert "expected  4\n" in attached["verdict"]
+    assert "length" in attached["verdict"]
+
+
+def test_no_file_but_one_a_case_and_its_attachments(run: Runner) -> None:
+    """The verdict's fixture makes no container; fixtures of the user's own keep theirs."""
+    run.write(
+        "test_other.py",
+        "import pytest\n@pytest.fixture\ndef mine(): return 1\ndef test_other(mine): assert mine\n",
+    )
+    _, folder = measured(run)
+    containers = [json.loads(path.read_text()) for path in folder.glob("*-container.json")]
+    assert [c["befores"][0]["name"] for c in containers] == ["mine"]
+    assert results(folder)["test_other"]["status"] == "passed"
+    attached = sum(len(texts(folder, result)) for result in results(folder).values())
+    assert attached == sum("llmprops" not in path.name for path in folder.glob("*-attachment.txt"))
+
+
+def test_categories_split_the_failures(run: Runner, workers: str) -> None:
+    """Each kind of failure is in a category of its own, and passes are in none."""
+    _, folder = measured(run, "-n", workers)
+    found = {name: category(folder, result) for name, result in results(folder).items()}
+    failures = {name: kind for name, kind in found.items() if kind}
+    assert failures == {
+        "sums/0003": "Wrong answers",
+        "sums/0004": "Refusals",
+        "sums/0005": "Unreadable replies",
+        "sums/0006": "Backend errors",
+        "sums/0007": "Faults in benchmark code",
+        "sums/0008": "Unmet expectations",
+    }
+    statuses = {name: results(folder)[name]["status"] for name in failures}
+    assert [n for n, s in statuses.items() if s == "broken"] == [
+        n for n in statuses if n in ("sums/0006", "sums/0007")
+    ]
+    [step] = results(folder)["sums/0006"]["steps"]
+    assert step["status"] == "broken"
+    assert step["statusDetails"]["message"] == "the server <b>broke</b>"
+
+
+@pytest.mark.parametrize("wanted", ["all", "failures", "none"])
+def test_attach_chooses_what_carries_prompts(run: Runner, wanted: str) -> None:
+    """--llm-attach takes all cases, failures with at least one pass a task, or none."""
+    # A seed by which the sample takes none of these twenty.
+    ids = [f"sums/{n:04d}" for n in range(20)]
+    seed = next(s for s in range(1000) if not any(allure_case.in_sample(s, i) for i in ids))
+    _, folder = measured(run, "--llm-attach", wanted, "--llm-seed", str(seed))
+    found = results(folder)
+    with_texts = {name for name, result in found.items() if texts(folder, result)}
+    failed = {name for name, result in found.items() if result["status"] != "passed"}
+    if wanted == "all":
+        assert with_texts == set(found)
+    elif wanted == "none":
+        assert not with_texts
+        assert all(result["steps"] for result in found.values())
+    else:
+        assert failed < with_texts < set(found)
+        passes = [found[name] for name in with_texts - failed]
+        assert {labels(result)["feature"] for result in passes} == {"add", "control"}
+
+
+def test_attach_refuses_what_it_does_not_know(run: Runner) -> None:
+    """A wrong value of --llm-attach is one line that lists the right ones."""
+    done, _ = measured(run, "--llm-attach", "some")
+    assert done.code == 4
+    assert "--llm-attach some: must be one of all, failures, none" in done.output
+
+
+def identity(result: dict[str, Any]) -> tuple[Any, ...]:
+    """What Allure 2 and 3 make a case's history from."""
+    return result["historyId"], result["testCaseId"], str(result["parameters"])
+
+
+def test_identity_outlives_texts_and_workers(run: Runner) -> None:
+    """A case is the same in the history when its texts change, and with workers."""
+    _, one = measured(run, name="one")
+    _, two = measured(run, "-n", "2", text="Other words:", name="two")
+    first, second = results(one), results(two)
+    assert texts(one, first["sums/0003"])["prompt"] != texts(two, second["sums/0003"])["prompt"]
+    assert {n: identity(r) for n, r in first.items()} == {n: identity(r) for n, r in second.items()}
+    assert len({identity(r)[0] for r in first.values()}) == len(first)
+    assert len({identity(r)[2] for r in first.values()}) == len(first)
+
+
+def test_two_models_are_told_apart(run: Runner) -> None:
+    """The cases of two models have titles, identities and parent suites of their own."""
+    run.sums(2)
+    folder = run.folder / "results"
+    run("--model", run.adder, "--model", "fake:constant?text=1", "--alluredir", str(folder))
+    found = results(folder)
+    assert len(found) == 4
+    assert len({identity(r)[2] for r in found.values()}) == 4
+    assert len({labels(r)["parentSuite"] for r in found.values()}) == 2
+
+
+def test_step_takes_the_time_of_its_call(run: Runner) -> None:
+    """A call's step lasts as long as the call did, and a stored reply took no time."""
+    run.sums(1)
+    run.write("slow.py", "import time\ndef reply(chat):\n    time.sleep(0.3)\n    return '1'\n")
+    lasted = []
+    for name in ("first", "again"):
+        folder = run.folder / name
+        run("--model", "fake:call?file=slow.py", "--alluredir", str(folder))
+        [step] = results(folder)["sums/0000"]["steps"]
+        lasted.append(step["stop"] - step["start"])
+    assert 290 < lasted[0] < 2000
+    assert lasted[1] == 0
+    assert step["parameters"][0]["value"].startswith("from the store; took 0.3")
+
+
+def test_run_is_described_once(run: Runner, workers: str) -> None:
+    """Environment, results by task and summary are written by the controller."""
+    done, folder = measured(run, "-n", workers)
+    known = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
+    assert known["Model fake-call-file=mixed.py"].startswith("fake:call?file=mixed.py")
+    assert known["Protocol sums"] == "quick"
+    assert known["Calls"] == "20 made, 0 replies from the store"
+    assert known["Run"] == done.folder.name
+    assert allure_run.EARLIER not in known
+    shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
+    assert [a["name"] for a in shown["attachments"]] == ["results by task", "run summary"]
+    assert all((folder / a["source"]).is_file() for a in shown["attachments"])
+    assert "wrong sums/0003" in (folder / allure_run.SUMMARY).read_text(encoding="utf-8")
+    metrics = {
+        m["key"].split("/", 1)[1]: m["value"] for m in json.loads((folder / allure_run.METRICS).read_text())
+    }
+    assert metrics == {
+        "sums/add/en/builtin": pytest.approx(100 * 10 / 13, abs=0.01),
+        "sums/control/en/builtin": 100,
+    }
+
+
+def test_results_of_earlier_runs_do_not_mix_in_unnoticed(run: Runner, workers: str) -> None:
+    """A folder with older results is named in the summary and in the environment, unless it is cleaned."""
+    first, _ = measured(run)
+    second, folder = measured(run, "-n", workers)
+    assert "results of earlier runs" not in first.output
+    assert "held 20 results of earlier runs" in second.output
+    known = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
+    assert known[allure_run.EARLIER].startswith("20 in this folder")
+    third, _ = measured(run, "--clean-alluredir", "-n", workers)
+    assert "results of earlier runs" not in third.output
+    assert len(list(folder.glob("*-result.json"))) == 20
+
+
+def test_stopped_run_is_an_error_of_the_whole(run: Runner) -> None:
+    """A run that stops says so among the report's global errors."""
+    _, folder = measured(run, "--llm-max-calls", "3")
+    shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
+    [error] = shown["errors"]
+    assert error["message"].startswith("the run stopped: ")
+
+
+def test_nothing_of_allure_is_imported_without_its_option(run: Runner) -> None:
+    """Without --alluredir neither Allure's packages nor our part for it are imported."""
+    run.sums(1)
+    run.write(
+        "conftest.py",
+        "import sys\ndef pytest_sessionfinish():\n"
+        "    print('ALLURE', [m for m in sys.modules if 'allure' in m.split('.')[0] or m.endswith('.allure')])\n",
+    )
+    assert "ALLURE []" in run("--model", run.adder, "-s").output
+
+
+def test_expected_failures_are_skipped_and_still_told_apart(run: Runner, workers: str) -> None:
+    """With --llm-failures xfail no wrong verdict is red; categories and prompts stay."""
+    _, folder = measured(run, "--llm-failures", "xfail", "-n", workers)
+    found = results(folder)
+    assert {n for n, r in found.items() if r["status"] == "skipped"} == {
+        "sums/0003",
+        "sums/0004",
+        "sums/0005",
+    }
+    kinds = [category(folder, found[f"sums/000{n}"]) for n in (3, 4, 5)]
+    assert kinds == ["Wrong answers", "Refusals", "Unreadable replies"]
+    assert texts(folder, found["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
+
+
+GATE = """
+sequential = true
+[[rule]]
+benchmark = "sums"
+min_accuracy = 0.5
+"""
+
+
+def test_gate_stands_beside_the_cases(run: Runner, workers: str) -> None:
+    """A run with a gate leaves its decision, and cases that it did not need are where they belong."""
+    run.sums(300)
+    run.write("gate.toml", GATE)
+    folder = run.folder / "results"
+    options = ["--llm-gate", "gate.toml", "--llm-concurrency", "4", "-n", workers]
+    done = run("--model", run.adder, *options, "--alluredir", str(folder))
+    gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
+    assert gate == done.run["gate"]
+    assert (folder / allure_run.GATE_TEXT).read_text(encoding="utf-8").rstrip().endswith(gate["line"])
+    found = results(folder)
+    skipped = [r for r in found.values() if r["status"] == "skipped"]
+    assert skipped
+    assert len(found) == 300
+    assert {labels(r)["epic"] for r in found.values()} == {"Sums"}
+    assert not any(texts(folder, r) for r in skipped)
+    run("--model", run.adder, "--alluredir", str(folder))
+    assert not (folder / allure_run.GATE).exists()
+
+
+def test_labels_of_the_test_itself_win(run: Runner) -> None:
+    """What a user says with Allure's own decorators is kept."""
+    run.sums(1)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    run.write(
+        "test_sums.py", "import allure\n" + text.replace("@pytest", "@allure.severity('trivial')\n@pytest")
+    )
+    folder = run.folder / "results"
+    run("--model", run.adder, "--alluredir", str(folder))
+    [result] = results(folder).values()
+    assert [label["value"] for label in result["labels"] if label["name"] == "severity"] == ["trivial"]
+    assert labels(result)["epic"] == "Sums"
+
+
+def test_results_that_cannot_be_written_do_not_end_the_run(run: Runner) -> None:
+    """When the folder is gone, one line says so and every verdict is recorded all the same."""
+    run.sums(12)
+    folder = run.folder / "results"
+    run.write(
+        "conftest.py",
+        "import shutil\n"
+        f"def pytest_runtest_logstart(nodeid):\n    '0005' in nodeid and shutil.rmtree({str(folder)!r})\n",
+    )
+    done = run("--model", run.adder, "--alluredir", str(folder))
+    assert done.code == 1
+    assert len(done.verdicts) == 12
+    assert done.run["complete"] is True
+    assert f"Allure: {folder}: No such file or directory; results are missing there" in done.output
+    assert "INTERNALERROR" not in done.output

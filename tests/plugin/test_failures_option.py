@@ -1,0 +1,109 @@
+"""``--llm-failures``: how pytest reports wrong answers, and what a CI system's test reporter reads."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from fixtures.gated_runs import gate, model
+from fixtures.runs import Finished, Runner
+
+ITEMS = 40
+WRONG, EMPTY, ERRORS = (1, 2, 3), (5,), (20,)
+
+
+def _run(run: Runner, *args: str, errors: bool = True) -> Finished:
+    run.sums(ITEMS)
+    spec = model(run, WRONG, empty=EMPTY, errors=ERRORS if errors else ())
+    return run("--model", spec, "--junitxml", "out.xml", *args)
+
+
+def _cases(run: Runner) -> dict[str, ElementTree.Element]:
+    tree = ElementTree.parse(run.folder / "out.xml")
+    return {case.attrib["name"].rpartition("/")[2].rstrip("]"): case for case in tree.iter("testcase")}
+
+
+def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
+    """With xfail, wrong and unreadable answers are xfailed with their line; errors stay errors."""
+    done = _run(run, "--llm-failures", "xfail", "-n", workers, "-rx")
+    assert f"{ITEMS - 5} passed, 4 xfailed, 1 error" in done.output
+    assert done.code == 1
+    lines = [line for line in done.output.splitlines() if line.startswith("XFAIL ")]
+    assert len(lines) == 4
+    [wrong] = [line for line in lines if "sums/0002]" in line]
+    assert "wrong: expected '3' (expected '3', given '2')" in wrong
+    [unread] = [line for line in lines if "sums/0005]" in line]
+    assert "unparsed: the reply is empty" in unread
+    assert [v["status"] for v in done.verdicts.values()].count("wrong") == 3
+    assert done.run["complete"] is True
+
+
+def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> None:
+    """With xfail, a refusal is xfailed, too."""
+    run.sums(2)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    refusal = 'return Verdict("refused", "2", reply.text, "it would not say")'
+    run.write("test_sums.py", text.replace("return Verdict.check(", f"{refusal}\n        return Verdict.check("))
+    done = run("--model", model(run), "-n", workers, "--llm-failures", "xfail")
+    assert "2 xfailed" in done.output
+    assert done.code == 0
+
+
+def test_wrong_answers_alone_do_not_fail(run: Runner, workers: str) -> None:
+    """With xfail a session whose answers were merely wrong exits with 0; by default it fails."""
+    xfailed = _run(run, "--llm-failures", "xfail", "-n", workers, errors=False)
+    assert xfailed.code == 0, xfailed.output
+    failed = _run(run, "-n", workers, errors=False)
+    assert failed.code == 1
+    assert "4 failed" in failed.output
+
+
+@pytest.mark.parametrize(("required", "code"), [(0.7, 0), (0.97, 1)])
+def test_under_a_gate_the_gate_decides(run: Runner, workers: str, required: float, code: int) -> None:
+    """With xfail the gate's decision is the session's, whether it passes or not."""
+    file = gate(run, min_accuracy=required)
+    done = _run(run, "--llm-failures", "xfail", "-n", workers, "--llm-gate", str(file), errors=False)
+    assert done.code == code, done.output
+    assert "4 xfailed" in done.output
+
+
+def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
+    """With xfail, what fails by anything but its verdict still fails."""
+    run.sums(4)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    run.write("test_sums.py", text.replace("    assert verdict\n", "    assert verdict\n    assert not verdict\n"))
+    run.write("test_other.py", "def test_bad():\n    assert 1 == 2\n")
+    done = run("--model", model(run, [0]), "-n", workers, "--llm-failures", "xfail")
+    assert done.code == 1
+    assert "4 failed, 1 xfailed" in done.output
+
+
+@pytest.mark.parametrize("how", ["fail", "xfail"])
+def test_junit_carries_the_verdicts(run: Runner, workers: str, how: str) -> None:
+    """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped under xfail."""
+    _run(run, "--llm-failures", how, "-n", workers)
+    cases = _cases(run)
+    assert len(cases) == ITEMS
+    status = {}
+    for name, case in cases.items():
+        found = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+        status[name] = found.get("llmprops.status")
+        if name != "0020":
+            assert found["llmprops.benchmark"] == "sums" and found["llmprops.task"] == "add"
+            assert found["llmprops.score"] == ("1" if status[name] == "correct" else "0")
+    assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
+    wrong, error = cases["0001"], cases["0020"]
+    assert (wrong.find("skipped") is not None, wrong.find("failure") is not None) == (how == "xfail", how == "fail")
+    [told] = [e for e in wrong if e.tag in ("skipped", "failure")]
+    assert "given '1'" in f"{told.attrib.get('message')} {told.text}"
+    assert error.find("error") is not None
+
+
+def test_only_fail_and_xfail(run: Runner) -> None:
+    """Another value is refused with the two there are; the ini key works as the option does."""
+    done = _run(run, "--llm-failures", "skip")
+    assert done.code == 4
+    assert "--llm-failures skip: must be one of fail, xfail" in done.output
+    run.write("pytest.ini", "[pytest]\nllm_failures = xfail\n")
+    assert _run(run, errors=False).code == 0

@@ -1,0 +1,479 @@
+"""``--llm-gate``: the exit status, what is refused before the first call, and the same decision afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fixtures.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
+from fixtures.recorded import verdict, write_run
+from fixtures.runs import Finished, Runner
+
+ITEMS = 40
+#: one in eight
+SOME = range(0, ITEMS, 8)
+MARKED = """
+
+@pytest.mark.llmprops(benchmark=Sums)
+def test_{name}(verdict):
+    {body}
+"""
+
+
+def _sums(run: Runner, items: int = ITEMS, body: str = "assert verdict") -> None:
+    run.sums(items)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    run.write("test_sums.py", text.replace("    assert verdict\n", f"    {body}\n"))
+
+
+# ---- the exit status
+
+
+@pytest.mark.parametrize(
+    ("required", "code", "decision"), [(0.7, 0, "pass"), (0.95, 1, "fail"), (0.85, 1, "inconclusive")]
+)
+def test_the_gate_decides_for_the_items(
+    run: Runner, workers: str, required: float, code: int, decision: str
+) -> None:
+    """Wrong answers fail the session only where the gate does not pass."""
+    _sums(run)
+    wrong = model(run, SOME if decision != "fail" else range(20))
+    done = run("--model", wrong, "-n", workers, "--llm-gate", str(gate(run, min_accuracy=required)))
+    assert (done.run["gate"]["decision"], done.code) == (decision, code), done.output
+    assert f"gate decision: {decision}: " in done.output
+    assert " failed, " in done.output
+
+
+def test_a_gate_may_fail_though_all_passed(run: Runner, workers: str) -> None:
+    """A session whose every answer was right fails when its gate does not pass."""
+    _sums(run)
+    file = gate(run, min_accuracy=0.99)
+    done = run("--model", model(run), "-n", workers, "--llm-gate", str(file))
+    assert f"{ITEMS} passed" in done.output
+    assert (done.run["gate"]["decision"], done.code) == ("inconclusive", 1)
+    passes = gate(run, 'inconclusive = "pass"', min_accuracy=0.99)
+    assert run("--model", model(run), "-n", workers, "--llm-gate", str(passes)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("test_other.py", "def test_bad():\n    assert 1 == 2\n", 1),
+        ("test_other.py", "def test_good():\n    pass\n", 0),
+        (
+            "test_other.py",
+            ("import pytest\n@pytest.fixture\ndef broken():\n    raise OSError('x')\n"
+            "def test_bad(broken):\n    pass\n"),
+            1,
+        ),
+        ("test_other.py", "import pytest\ndef test_skipped():\n    pytest.skip('x')\n", 0),
+        ("test_other.py", "import nosuchmodule\n", 2),
+    ],
+    ids=["fails", "passes", "set-up", "skips", "collection"],
+)
+def test_other_tests_keep_their_say(run: Runner, workers: str, name: str, text: str, code: int) -> None:
+    """A passing gate speaks for the items only: other tests fail the session, errors of collection end it.
+
+    With workers pytest-xdist runs what could be collected, and then fails.
+    """
+    _sums(run)
+    run.write(name, text)
+    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    if code == 2 and workers == "0":
+        assert (done.code, calls(run)) == (2, []), done.output
+        assert not done.folder.exists()
+    else:
+        assert done.code == min(code, 1), done.output
+        assert done.run["gate"]["decision"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("assert verdict", 0),
+        ("assert verdict.status == 'wrong'", 1),
+        ("assert not verdict or 1 == 2", 1),
+        ("{}['no'] if not verdict else 0", 1),
+    ],
+    ids=["verdict", "status", "besides", "exception"],
+)
+def test_only_a_verdict_is_excused(run: Runner, workers: str, body: str, code: int) -> None:
+    """A case that fails by anything but its verdict fails the session, whatever the gate says."""
+    _sums(run, body=body)
+    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    assert (done.run["gate"]["decision"], done.code) == ("pass", code), done.output
+
+
+def test_an_error_of_teardown_is_not_excused(run: Runner, workers: str) -> None:
+    """An error of a case's teardown fails the session, whatever the gate says."""
+    _sums(run)
+    run.write(
+        "conftest.py",
+        "import pytest\n"
+        "@pytest.fixture(autouse=True)\n"
+        "def _after(request):\n    yield\n    assert 'sums/0008' not in request.node.name\n",
+    )
+    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    assert (done.run["gate"]["decision"], done.code) == ("pass", 1), done.output
+    assert "1 error" in done.output
+
+
+def test_an_error_of_another_fixture_is_not_excused(run: Runner, workers: str) -> None:
+    """A set-up error that is not the backend's fails the session, even of a case that was answered wrong."""
+    _sums(run)
+    run.write(
+        "conftest.py",
+        "import pytest\n@pytest.fixture\ndef other(verdict):\n    assert verdict.expected != '9'\n",
+    )
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8").replace("(verdict)", "(verdict, other)")
+    run.write("test_sums.py", text)
+    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    assert (done.run["gate"]["decision"], done.code) == ("pass", 1), done.output
+
+
+@pytest.mark.parametrize(("most", "decision", "code"), [(0.1, "pass", 0), (0.02, "invalid", 1)])
+def test_backend_errors_up_to_the_limit(
+    run: Runner, workers: str, most: float, decision: str, code: int
+) -> None:
+    """Items in error fail the session only above the gate's max_errors, and then the gate is invalid."""
+    _sums(run)
+    file = gate(run, min_accuracy=0.7, max_errors=most)
+    done = run("--model", model(run, errors=[3, 20]), "-n", workers, "--llm-gate", str(file))
+    assert "2 errors" in done.output
+    assert (done.run["gate"]["decision"], done.code) == (decision, code), done.output
+    if code:
+        assert "2 in error (sums/0003, sums/0020)" in done.output
+
+
+def test_no_tests_are_no_pass(run: Runner, workers: str) -> None:
+    """Where nothing is selected pytest's 5 stays; where nothing but other tests is, the gate is refused."""
+    _sums(run)
+    run.write("test_other.py", "def test_fine():\n    pass\n")
+    args = ("--model", model(run), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    assert run(*args, "-k", "nosuch").code == 5
+    others = run(*args, "test_other.py")
+    assert others.code == 4, others.output
+    assert "matches nothing" in others.output
+
+
+def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
+    """Without a gate a wrong answer fails the session, and the record holds no gate."""
+    _sums(run)
+    done = run("--model", model(run, [0]), "-n", workers)
+    assert done.code == 1
+    assert "gate" not in done.run and "sequential" not in done.run
+    assert run("--model", model(run), "-n", workers).code == 0
+
+
+def test_a_stopped_run_is_invalid(run: Runner, workers: str) -> None:
+    """A run that was stopped before its end does not pass, however good it was until then."""
+    _sums(run)
+    run.write(
+        "wrongkey.py",
+        "from pytest_llmprops import BackendError\n"
+        "def reply(chat):\n"
+        "    n = int(chat.messages[-1].content.split()[0])\n"
+        "    return BackendError('key refused', kind='key', fatal=True) if n == 38 else str(n + 1)\n",
+    )
+    file = gate(run, min_accuracy=0.1)
+    spec = f"fake:call?file={run.folder / 'wrongkey.py'}"
+    done = run("--model", spec, "--llm-concurrency", "1", "-n", workers, "--llm-gate", str(file))
+    assert done.code in (1, 2), done.output
+    assert done.run["gate"]["decision"] == "invalid"
+    assert "this run is incomplete: " in done.output and "key refused" in done.run["gate"]["line"]
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_interrupt_is_pytests_two(run: Runner, workers: str, sequential: bool) -> None:
+    """Ctrl-C under a gate is pytest's 2, within seconds, with an invalid gate in the record."""
+    _sums(run, 400)
+    file = gate(run, f"sequential = {str(sequential).lower()}", min_accuracy=0.5, basis='"point"')
+    folder = run.next_folder()
+    process = subprocess.Popen(
+        run.command(
+            "--model", f"{model(run)}&delay=0.5", "--llm-concurrency", "8", "-n", workers,
+            "--llm-gate", str(file), folder=folder,
+        ),
+        cwd=run.folder, env=run.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    until = time.monotonic() + 30
+    while not _verdicts(folder) and time.monotonic() < until:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    begun = time.monotonic()
+    output = process.communicate(timeout=60)[0].decode()
+    assert time.monotonic() - begun < 20
+    done = Finished(process.returncode, output, folder)
+    assert done.code == 2, output
+    assert done.run["gate"]["decision"] == "invalid"
+    assert not done.run.get("sequential", {}).get("ended")
+
+
+def _verdicts(folder: Path) -> int:
+    file = folder / "verdicts.jsonl"
+    return len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
+
+
+# ---- refused before the first call
+
+RULE = '[[rule]]\nbenchmark = "sums"\n'
+REFUSED = {
+    "no file": (None, (), ("nosuch.toml",)),
+    "not TOML": ("[[rule", (), ("gate.toml", "not TOML")),
+    "no rule": ("", (), ("no rule",)),
+    "unknown key": (RULE + "min_acuracy = 0.5", (), ("unknown key 'min_acuracy'", "min_accuracy")),
+    "unknown key above": ("sequentiall = true\n" + RULE + "min_accuracy = 0.5", (), ("sequentiall",)),
+    "impossible number": (RULE + "min_accuracy = 80", (), ("min_accuracy = 80", "0 to 1")),
+    "no requirement": (RULE, (), ("requires nothing",)),
+    "no baseline": (RULE + "max_drop = 0.1", (), ("--llm-baseline",)),
+    "unknown baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "nosuch"), ("no run 'nosuch'",)),
+    "newer baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "newer"), ("newer version", "schema 2")),
+    "damaged baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "damaged"), ("damaged", "verdicts.jsonl")),
+    "two models": (RULE + "min_accuracy = 0.5", ("--model", "fake:echo"), ("one model", "2")),
+    "no match": ('[[rule]]\nbenchmark = "sumz"\nmin_accuracy = 0.5', (), ("'sumz' matches nothing", "sums")),
+    "no task": (RULE + 'task = "subtract"\nmin_accuracy = 0.5', (), ("matches nothing", "task is one of add")),
+    "items twice": (
+        RULE + "min_accuracy = 0.5\n" + '[[rule]]\ntask = "add"\nmax_refused = 0.1',
+        (),
+        ("'sums' and 'add' both", "one rule"),
+    ),
+    "deselected": (RULE + "min_accuracy = 0.5", ("-k", "other"), ("matches nothing",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_before_the_first_call(run: Runner, workers: str, what: str) -> None:
+    """A gate that cannot decide is refused with one line and status 4, before anything is asked or recorded."""
+    text, args, said = REFUSED[what]
+    _sums(run)
+    run.write("test_other.py", "def test_other():\n    pass\n")
+    for name in ("newer", "damaged"):
+        baseline(run, "c" * ITEMS, name)
+    facts = json.loads((run.folder / "newer" / "run.json").read_text(encoding="utf-8"))
+    run.write("newer/run.json", json.dumps(facts | {"schema": 2}))
+    run.write("damaged/verdicts.jsonl", "{\n" * 3)
+    file = run.folder / "nosuch.toml" if text is None else gate(run, text)
+    done = run("--model", model(run), "-n", workers, "--llm-gate", str(file), *args)
+    assert done.code == 4, done.output
+    assert "INTERNALERROR" not in done.output and "Traceback" not in done.output
+    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR: ")]
+    assert all(part in line for part in said), line
+    assert calls(run) == []
+    assert not done.folder.exists()
+    assert "passed" not in done.output
+
+
+def test_a_baseline_needs_a_gate(run: Runner, workers: str) -> None:
+    """--llm-baseline without --llm-gate is refused: nothing would be compared."""
+    _sums(run)
+    baseline(run, "c" * ITEMS)
+    done = run("--model", model(run), "-n", workers, "--llm-baseline", "base")
+    assert done.code == 4
+    assert "ERROR: --llm-baseline: needs --llm-gate" in done.output
+    assert calls(run) == []
+
+
+def test_an_unknown_benchmark_of_a_setting_is_refused(run: Runner, workers: str) -> None:
+    """--llm-set of a benchmark that nobody knows is one line and status 4, with workers or without."""
+    _sums(run)
+    done = run("--model", model(run), "-n", workers, "--llm-set", "nosuch.k=3")
+    assert done.code == 4, done.output
+    assert "INTERNALERROR" not in done.output
+    assert len([line for line in done.output.splitlines() if line.startswith("ERROR: --llm-set nosuch")]) == 1
+    assert calls(run) == []
+    assert not done.folder.exists()
+
+
+# ---- the decision
+
+SEGMENTS = """
+
+class Segments(Benchmark):
+    name = "segments"
+    kinds = frozenset({"segment"})
+
+    def load(self, files):
+        return [Item(f"segments/{n}", "cut", "zh") for n in range(35)]
+
+    async def evaluate(self, item, context, ask, protocol):
+        raise AssertionError
+
+
+@pytest.mark.llmprops(benchmark=Segments)
+def test_segments(verdict):
+    assert verdict
+"""
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("sequential", ["false", "true"])
+def test_a_rule_on_what_no_model_serves_is_invalid(
+    run: Runner, workers: str, alone: bool, sequential: str
+) -> None:
+    """Items that the model cannot be asked make a rule on them invalid; the run itself goes on."""
+    _sums(run)
+    run.write("test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SEGMENTS)
+    text = f'sequential = {sequential}\n[[rule]]\nbenchmark = "segments"\nmin_accuracy = 0.5\n'
+    if not alone:
+        text += RULE + "min_accuracy = 0.5\n"
+    selected = ("-k", "test_segments") if alone else ()
+    done = run("--model", model(run), "-n", workers, "--llm-gate", str(gate(run, text)), *selected)
+    assert done.code == 1, done.output
+    assert done.run["gate"]["decision"] == "invalid"
+    verdicts = {rule["name"]: rule["verdict"] for rule in done.run["gate"]["rules"]}
+    assert verdicts["segments"] == "invalid"
+    assert "not served: 35 segments items" in done.output
+
+
+@pytest.mark.parametrize("sequential", ["false", "true"])
+def test_llmprops_gate_says_the_same(run: Runner, workers: str, sequential: str) -> None:
+    """The record gives the same decision and the same text afterwards, also when the run was stopped early."""
+    _sums(run, 400)
+    file = gate(run, f"sequential = {sequential}", min_accuracy=0.6, max_drop=0.1, max_unparsed=0.2)
+    base = baseline(run, "ccccw" * 80)
+    spec = model(run, range(0, 400, 50), empty=[1])
+    done = run("--model", spec, "-n", workers, "--llm-gate", str(file), "--llm-baseline", "base")
+    assert done.code == 0, done.output
+    again = recorded_gate(run, done, file, base)
+    assert again.code == 0
+    assert gate_lines(again.output) == gate_lines(done.output)
+    result = done.run["gate"]
+    assert result["line"] in gate_lines(done.output)[-1]
+    assert result["baseline"] == "base"
+    assert result["stopped_early"] is (sequential == "true")
+    assert len(done.verdicts) == result["items_used"] <= result["items_of"] == 400
+
+
+def test_a_promoted_baseline_by_its_name(run: Runner, workers: str) -> None:
+    """What 'llmprops runs promote RUN NAME' keeps is found by its name from pytest's root folder."""
+    _sums(run)
+    base = run("--model", model(run, SOME), "-n", workers)
+    promoted = command(run, "runs", "promote", str(base.folder), "stable")
+    assert promoted.code == 0, promoted.output
+    (run.folder / "sub").mkdir()
+    (run.folder / "test_sums.py").rename(run.folder / "sub" / "test_sums.py")
+    file = gate(run, max_drop=0.3)
+    args = ("--model", model(run), "-n", workers, "--llm-gate", str(file), "--llm-baseline", "stable")
+    done = run(*args)
+    assert done.code == 0, done.output
+    assert "against baseline" in done.output
+    worse = run("--model", model(run, range(30), name="worse"), *args[2:])
+    assert (worse.run["gate"]["decision"], worse.code) == ("fail", 1)
+
+
+def test_a_baseline_under_another_protocol_is_told_at_once(run: Runner) -> None:
+    """The header says that a comparison with another protocol will be invalid; the end names what differs."""
+    theirs = {"name": "quick", "seed": 0, "settings": {"k": 50}, "assumed": [], "gives_up": "", "overrides": {}}
+    write_run(run.folder / "base", [verdict(benchmark="htest")], protocols={"htest": theirs})
+    file = gate(run, '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\nmin_items = 1\n')
+    suite = str(Path(__file__).resolve().parents[2] / "suites" / "test_htest.py")
+    spec, limit = "fake:constant?text=A", ("--llm-limit", "1", "-k", "rhyme")
+    done = run("--model", spec, *limit, "--llm-gate", str(file), "--llm-baseline", "base", suite)
+    header = done.output.partition("collected")[0]
+    assert "the gate will be invalid" in header and "k 50 → 14" in header
+    assert (done.run["gate"]["decision"], done.code) == ("invalid", 1)
+    assert any("k 50 → 14" in reason for reason in done.run["gate"]["reasons"])
+
+
+def test_stored_replies_of_yesterday_are_asked_again(run: Runner, workers: str) -> None:
+    """Under a gate an unpinned model's replies are stored for 24 hours, without one for as long as they are."""
+    _sums(run, 35)
+    run.write(
+        "conftest.py",
+        "from pytest_llmprops import FakeModel, register_model\n"
+        "def make(spec, options):\n"
+        "    model = FakeModel(lambda chat: '1')\n"
+        "    model.pinned = False\n"
+        "    model.identity = {'backend': 'drifting'}\n"
+        "    return model\n"
+        "register_model('drifting', make)\n",
+    )
+    gated = ("--llm-gate", str(gate(run, max_errors=0.5)))
+    args = ("--model", "drifting", "-n", workers)
+    assert run(*args).run["calls"]["sent"] == 35
+    _make_older(run, hours=23)
+    assert run(*args, *gated).run["calls"]["sent"] == 0
+    _make_older(run, hours=2)
+    assert run(*args).run["calls"]["sent"] == 0
+    assert run(*args, *gated, "--llm-cache-age", "7d").run["calls"]["sent"] == 0
+    assert run(*args, *gated).run["calls"]["sent"] == 35
+
+
+def _make_older(run: Runner, hours: float) -> None:
+    with sqlite3.connect(run.store) as db:
+        assert db.execute("UPDATE replies SET stored = stored - ?", (hours * 3600,)).rowcount == 35
+
+
+# ---- beside the run
+
+
+def test_header_names_gate_and_baseline(run: Runner) -> None:
+    """The session's header says by what it will be judged."""
+    _sums(run)
+    baseline(run, "c" * ITEMS)
+    file = gate(run, "sequential = true", max_drop=0.5)
+    done = run("--model", model(run), "--llm-gate", str(file), "--llm-baseline", "base")
+    assert "llmprops: gate gate.toml against base, sequential" in done.output.partition("collected")[0]
+
+
+@pytest.mark.parametrize("option", ["--llm-plan", "--collect-only"])
+@pytest.mark.parametrize("sequential", ["false", "true"])
+def test_a_plan_under_a_gate(run: Runner, workers: str, option: str, sequential: str) -> None:
+    """--llm-plan and --collect-only send nothing and decide nothing, and still refuse a gate that fits nothing."""
+    _sums(run)
+    file = gate(run, f"sequential = {sequential}", min_accuracy=0.5)
+    args = ("--model", model(run), "-n", workers, option, "-q")
+    done = run(*args, "--llm-gate", str(file))
+    assert done.code == 0, done.output
+    assert "gate decision" not in done.output and not done.folder.exists()
+    assert ("nothing is sent" if option == "--llm-plan" else "sums/0001") in done.output
+    assert calls(run) == []
+    wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))
+    assert wrong.code == 4
+    assert "matches nothing" in wrong.output
+
+
+def test_a_run_without_a_gate_imports_none(run: Runner) -> None:
+    """What decides and draws is imported only for a gate, so that other runs start as fast as ever."""
+    _sums(run, 4)
+    run.write(
+        "conftest.py",
+        "import os, sys, pathlib\n"
+        "def pytest_sessionfinish():\n"
+        "    heavy = {'scipy', 'numpy', 'statsmodels', 'pytest_llmprops.plugin.gating', 'tomllib',\n"
+        "             'pytest_llmprops.plugin.drawing', 'pytest_llmprops.runs.gate', 'pytest_llmprops.runs.catalog'}\n"
+        "    name = os.environ.get('PYTEST_XDIST_WORKER', 'controller')\n"
+        "    pathlib.Path(f'heavy-{name}').write_text(repr(sorted(heavy & set(sys.modules))))\n",
+    )
+    for n in ("0", "2"):
+        run("--model", model(run), "-n", n, "-p", "no:hypothesispytest")
+        found = {p.name: p.read_text(encoding="utf-8") for p in run.folder.glob("heavy-*")}
+        assert set(found.values()) == {"[]"}, found
+
+
+def test_workers_read_no_baseline_unless_they_draw(run: Runner) -> None:
+    """Only the controller reads the baseline of a gate that looks at the end."""
+    _sums(run)
+    baseline(run, "c" * ITEMS)
+    run.write(
+        "conftest.py",
+        "import os, pathlib\nfrom pytest_llmprops.runs import reader\n"
+        "real = reader.read_run\n"
+        "def read(folder):\n"
+        "    pathlib.Path('read-' + os.environ.get('PYTEST_XDIST_WORKER', 'controller')).touch()\n"
+        "    return real(folder)\n"
+        "reader.read_run = read\n",
+    )
+    args = ("--model", model(run), "-n", "2", "--llm-baseline", "base")
+    run(*args, "--llm-gate", str(gate(run, max_drop=0.5)))
+    assert [p.name for p in run.folder.glob("read-*")] == ["read-controller"]
+    run(*args, "--llm-gate", str(gate(run, "sequential = true", max_drop=0.5)))
+    assert len(list(run.folder.glob("read-*"))) == 3

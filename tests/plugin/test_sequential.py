@@ -1,0 +1,412 @@
+"""A sequential gate in a run: what is asked, what is not, and how it ends when something goes wrong."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from fixtures.gated_runs import baseline, calls, gate, model
+from fixtures.recorded import verdicts, write_run
+from fixtures.runs import Finished, Runner
+
+ITEMS = 400
+#: eight in ten are right: a limit at this share stays open almost to the end
+FIFTH = range(0, ITEMS, 5)
+SETTLED = {"min_accuracy": 0.6}
+OPEN = {"min_accuracy": 0.78}
+
+
+def _gated(run: Runner, spec: str, *args: str, text: str = "", **rule: Any) -> Finished:
+    file = gate(run, f"sequential = true\n{text}", **rule)
+    return run("--model", spec, "--llm-gate", str(file), "-rs", *args)
+
+
+def _decision(done: Finished) -> dict[str, Any]:
+    """What the gate found, without where it stands."""
+    found: dict[str, Any] = done.run["gate"]
+    return found
+
+
+def _skipped(done: Finished) -> int:
+    [line] = [line for line in done.output.splitlines() if line.endswith("gate decided") and "SKIPPED" in line]
+    return int(line.partition("[")[2].partition("]")[0])
+
+
+# ---- what is asked
+
+
+@pytest.mark.parametrize(
+    ("wrong", "decision", "code"), [((), "pass", 0), (range(0, ITEMS, 2), "fail", 1)], ids=["pass", "fail"]
+)
+def test_a_clear_decision_needs_few_calls(
+    run: Runner, workers: str, wrong: range | tuple[()], decision: str, code: int
+) -> None:
+    """A clear pass and a clear fail end the run early; the rest is skipped, and the record is marked."""
+    run.sums(ITEMS)
+    required = {"min_accuracy": 0.6} if decision == "pass" else {"min_accuracy": 0.9}
+    done = _gated(run, model(run, wrong), "-n", workers, **required)
+    assert (_decision(done)["decision"], done.code) == (decision, code), done.output
+    asked = calls(run)
+    assert len(asked) == len(set(asked)) == len(done.verdicts) <= ITEMS / 2
+    assert _skipped(done) == ITEMS - len(asked)
+    assert _decision(done)["stopped_early"] is True
+    assert done.run["complete"] is False
+    assert done.run["sequential"]["ended"] is True
+    assert f"the gate was decided after {len(asked)} of {ITEMS} cases" in done.output
+    assert "INCOMPLETE" not in done.output
+
+
+def test_an_open_decision_asks_all(run: Runner, workers: str) -> None:
+    """A gate that is not settled early is decided on all items, and the run is complete."""
+    run.sums(ITEMS)
+    done = _gated(run, model(run, FIFTH), "-n", workers, min_accuracy=0.8)
+    assert sorted(calls(run)) == list(range(ITEMS))
+    assert (_decision(done)["decision"], done.code) == ("inconclusive", 1)
+    assert _decision(done)["stopped_early"] is False
+    assert done.run["complete"] is True
+    assert done.run["sequential"]["ended"] is False
+    assert "gate decided" not in done.output
+
+
+def test_workers_draw_the_same_blocks(run: Runner) -> None:
+    """With or without workers the same items are asked, and the gate finds the same."""
+    run.sums(ITEMS)
+    baseline(run, "ccccw" * 80)
+    found = []
+    for n in ("0", "2", "3"):
+        spec = model(run, range(0, ITEMS, 50))
+        done = _gated(run, spec, "-n", n, "--llm-cache", "off", "--llm-baseline", "base", max_drop=0.1)
+        assert 0 < len(calls(run)) < ITEMS
+        found.append((set(done.verdicts), _decision(done), done.code, done.run["sequential"]))
+    assert found[0] == found[1] == found[2]
+
+
+def test_blocks_are_as_long_as_the_concurrency(run: Runner) -> None:
+    """A block is asked as a whole: as many calls are in flight as are allowed."""
+    run.sums(ITEMS)
+    done = _gated(run, model(run), "--llm-concurrency", "100", **SETTLED)
+    assert len(done.verdicts) == 100
+
+
+def test_items_under_no_rule_are_not_asked(run: Runner, workers: str) -> None:
+    """Items that no rule is about are skipped: the decision needs none of them."""
+    _two_tasks(run)
+    file = gate(run, 'sequential = true\n[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n')
+    done = run("--model", model(run, FIFTH), "--llm-gate", str(file), "-n", workers, "-rs")
+    assert sorted(calls(run)) == list(range(0, ITEMS, 2))
+    assert _skipped(done) == ITEMS / 2
+    assert _decision(done)["stopped_early"] is False
+    assert _decision(done)["decision"] == "inconclusive", done.output
+
+
+def _two_tasks(run: Runner) -> None:
+    run.sums(ITEMS)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    run.write("test_sums.py", text.replace('"add"', '"odd" if n % 2 else "even"'))
+
+
+def test_a_settled_rule_draws_no_more(run: Runner, workers: str) -> None:
+    """Of two rules the one settled early stops drawing its items, while the other goes on."""
+    _two_tasks(run)
+    text = '[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n[[rule]]\ntask = "odd"\nmin_accuracy = 0.5\n'
+    done = _gated(run, model(run, range(0, ITEMS, 10)), "-n", workers, text=text)
+    asked = calls(run)
+    even, odd = ([n for n in asked if n % 2 == side] for side in (0, 1))
+    assert len(even) == 200
+    assert len(odd) < 100
+    assert done.run["sequential"]["ended"] is True
+    rules = {rule["name"]: rule for rule in _decision(done)["rules"]}
+    assert (rules["odd"]["verdict"], rules["odd"]["partial"]) == ("met", True)
+    assert rules["even"]["partial"] is False
+
+
+def test_other_tests_run_all_the_same(run: Runner, workers: str) -> None:
+    """Tests that are no cases run after them, whenever the gate is decided, and keep their say."""
+    run.sums(ITEMS)
+    run.write("test_a.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
+    done = _gated(run, model(run), "-n", workers, **SETTLED)
+    assert _decision(done)["decision"] == "pass"
+    assert done.code == 1
+    assert "1 failed, " in done.output and "assert 1 == 2" in done.output
+    assert done.run["sequential"]["ended"] is True
+
+
+def test_two_tests_of_one_benchmark(run: Runner, workers: str) -> None:
+    """Two test functions over the same items both run; what they share is asked once."""
+    run.sums(ITEMS)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    second = "\n\n@pytest.mark.llmprops(benchmark=Sums)\ndef test_again(verdict):\n    assert verdict\n"
+    run.write("test_sums.py", text + second)
+    done = _gated(run, model(run), "-n", workers, **SETTLED)
+    asked = calls(run)
+    assert len(asked) == len(set(asked)) == 64
+    assert "128 passed, 672 skipped" in done.output
+    assert (_decision(done)["decision"], done.code) == ("pass", 0), done.output
+
+
+# ---- invalid gates
+
+
+def test_another_protocol_is_found_before_the_first_call(run: Runner, workers: str) -> None:
+    """A baseline of another protocol makes the gate invalid, and nothing is asked."""
+    run.sums(ITEMS)
+    theirs = {"name": "quick", "seed": 7, "settings": {}, "assumed": [], "gives_up": "", "overrides": {}}
+    baseline(run, "c" * ITEMS, protocols={"sums": theirs})
+    done = _gated(run, model(run), "-n", workers, "--llm-baseline", "base", max_drop=0.1)
+    assert calls(run) == []
+    assert (_decision(done)["decision"], done.code) == ("invalid", 1), done.output
+    assert "seed 7 → 0" in _decision(done)["line"]
+    assert _skipped(done) == ITEMS
+
+
+DEPARTING = """
+from pytest_llmprops import FakeModel, register_model
+
+def make(spec, options):
+    model = FakeModel(lambda chat: str(int(chat.messages[-1].content.split()[0]) + 1))
+    model.deviations = lambda: ("temperature is not sent",)
+    return model
+
+register_model("departing", make)
+"""
+
+
+@pytest.mark.parametrize(
+    ("theirs", "decision"), [(["temperature is not sent"], "pass"), (["another"], "invalid"), ([], "invalid")]
+)
+def test_deviations_are_compared_when_they_are_known(
+    run: Runner, theirs: list[str], decision: str
+) -> None:
+    """What the API forces is known after the first replies: it neither ends a run at once nor is forgotten."""
+    run.sums(ITEMS)
+    run.write("conftest.py", DEPARTING)
+    baseline(run, "c" * ITEMS, deviations={"old": theirs} if theirs else {})
+    done = _gated(run, "departing", "--llm-baseline", "base", max_drop=0.1)
+    assert 0 < len(done.verdicts) < ITEMS
+    assert _decision(done)["decision"] == decision, done.output
+
+
+def test_errors_up_to_the_limit(run: Runner, workers: str) -> None:
+    """Items in error are left out of the estimate; too many of them end the run as invalid."""
+    run.sums(ITEMS)
+    few = _gated(run, model(run, errors=[7, 100, 250]), "-n", workers, **SETTLED)
+    assert (_decision(few)["decision"], few.code) == ("pass", 0), few.output
+    calls(run)
+    many = _gated(run, model(run, errors=range(0, ITEMS, 4)), "-n", workers, **SETTLED)
+    assert (_decision(many)["decision"], many.code) == ("invalid", 1), many.output
+    assert len(calls(run)) < ITEMS / 2
+    assert many.run["sequential"]["ended"] is True
+    assert "in error" in _decision(many)["line"]
+
+
+# ---- ends before the end
+
+KILLER = """
+import os, pathlib, signal
+def pytest_runtest_setup(item):
+    flag = pathlib.Path("killed")
+    if {when} and "PYTEST_XDIST_WORKER" in os.environ and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["first", "middle", "last"])
+@pytest.mark.parametrize("cache", ["reuse", "off"])
+def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
+    """When a worker is killed its replacement goes on, nobody waits for what was lost, and the decision stands."""
+    run.sums(ITEMS)
+    number = {"first": 0, "middle": 150, "last": 390}[when]
+    run.write("conftest.py", KILLER.replace("{when}", f"item.session.items.index(item) >= {number}"))
+    begun = time.monotonic()
+    required = SETTLED if when == "first" else OPEN
+    done = _gated(run, model(run, FIFTH), "-n", "2", "--llm-cache", cache, "--llm-concurrency", "16", **required)
+    assert time.monotonic() - begun < 40
+    assert (run.folder / "killed").exists()
+    assert "crashed while running" in done.output and done.code == 1
+    asked = calls(run)
+    if when == "first":
+        assert _decision(done)["decision"] == "pass"
+        assert done.run["sequential"]["ended"] is True
+        assert len(set(asked)) < ITEMS
+    else:
+        assert set(asked) == set(range(ITEMS))
+        # pytest-xdist runs the case again that the worker was killed in.
+        assert len(done.verdicts) == ITEMS
+        assert _decision(done)["decision"] == "inconclusive"
+    if cache == "reuse":
+        assert len(asked) == len(set(asked))
+    assert len(asked) <= len(set(asked)) + 16
+
+
+def test_no_replacement_ends_the_run(run: Runner) -> None:
+    """Where killed workers are not replaced the run ends, and is invalid."""
+    run.sums(ITEMS)
+    run.write("conftest.py", KILLER.replace("{when}", "item.session.items.index(item) >= 100"))
+    begun = time.monotonic()
+    done = _gated(run, model(run, FIFTH), "-n", "2", "--max-worker-restart", "0", **OPEN)
+    assert time.monotonic() - begun < 40
+    assert done.code != 0
+    assert _decision(done)["decision"] == "invalid"
+
+
+@pytest.mark.parametrize("args", [("-x",), ("--maxfail", "3")], ids=["x", "maxfail"])
+def test_pytests_own_end(run: Runner, workers: str, args: tuple[str, ...]) -> None:
+    """-x and --maxfail end a sequential run within seconds, and the gate is invalid."""
+    run.sums(ITEMS)
+    begun = time.monotonic()
+    spec = f"{model(run, FIFTH)}&delay=0.3"
+    done = _gated(run, spec, "-n", workers, *args, "--llm-concurrency", "16", **OPEN)
+    assert time.monotonic() - begun < 20
+    assert done.code != 0
+    assert _decision(done)["decision"] == "invalid", done.output
+    assert done.run["sequential"]["ended"] is False
+    assert len(done.verdicts) < 100
+
+
+@pytest.mark.parametrize("how", ["shouldstop", "shouldfail"])
+def test_an_early_rule_does_not_hide_an_interrupted_one(run: Runner, workers: str, how: str) -> None:
+    """Cases skipped for one rule's sake do not make an interrupted run one that the gate ended."""
+    _two_tasks(run)
+    text = (
+        'inconclusive = "pass"\n'
+        '[[rule]]\ntask = "even"\nmin_accuracy = 0.99\n[[rule]]\ntask = "odd"\nmin_accuracy = 0.5\n'
+    )
+    spec = model(run, [382])
+    run.write("test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SLOW_STOP.format(how=how))
+    done = _gated(run, spec, "-n", workers, "--llm-concurrency", "16", text=text)
+    assert "gate decided" in done.output
+    assert done.code != 0, done.output
+    assert _decision(done)["decision"] == "invalid", done.output
+    assert done.run["sequential"]["ended"] is False
+
+
+SLOW_STOP = """
+
+@pytest.fixture(autouse=True)
+def _stop(request):
+    yield
+    if request.session.items.index(request.node) >= 300:
+        request.session.{how} = "enough"
+"""
+
+
+def test_a_spent_budget_ends_it_cleanly(run: Runner, workers: str) -> None:
+    """A run that needs more calls than it may make stops, keeps what it has, and is invalid."""
+    run.sums(100)
+    spec = f"{model(run, range(0, 100, 5))}&fail=0.4"
+    done = _gated(run, spec, "-n", workers, "--llm-max-calls", "100", "--llm-concurrency", "16", **OPEN)
+    assert done.code in (1, 2), done.output
+    assert "--llm-max-calls 100 is spent" in done.output
+    assert done.run["calls"]["sent"] == 100
+    assert _decision(done)["decision"] == "invalid"
+    assert 16 <= len(done.verdicts) < 100
+    assert done.run["sequential"]["ended"] is False
+    assert "INTERNALERROR" not in done.output
+
+
+def test_a_budget_refuses_as_ever(run: Runner, workers: str) -> None:
+    """A plan above --llm-max-calls sends nothing, though a sequential run might need less."""
+    run.sums(ITEMS)
+    done = _gated(run, model(run), "-n", workers, "--llm-max-calls", "100", **SETTLED)
+    assert done.code not in (0, 5)
+    assert "refused to start: the plan needs 400 calls" in done.output
+    assert calls(run) == []
+
+
+def test_a_broker_that_dies_ends_it(run: Runner) -> None:
+    """When the broker's process dies in some block, the run ends with one line and does not hang."""
+    run.sums(ITEMS)
+    deadly = run.write(
+        "deadly.py",
+        "import os\nseen = []\n"
+        "def reply(chat):\n    seen.append(1)\n    if len(seen) == 150:\n        os._exit(3)\n"
+        "    n = int(chat.messages[-1].content.split()[0])\n    return str(n + 1 if n % 5 else n)\n",
+    )
+    begun = time.monotonic()
+    done = _gated(run, f"fake:call?file={deadly}", "-n", "2", **OPEN)
+    assert time.monotonic() - begun < 40
+    assert done.code not in (0, 5), done.output
+    assert "the broker's process ended with status 3" in done.output
+    assert _decision(done)["decision"] == "invalid"
+    assert "INTERNALERROR" not in done.output
+
+
+# ---- other plugins
+
+REORDERING = {
+    "late hook": (
+        "@pytest.hookimpl(trylast=True)\ndef pytest_collection_modifyitems(items):\n    items.reverse()\n"
+    ),
+    "wrapper": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_collection_modifyitems(items):\n    yield\n    items.reverse()\n"
+    ),
+    "deselecting wrapper": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_collection_modifyitems(items):\n    yield\n    del items[:200]\n"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", REORDERING)
+def test_plugins_that_select_and_reorder(run: Runner, workers: str, how: str) -> None:
+    """Whatever selects or reorders, the gate draws from what is selected, in its own order."""
+    run.sums(ITEMS)
+    plain = _gated(run, model(run), **SETTLED)
+    calls(run)
+    run.write("conftest.py", f"import pytest\n{REORDERING[how]}")
+    done = _gated(run, model(run), "-n", workers, "--llm-cache", "off", **SETTLED)
+    asked = calls(run)
+    assert (_decision(done)["decision"], done.code) == ("pass", 0), done.output
+    if how == "deselecting wrapper":
+        assert _decision(done)["items_of"] == 200
+        assert len(asked) == len(done.verdicts) == 64 and min(asked) >= 200
+    else:
+        assert done.verdicts.keys() == plain.verdicts.keys()
+        assert len(asked) == len(done.verdicts)
+
+
+def test_a_plugin_that_reorders_after_us(run: Runner) -> None:
+    """An order that is changed at the very last costs nothing more and gives the same decision."""
+    run.sums(ITEMS)
+    plain = _gated(run, model(run), **SETTLED)
+    calls(run)
+    run.write(
+        "conftest.py",
+        "import pytest\n@pytest.hookimpl(trylast=True)\n"
+        "def pytest_collection_finish(session):\n    session.items.reverse()\n",
+    )
+    done = _gated(run, model(run), "--llm-cache", "off", **SETTLED)
+    assert len(calls(run)) == 64
+    assert done.verdicts.keys() == plain.verdicts.keys()
+    assert _decision(done) == _decision(plain)
+
+
+def test_last_failed(run: Runner, workers: str) -> None:
+    """--lf draws from the cases that failed last and asks no other."""
+    run.sums(ITEMS)
+    run("--model", model(run, range(0, ITEMS, 2)), "-p", "cacheprovider")
+    calls(run)
+    done = _gated(
+        run, model(run, range(0, ITEMS, 2)), "-p", "cacheprovider", "--lf", "-n", workers, "--llm-cache", "off",
+        min_accuracy=0.5,
+    )  # fmt: skip
+    asked = calls(run)
+    assert asked and not {n for n in asked if n % 2}
+    assert _decision(done)["items_of"] == 200, done.output
+    assert (_decision(done)["decision"], done.code) == ("fail", 1)
+
+
+# ---- baselines
+
+
+def test_only_shared_pairs_count(run: Runner, workers: str) -> None:
+    """Items that the baseline lacks are not pairs; too many of them make the gate invalid."""
+    run.sums(ITEMS)
+    write_run(run.folder / "base", verdicts("c" * 200))
+    done = _gated(run, model(run), "-n", workers, "--llm-baseline", "base", max_drop=0.1)
+    assert (_decision(done)["decision"], done.code) == ("invalid", 1), done.output
+    assert "missing in the baseline" in done.output

@@ -1,0 +1,56 @@
+"""What README and docs name exists: options, commands, gate files, links, the workflow's steps."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.cli.main import parser
+from pytest_llmprops.plugin.options import OPTIONS
+from pytest_llmprops.runs.gate_file import read_gate
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.yml"))]
+
+
+def _gates() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for number, block in enumerate(re.findall(r"^ *```toml\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M)):
+            if "[[rule]]" in block:
+                yield f"{page.name}-{number}", block
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_options_exist(page: Path) -> None:
+    """Every --llm option that a page names is one of the plugin's."""
+    named = set(re.findall(r"--(llm-[a-z-]+[a-z])", page.read_text("utf-8")))
+    assert named <= {option.name for option in OPTIONS}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_to_files(page: Path) -> None:
+    """Every relative link leads to a file of the repository."""
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(("name", "text"), [pytest.param(n, t, id=n) for n, t in _gates()])
+def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path) -> None:
+    """Every gate file of a page can be read."""
+    path = tmp_path / "gate.toml"
+    path.write_text(re.sub(r"^ {3}", "", text, flags=re.M), encoding="utf-8")
+    assert read_gate(path).rules
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_are_accepted(page: Path) -> None:
+    """Every llmprops command that stands on a line of its own parses."""
+    lines = re.findall(r"^ *(?:\$ )?(llmprops [a-z][^#\n]*)", page.read_text("utf-8"), re.M)
+    for line in lines:
+        words = shlex.split(re.sub(r"\[.*?\]|\|\|.*", "", line))[1:]
+        if not any(word in ("…", "...") for word in words):
+            parser().parse_args(words)
