@@ -23,7 +23,7 @@ ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
 $(VENV)/base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[local,allure]'
+	$(BIN)/pip install --quiet --editable '.[local,zh,allure]'
 	touch $@
 
 $(VENV)/dev: $(VENV)/base
@@ -32,16 +32,18 @@ $(VENV)/dev: $(VENV)/base
 	touch $@
 
 demo: $(VENV)/base
-	@echo "Each suite on a sample of $(LIMIT) items a task, with SmolLM2-135M on this machine; a small model is often wrong."
-	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -q \
+	@echo "Chinese garden paths, $(LIMIT) pairs a paradigm, with the segmenter jieba."
+	$(BIN)/python -m pytest suites/test_eras.py --model jieba --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
+	@echo "The other suites, $(LIMIT) items a task, with SmolLM2-135M on this machine; a small model is often wrong."
+	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -k "not eras" -q \
 		--alluredir reports/allure-results --clean-alluredir; status=$$?; test $$status -le 1
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint $(VENV)-litellm/ready $(if $(shell command -v npm),$(ALLURE_READY))
-	$(BIN)/python -m pytest --timeout 300
+test: lint $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
+	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest --timeout 300
 	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_litellm.py tests/models/test_openai.py \
 		tests/models/test_transport.py tests/models/test_prices.py
 
@@ -50,6 +52,14 @@ $(VENV)-litellm/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-litellm
 	$(VENV)-litellm/bin/pip install --quiet --upgrade pip
 	$(VENV)-litellm/bin/pip install --quiet --editable '.[litellm]' hypothesis pytest-timeout
+	touch $@
+
+# The model of PKUSEG 2019, from the wheel of its old package, which itself does not build on this Python.
+$(VENV)-pkuseg/ready: $(VENV)/dev
+	$(BIN)/pip download --quiet pkuseg==0.0.25 --no-deps --only-binary=:all: --python-version 3.7 \
+		--platform manylinux1_x86_64 --dest $(VENV)-pkuseg
+	cd $(VENV)-pkuseg && $(CURDIR)/$(BIN)/python -m zipfile -e pkuseg-0.0.25-*.whl . && mv pkuseg/models/default default
+	rm -r $(VENV)-pkuseg/pkuseg*
 	touch $@
 
 # The Allure report of the results in reports/allure-results (see docs/allure.md); needs no package but Allure.
@@ -63,6 +73,8 @@ $(ALLURE_READY):
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.sequential_gate
+	$(BIN)/python -m bench.eras_scale
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-allure build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from typing import Protocol as TypingProtocol
 
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, Record
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
@@ -19,10 +20,17 @@ class Ask(TypingProtocol):
 
     ``role`` is ``subject`` for the model under test, else the name of a helper (``reader`` ...).
     Raises :class:`~pytest_llmprops.core.errors.BackendError` when the call could not be made; a
-    benchmark lets it pass.
+    benchmark lets it pass. ``kinds`` are the kinds of request that the model under test serves.
     """
 
+    @property
+    def kinds(self) -> frozenset[Kind]: ...
+
     async def __call__(self, request: Request, role: str = "subject") -> Reply: ...
+
+
+#: puts requests of one kind to a model in this process and gives a result for each, in order
+Serve = Callable[[Sequence[Request]], Sequence[Reply | BackendError]]
 
 
 class DataFiles(TypingProtocol):
@@ -37,6 +45,7 @@ class DataFiles(TypingProtocol):
     def json(self, path: str) -> Any: ...
     def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]: ...
     def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
+    def traditional(self, text: str, site_start: int, name: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,10 @@ class Benchmark:
         "paper": NamedSettings(NoSettings()),
         "quick": NamedSettings(NoSettings()),
     }
+    #: tasks on which a model is best at another accuracy than 1: no gate may ask for more of it
+    accuracy_targets: ClassVar[Mapping[str, float]] = {}
+    #: settings that shape only how cases are shown: runs that differ in them are comparable
+    presentation: ClassVar[frozenset[str]] = frozenset()
     #: ``--llm-limit`` counts per cluster, not per task and language
     limit_per_cluster: ClassVar[bool] = False
 
@@ -86,6 +99,28 @@ class Benchmark:
     async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]) -> Verdict:
         """Ask the model about ``item`` and judge the reply."""
         raise NotImplementedError(f"{type(self).__name__} must define evaluate(item, context, ask, protocol)")
+
+    def kinds_of(self, task: str) -> frozenset[Kind]:
+        """The request kinds by any one of which items of ``task`` can be measured."""
+        return self.kinds
+
+    def evaluate_all(
+        self, items: Sequence[Item], context: Any, serve: Serve, protocol: Protocol[Any]
+    ) -> Sequence[Verdict | BackendError] | None:
+        """Judge many items at once on a model that is served inside this process (a segmenter).
+
+        One result an item, in order. None, the default, has every item judged by :meth:`evaluate`.
+        """
+        return None
+
+    def case_names(self, items: Sequence[Item], settings: Any) -> Sequence[str] | None:
+        """The pytest case that reports each item, by name; None, the default: each item is a case of its own.
+
+        A case of several items is wrong when one of them is, and an error when items are in error and all
+        others correct; the run record has every item's verdict. Under a sequential gate, which draws items,
+        nobody asks: each item is a case.
+        """
+        return None
 
     def helpers(self, settings: Any) -> tuple[str, ...]:
         """Roles that must be given by ``--llm-helper`` under these settings."""

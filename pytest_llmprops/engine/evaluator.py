@@ -14,10 +14,12 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict, record_of
 
 BrokerAsk = Callable[[str, str, Request], Awaitable[Reply]]
+#: why a case has no verdict that was in work when everything was closed
+CLOSED = "the run ended"
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 
 
@@ -27,6 +29,7 @@ class Case:
 
     :param params: ``--llm-param`` values, laid over every request to the model under test.
     :param helpers: role -> label of the helper model that plays it.
+    :param kinds: the kinds of request that the model under test serves.
     """
 
     benchmark: Benchmark
@@ -36,6 +39,7 @@ class Case:
     model: str
     params: Mapping[str, Any] = field(default_factory=dict)
     helpers: Mapping[str, str] = field(default_factory=dict)
+    kinds: frozenset[Kind] = frozenset()
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -73,7 +77,7 @@ class Outcome:
             self.case.benchmark.name,
             self.case.model,
             self.verdict,
-            requests=[c.reply.key for c in self.calls if c.reply],
+            requests=[c.reply.key for c in self.calls if c.reply and c.reply.key],
             error=message,
         )
 
@@ -92,11 +96,22 @@ def with_params(request: Request, params: Mapping[str, Any]) -> Request:
     return replace(request, **known, extra=tuple(sorted(extra.items())))
 
 
-async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
-    """Measure one case; whatever happens is in the outcome."""
-    calls: list[Call] = []
+class Asking:
+    """What a benchmark is given as ``ask``: the way from one case to its models, and what was asked."""
 
-    async def ask(request: Request, role: str = "subject") -> Reply:
+    __slots__ = ("_broker_ask", "_case", "calls")
+
+    def __init__(self, case: Case, broker_ask: BrokerAsk) -> None:
+        self._case, self._broker_ask = case, broker_ask
+        self.calls: list[Call] = []
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of request that the model under test serves."""
+        return self._case.kinds
+
+    async def __call__(self, request: Request, role: str = "subject") -> Reply:
+        case = self._case
         if role == "subject":
             label, request = case.model, with_params(request, case.params)
         elif role in case.helpers:
@@ -107,22 +122,26 @@ async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
                 kind="helper",
             )
         try:
-            reply = await broker_ask(label, role, request)
+            reply = await self._broker_ask(label, role, request)
         except BackendError as error:
-            calls.append(Call(role, request, None, error.message))
+            self.calls.append(Call(role, request, None, error.message))
             raise
-        calls.append(Call(role, request, reply))
+        self.calls.append(Call(role, request, reply))
         return reply
 
+
+async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
+    """Measure one case; whatever happens is in the outcome."""
+    ask = Asking(case, broker_ask)
     try:
         verdict = await case.benchmark.evaluate(case.item, case.context, ask, case.protocol)
     except BackendError as error:
-        return Outcome(case, error=error, calls=calls)
+        return Outcome(case, error=error, calls=ask.calls)
     except RunStopped as stop:
-        return Outcome(case, stopped=str(stop), calls=calls)
+        return Outcome(case, stopped=str(stop), calls=ask.calls)
     except Exception as fault:
-        return Outcome(case, fault=fault, calls=calls)
-    return Outcome(case, verdict, calls=calls)
+        return Outcome(case, fault=fault, calls=ask.calls)
+    return Outcome(case, verdict, calls=ask.calls)
 
 
 class Evaluator:
@@ -166,7 +185,7 @@ class Evaluator:
             try:
                 future.set_result(await evaluate(case, self._ask))
             except asyncio.CancelledError:
-                future.set_result(Outcome(case, stopped="the run ended"))
+                future.set_result(Outcome(case, stopped=CLOSED))
                 raise
             finally:
                 self._unfinished -= 1
@@ -194,7 +213,7 @@ class Evaluator:
     async def close(self) -> None:
         """Cancel what is in work."""
         for case in self._queue:
-            self._futures[case.key].set_result(Outcome(case, stopped="the run ended"))
+            self._futures[case.key].set_result(Outcome(case, stopped=CLOSED))
         self._queue.clear()
         for task in self._tasks:
             task.cancel()

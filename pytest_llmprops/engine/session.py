@@ -13,11 +13,12 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_llmprops.core.requests import Request
+from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import Case, Evaluator, Outcome
+from pytest_llmprops.engine.in_process import InProcess, NoBroker
 
 T = TypeVar("T")
 CLOSE_SECONDS = 15.0
@@ -49,22 +50,40 @@ class LoopThread:
 
 
 class Engine:
-    """Evaluates cases, through a broker of its own or a connection to one."""
+    """Evaluates cases, through a broker of its own, a connection to one, or none at all.
 
-    def __init__(self, *, config: BrokerConfig | None = None, socket: str | None = None, window: int) -> None:
+    :param in_process: models that are asked directly, whatever broker there is.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig | None = None,
+        socket: str | None = None,
+        window: int,
+        in_process: InProcess | None = None,
+    ) -> None:
         self._thread = LoopThread()
-        self.broker: Broker | BrokerClient
+        self._in_process = in_process
+        self.broker: Broker | BrokerClient | NoBroker
         if config is not None:
             self.broker = self._thread.call(self._make_broker(config))
-        else:
-            assert socket is not None
+        elif socket is not None:
             self.broker = BrokerClient(socket)
-        self._evaluator = Evaluator(self._thread.loop, self.broker.ask, window=window)
+        else:
+            self.broker = NoBroker()
+        ask = self.broker.ask if in_process is None else self._ask
+        self._evaluator = Evaluator(self._thread.loop, ask, window=window)
         if isinstance(self.broker, Broker):
             self.broker.on_first_call = self._evaluator.settled.set
 
     async def _make_broker(self, config: BrokerConfig) -> Broker:
         return Broker(config)
+
+    async def _ask(self, label: str, role: str, request: Request) -> Reply:
+        if self._in_process is not None and label in self._in_process:
+            return await self._in_process.ask(label, request)
+        return await self.broker.ask(label, role, request)
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Begin to evaluate ``cases`` ahead."""
@@ -90,7 +109,7 @@ class Engine:
 
     def report(self) -> dict[str, Any]:
         """The broker's counters and facts."""
-        if isinstance(self.broker, Broker):
+        if isinstance(self.broker, Broker | NoBroker):
             return self._thread.call(_as_coroutine(self.broker))
         return self._thread.call(self.broker.report(), CLOSE_SECONDS)
 
@@ -129,18 +148,22 @@ class Engine:
         await self.broker.close()
 
 
-async def _as_coroutine(broker: Broker) -> dict[str, Any]:
+async def _as_coroutine(broker: Broker | NoBroker) -> dict[str, Any]:
     return broker.report()
 
 
-async def _count_stored(broker: Broker | BrokerClient, asked: Sequence[tuple[str, Request]]) -> int:
+async def _count_stored(
+    broker: Broker | BrokerClient | NoBroker, asked: Sequence[tuple[str, Request]]
+) -> int:
+    if isinstance(broker, NoBroker):
+        return 0
     if isinstance(broker, Broker):
         return broker.count_stored(asked)
     return await broker.count_stored(asked)
 
 
-async def _stop(broker: Broker | BrokerClient, reason: str) -> None:
-    if isinstance(broker, Broker):
+async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:
+    if isinstance(broker, Broker | NoBroker):
         broker.stop(reason)
     else:
         await broker.stop(reason)

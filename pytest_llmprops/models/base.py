@@ -64,7 +64,7 @@ class SegmentModel(Model, Protocol):
 
 
 class SentimentModel(Model, Protocol):
-    """``Reply.value`` is the probability of the positive class."""
+    """``Reply.value`` is ``{"positive": probability, "log_odds": ln(p / (1 - p)) in 64 bits}``."""
 
     def sentiment(self, requests: Sequence[Sentiment]) -> Results: ...
 

@@ -2,8 +2,10 @@
 
 Parameters: ``kind`` (by default from the architecture in ``config.json``), ``revision``, ``dtype``,
 ``device``, ``batch`` (rows evaluated together; 8 on a CPU, 64 on a GPU), ``gguf_file`` (weights and
-tokenizer from a GGUF file of the folder or repository), ``seed``, ``positive_label``. Code that a
-repository ships is never run. Built so far: ``kind=chat``.
+tokenizer from a GGUF file of the folder or repository), ``seed``; for ``kind=sentiment`` also
+``positive_label`` (name or index of the positive class, where the names do not say it) and ``mask`` (what
+stands for ``[MASK]`` where the tokenizer has no mask token). Code that a repository ships is never run.
+Built so far: ``kind=chat``, ``segment``, ``sentiment``, ``fill-mask``.
 """
 
 from __future__ import annotations
@@ -23,12 +25,22 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.hf_chat import HfChatModel
+from pytest_llmprops.models.hf_fill_mask import HfFillMaskModel
+from pytest_llmprops.models.hf_segment import HfSegmentModel, label_letters
+from pytest_llmprops.models.hf_sentiment import HfSentimentModel, positive_index
 from pytest_llmprops.models.local import file_sha256, files_sha256, whole_number
 from pytest_llmprops.models.registry import Backend
 from pytest_llmprops.models.spec import ModelSpec
 
-PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", "positive_label")
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", "positive_label", "mask")
 SERVED: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed")
+# What loads the models of a kind, in the order in which messages name the kinds.
+_LOADERS: Mapping[str, str] = {
+    "chat": "AutoModelForCausalLM",
+    "segment": "AutoModelForTokenClassification",
+    "sentiment": "AutoModelForSequenceClassification",
+    "fill-mask": "AutoModelForMaskedLM",
+}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 # The first pattern that an architecture's name contains decides.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -183,16 +195,31 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
     kind = stated or kind_of(source.config)
-    if kind != "chat":
+    if kind not in _LOADERS:
         architectures = ", ".join((source.config or {}).get("architectures") or ()) or "its architecture"
         raise UsageError(
-            f"--model {spec.text}: kind={kind} ({architectures}) is not built yet; hf: serves kind=chat"
+            f"--model {spec.text}: kind={kind} ({architectures}) is not built yet;"
+            f" hf: serves kind={', '.join(_LOADERS)}"
         )
+    for key in ("positive_label", "mask"):
+        if key in spec.params and kind != "sentiment":
+            raise UsageError(
+                f"--model {spec.text}: {key} is a parameter of kind=sentiment, this is kind={kind}"
+            )
+    positive, letters = 0, ""
+    try:
+        if kind == "sentiment":
+            positive = positive_index(source.config or {}, spec.params.get("positive_label"))
+        if kind == "segment":
+            letters = label_letters(source.config or {})
+    except UsageError as error:
+        raise UsageError(f"--model {spec.text}: {error}") from None
     torch: Any = importlib.import_module("torch")
     device = _device(spec, torch)
     on_gpu = device.startswith("cuda")
     # A CPU computes in 32 bits faster and more exactly; a GPU takes the type of the weights.
-    dtype = dtype or ("auto" if on_gpu else "float32")
+    # Scores that are compared strictly need 32 bits everywhere: shorter ones make false ties.
+    dtype = dtype or ("auto" if on_gpu and kind == "chat" else "float32")
     gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
     where = gguf | ({"revision": source.commit} if source.commit else {})
 
@@ -202,27 +229,39 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         # Progress bars of several libraries, none of which can be switched off alone.
         with contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **where)
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                source.path, dtype=dtype, trust_remote_code=False, **where
+            model, loading = getattr(transformers, _LOADERS[kind]).from_pretrained(
+                source.path, dtype=dtype, trust_remote_code=False, output_loading_info=True, **where
+            )
+        if kind != "chat" and loading["missing_keys"]:
+            # The library would go on with random numbers in their place.
+            raise ValueError(
+                f"its files lack the weights of {', '.join(sorted(loading['missing_keys'])[:3])}"
             )
         return model.to(device).eval(), tokenizer
 
-    return HfChatModel(
-        load,
-        name=Path(source.path).name if "files_sha256" in source.pin else spec.name,
-        identity={
+    settings: dict[str, Any] = {
+        "name": Path(source.path).name if "files_sha256" in source.pin else spec.name,
+        "identity": {
             "backend": "hf",
-            "kind": "chat",
+            "kind": kind,
             **source.pin,
             **gguf,
             "dtype": dtype,
             "device": "cuda" if on_gpu else device,
             "seed": seed,
         },
-        pinned="files_sha256" in source.pin or source.commit is not None,
-        batch=whole_number(spec, "batch", 64 if on_gpu else 8, least=1),
-        seed=seed,
-    )
+        "pinned": "files_sha256" in source.pin or source.commit is not None,
+        "batch": whole_number(spec, "batch", 64 if on_gpu else 8, least=1),
+    }
+    if kind == "sentiment":
+        mask = spec.params.get("mask", "")
+        settings["identity"] |= {"positive": positive} | ({"mask": mask} if mask else {})
+        return HfSentimentModel(load, positive=positive, mask=mask, **settings)
+    if kind == "fill-mask":
+        return HfFillMaskModel(load, **settings)
+    if kind == "segment":
+        return HfSegmentModel(load, letters=letters, **settings)
+    return HfChatModel(load, seed=seed, **settings)
 
 
 BACKEND = Backend(_factory, kinds)

@@ -43,8 +43,13 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "llamacpp": _module("llamacpp")[1],
     "smollm2": _module("llamacpp")[1],
     "hf": _module("hf")[1],
+    "jieba": _module("jieba_segmenter")[1],
+    "pkuseg": _module("pkuseg_segmenter")[1],
+    "maxmatch": _module("maxmatch")[1],
     "fake": _module("fake")[1],
 }
+# Backends of one model, whose name stands without a colon.
+_ONE_MODEL = ("smollm2", "jieba", "pkuseg")
 _registered: dict[str, tuple[Backend, str]] = {}
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
 
@@ -107,9 +112,9 @@ def find_backend(name: str) -> Backend:
 def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     """Parse ``NAME[?key=value&...]`` and decide which backend it names.
 
-    A name before a colon is a backend; ``smollm2`` and other one-model backends stand alone; any other
-    bare name is OpenAI's where it looks like one or a base URL is given, else litellm's where it holds
-    a ``/``.
+    A name before a colon is a backend; ``smollm2``, ``jieba`` and other one-model backends stand alone;
+    any other bare name is OpenAI's where it looks like one or a base URL is given, else litellm's where
+    it holds a ``/``.
 
     :raises UsageError: for an unknown backend or a bare name that no rule places.
     """
@@ -120,7 +125,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
         return ModelSpec(text, head, rest, params)
-    if not colon and (name in _registered or name in ("smollm2",) or name in _entry_points()):
+    if not colon and (name in _registered or name in _ONE_MODEL or name in _entry_points()):
         return ModelSpec(text, name, name, params)
     if name in _BUILT_IN:
         raise UsageError(f"--model {text}: write {name}:MODEL")

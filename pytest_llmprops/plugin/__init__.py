@@ -65,7 +65,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def verdict(request: pytest.FixtureRequest) -> Verdict:
     """The judgement of this case's item; true exactly when the model was right.
 
-    Its parameter is the case's short id, ``<model label>-<item id>``.
+    Its parameter is the case's short id, ``<model label>-<item id>``. Where a case has several items it is a
+    :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true when the model was right on all.
 
     Waits until the model's replies are in. A call that could not be made is an error of the set-up.
     """

@@ -26,7 +26,9 @@ from allure_commons.model2 import (
     TestStepResult,
 )
 
-from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.evaluator import Outcome
+from pytest_llmprops.engine.groups import LISTED, Group, GroupOutcome
+from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.session import CASE, OUTCOME, LLMSession
 from pytest_llmprops.reports import allure_case, allure_run
 
@@ -43,8 +45,8 @@ class Current:
     """The case that is being reported; without an outcome it was skipped before it was asked for."""
 
     item: pytest.Item
-    case: Case
-    outcome: Outcome | None = None
+    unit: Unit
+    outcome: Outcome | GroupOutcome | None = None
     #: its wrong verdict is reported as an expected failure
     expected: bool = False
 
@@ -87,11 +89,11 @@ class AllureCases:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
         # The session drops the outcome at teardown, and says last whether a failure was expected.
-        case, outcome = item.stash.get(CASE, None), item.stash.get(OUTCOME, None)
+        unit, outcome = item.stash.get(CASE, None), item.stash.get(OUTCOME, None)
         report = yield
-        if case is not None:
+        if unit is not None:
             if self._current is None:
-                self._current = Current(item, case)
+                self._current = Current(item, unit)
             self._current.outcome = outcome or self._current.outcome
             self._current.expected |= hasattr(report, "wasxfail") and report.outcome == "skipped"
         return report
@@ -101,20 +103,25 @@ class AllureCases:
         current, self._current = self._current, None
         if current is None:
             return
-        case = current.case
+        unit = current.unit
+        case, name = (unit.cases[0], unit.name) if isinstance(unit, Group) else (unit, unit.item.id)
         outcome = current.outcome or Outcome(case, stopped="not needed")
-        record = outcome.record()
+        record = {"expected": ""} if isinstance(outcome, GroupOutcome) else outcome.record()
         if current.expected:
             result.status = Status.SKIPPED
         models = self._session.cases.models
-        result.name = case.item.id if len(models) == 1 else f"{case.item.id} · {case.model}"
+        result.name = name if len(models) == 1 else f"{name} · {case.model}"
         # With the test function's name these are the case's identity in Allure's history: no text of the item.
-        result.parameters = [Parameter("item", case.item.id), Parameter("model", case.model)]
+        result.parameters = [Parameter("item", name), Parameter("model", case.model)]
         result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
         doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
         result.description = None
         result.descriptionHtml = allure_case.description(case.benchmark, case.item, doc, record)
         _set_message(result, outcome)
+        if isinstance(outcome, GroupOutcome):
+            if outcome.failures and self._session.settings.attach != "none":
+                result.attachments.insert(0, self._attachment(_failures(outcome)))
+            return
         attach = self._attaches(result, outcome)
         steps = [
             allure_case.step(
@@ -177,6 +184,19 @@ class AllureCases:
         return Attachment(name=attachment.name, source=name, type="text/plain")
 
 
+def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
+    """The first items of a group that are not correct, one a line."""
+    bad = sum(number for status, number in outcome.counts.items() if status != "correct")
+    rows = [
+        f"{r['status']}\t{r['id']}\texpected {r['expected'] or '-'}\tgiven {r['given'] or '-'}\t{r['reason']}"
+        for r in outcome.failures
+    ]
+    if bad > len(rows):
+        rows.append(f"… and {bad - len(rows)} more in verdicts.jsonl: at most {LISTED} are listed here")
+    text = "\n".join(" ".join(row.split("\n")) for row in rows)
+    return allure_case.Attachment("items that are not correct", allure_case.bounded(text))
+
+
 def _helper(role: str, models: Mapping[str, Any], session: LLMSession) -> str:
     spec = session.cases.helper_specs.get(role)
     return spec.label if spec is not None else role
@@ -189,7 +209,7 @@ def _labels(given: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:
     return [*kept, *(Label(name, value) for name, value in ours if name not in said)]
 
 
-def _set_message(result: Any, outcome: Outcome) -> None:
+def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
     """Give a case that did not pass one line that begins with what kind of failure it is."""
     details = result.statusDetails
     if details is None or outcome.stopped is not None:

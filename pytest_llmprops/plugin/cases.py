@@ -13,12 +13,14 @@ from typing import Any, cast
 from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
 from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.items import check_unique, limited
+from pytest_llmprops.core.items import Item, check_unique, limited
 from pytest_llmprops.core.protocols import Protocol, resolve
+from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.groups import Group
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import Settings
@@ -32,11 +34,17 @@ class Selection:
 
     benchmark: Benchmark
     protocol: Protocol[Any]
-    cases: dict[str, Case] = field(default_factory=dict)
+    cases: dict[str, Case | Group] = field(default_factory=dict)
     #: model label -> number of items it cannot be asked
     not_served: dict[str, int] = field(default_factory=dict)
     #: (benchmark, task, language, source) of the items that some model cannot be asked
     places_not_served: set[tuple[str, str, str, str]] = field(default_factory=set)
+
+    @property
+    def kinds_not_served(self) -> list[str]:
+        """The kinds of request that it would have taken."""
+        tasks = {task for _, task, _, _ in self.places_not_served}
+        return sorted({kind for task in tasks for kind in self.benchmark.kinds_of(task)})
 
 
 class Cases:
@@ -56,6 +64,8 @@ class Cases:
         self.files: dict[str, DataFolder] = {}
         #: warnings about data files, for the summary
         self.notes: list[str] = []
+        #: every item is a case of its own: a sequential gate draws items
+        self.apart = False
         self._check_sets()
 
     def _check_sets(self) -> None:
@@ -96,20 +106,49 @@ class Cases:
         check_unique((item for part in parts for item in part.items), benchmark.name)
         helpers = {role: HELPER + role for role in settings.helpers}
         for label, spec in self.models.items():
-            for part in parts:
-                items = limited(
-                    part.items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster
-                )
-                if not find_backend(spec.backend).kinds(spec) & benchmark.kinds:
-                    selection.not_served[label] = selection.not_served.get(label, 0) + len(items)
-                    selection.places_not_served |= {
-                        (benchmark.name, item.task, item.language, item.source) for item in items
-                    }
-                    continue
-                for item in items:
-                    case = Case(benchmark, item, part.context, protocol, label, settings.params, helpers)
-                    selection.cases[f"{label}-{item.id}"] = case
+            kinds = find_backend(spec.backend).kinds(spec)
+            cases = [
+                Case(benchmark, item, part.context, protocol, label, settings.params, helpers, kinds)
+                for part in parts
+                for item in self._served(selection, label, kinds, part)
+            ]
+            selection.cases |= self._named(selection, label, cases)
         return selection
+
+    def _served(self, selection: Selection, label: str, kinds: frozenset[Kind], part: Loaded) -> list[Item]:
+        """The items within the limit whose task the model can be asked; the others are counted."""
+        benchmark, settings = selection.benchmark, self.settings
+        items = limited(
+            part.items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster
+        )
+        refused = {task for task in {i.task for i in items} if not kinds & benchmark.kinds_of(task)}
+        if not refused:
+            return items
+        others = [item for item in items if item.task in refused]
+        selection.not_served[label] = selection.not_served.get(label, 0) + len(others)
+        selection.places_not_served |= {(benchmark.name, i.task, i.language, i.source) for i in others}
+        return [item for item in items if item.task not in refused]
+
+    def _named(self, selection: Selection, label: str, cases: Sequence[Case]) -> dict[str, Case | Group]:
+        """The pytest cases of ``cases``, by param string: single ones, or the groups that the benchmark wants."""
+        names: Sequence[str] | None = None
+        if not self.apart:
+            names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
+        if names is None:
+            return {f"{label}-{case.item.id}": case for case in cases}
+        if len(names) != len(cases):
+            raise DataError(
+                f"{selection.benchmark.name}: case_names gave {len(names)} names for {len(cases)} items"
+            )
+        groups: dict[str, list[Case]] = {}
+        for name, case in zip(names, cases, strict=True):
+            groups.setdefault(name, []).append(case)
+        return {
+            f"{label}-{name}": members[0]
+            if [m.item.id for m in members] == [name]
+            else Group(name, tuple(members))
+            for name, members in groups.items()
+        }
 
     def _load(self, benchmark: Benchmark, folder: DataFolder) -> Loaded:
         part = loaded(benchmark, folder)
@@ -156,6 +195,11 @@ class Cases:
     def data_hashes(self) -> dict[str, str]:
         """file -> sha256 of every data file that was read."""
         return {name: digest for folder in self.files.values() for name, digest in folder.hashes().items()}
+
+    def spec_of(self, label: str) -> ModelSpec:
+        """The specification of a label of :meth:`model_specs`."""
+        role = label.removeprefix(HELPER)
+        return self.models[label] if role == label else self.helper_specs[role]
 
     def model_specs(self) -> Mapping[str, str]:
         """label -> specification of all models, helpers under ``helper:ROLE``."""

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.session import BrokerProcess, Engine
+from pytest_llmprops.plugin.in_process_facts import NOTHING_ASKED, add_in_process
 from pytest_llmprops.plugin.last_facts import in_order, last_facts
 from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
@@ -77,7 +78,7 @@ class Controller:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self.distributed or self.session.will_not_run(session):
             return
-        total = sum(self.session.case_of(item) is not None for item in session.items)
+        total = sum(self.session.unit_of(item) is not None for item in session.items)
         not_served = any(s.not_served for s in self.session.cases.selections.values())
         if total or (self.session.gating is not None and not_served):
             self.open_record()
@@ -94,7 +95,7 @@ class Controller:
             raise pytest.UsageError(str(error)) from None
         except OSError as error:
             raise pytest.UsageError(f"run record: {error}") from None
-        self.session.run_dir = folder
+        self.session.evaluation.run_dir = folder
 
     def _first_facts(self) -> dict[str, Any]:
         cases = self.session.cases
@@ -116,7 +117,7 @@ class Controller:
         capture = None if self.distributed else self.config.pluginmanager.get_plugin("capturemanager")
         self.progress = Progress(reporter, total, self.report, capture)
         if capture is not None:
-            self.session.on_wait = self.progress.waiting
+            self.session.evaluation.on_wait = self.progress.waiting
 
     # ---- the broker's reports
 
@@ -127,7 +128,10 @@ class Controller:
                 if self._monitor is None:
                     self._monitor = Engine(socket=self.broker_process.socket, window=1)
                 return self._monitor.report()
-            return self.session.engine.report() if self.session.engine_started else None
+            evaluation = self.session.evaluation
+            if evaluation.engine_started:
+                return evaluation.engine.report()
+            return None if evaluation.needs_broker or not self.distributed else dict(NOTHING_ASKED)
         except (LLMPropsError, TimeoutError):
             return None
 
@@ -144,9 +148,13 @@ class Controller:
         if record is None or self.record is None:
             return
         if self.progress is not None:
-            self.progress.count(record["status"])
+            self.progress.count(record["status"], record.get("counts"))
         try:
-            self.record.add(record)
+            if "lines" in record:
+                # Taken out, since pytest keeps every report to its end.
+                self.record.add_lines(record.pop("lines"), record.pop("records", None))
+            else:
+                self.record.add(record)
         except OSError as error:
             if self.stopped is None:
                 kept = len(self.record.records)
@@ -185,8 +193,10 @@ class Controller:
         self._interrupted = True
 
     def worker_facts(self, facts: dict[str, Any]) -> None:
-        """What a worker found at collection; all workers find the same."""
-        self._facts = facts
+        """What a worker found at collection, where all find the same, and what it did."""
+        told = [*self._facts.get("in_process", []), facts["in_process"]]
+        stopped = self._facts.get("stopped") or facts["stopped"]
+        self._facts = {**facts, "in_process": told, "stopped": stopped}
 
     # ---- end
 
@@ -203,8 +213,9 @@ class Controller:
             failure = self.broker_process.failure()
             if failure:
                 self.notes.append(failure)
-        self.stopped = self.stopped or report["stopped"]
         facts = self._facts or self.session.facts()
+        self.stopped = self.stopped or report["stopped"] or facts["stopped"]
+        add_in_process(report, self.session.evaluation.in_process_facts, facts["in_process"])
         if facts["refused"]:
             # As without workers, where nothing was begun: one line, and no record of nothing.
             self._refused = facts["refused"]

@@ -53,9 +53,13 @@ class Distributed:
     def pytest_configure_node(self, node: Any) -> None:
         """Before a worker starts: make sure that there is a broker and tell the worker where."""
         controller = self._controller
-        if controller.broker_process is None:
+        evaluation, gating = controller.session.evaluation, controller.session.gating
+        if controller.record is None:
             controller.open_record()
-            config = controller.session.broker_config()
+        # Workers of a sequential gate tell each other through the broker, whoever is asked.
+        needed = evaluation.needs_broker or (gating is not None and gating.gate.sequential)
+        if needed and controller.broker_process is None:
+            config = evaluation.broker_config()
             try:
                 if config.cache != "off":
                     # Opened here once, so that trouble with the file is reported before anything starts.
@@ -65,7 +69,11 @@ class Distributed:
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
             controller.broker_process = BrokerProcess(config)
-        node.workerinput[WORKER_INPUT] = {"socket": controller.broker_process.socket}
+        process = controller.broker_process
+        node.workerinput[WORKER_INPUT] = {
+            "socket": process.socket if process is not None else None,
+            "in_process": sorted(evaluation.in_process_labels),
+        }
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
         scheduling = BatchScheduling(config, log)

@@ -18,6 +18,7 @@ from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate import GateResult, decide
 from pytest_llmprops.runs.gate_file import PLACE, read_gate
+from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.reader import Run, read_run
 
 
@@ -81,6 +82,8 @@ class Gating:
         for selection in cases.selections.values():
             places += [dict(zip(PLACE, place, strict=True)) for place in selection.places_not_served]
         self.gate.check_matches(places)
+        for problem in misplaced(self.gate, places):
+            raise UsageError(f"{self.gate.file}: {problem}")
         self.gate.check_metrics(
             {name: dict(s.benchmark.metric_directions) for name, s in cases.selections.items()}
         )

@@ -6,15 +6,18 @@ import pytest
 
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.groups import Group, GroupOutcome, GroupVerdict
 
 
-def line_of(outcome: Outcome) -> str | None:
+def line_of(outcome: Outcome | GroupOutcome) -> str | None:
     """The one line that a failed case shows."""
     if outcome.error is not None:
         return f"backend error: {outcome.error.message}"
     verdict = outcome.verdict
     if verdict is None or verdict:
         return None
+    if isinstance(verdict, GroupVerdict):
+        return printable(f"{verdict.status}: {verdict.reason}")
     given = verdict.given if len(verdict.given) <= 120 else verdict.given[:117] + "..."
     return printable(f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})")
 
@@ -24,22 +27,23 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def by_the_model(outcome: Outcome, call: pytest.CallInfo[None]) -> bool:
+def by_the_model(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
     """Whether a case failed by its verdict, or by having none, and by nothing else."""
     if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
         return True
     return by_its_verdict(outcome, call)
 
 
-def by_its_verdict(outcome: Outcome, call: pytest.CallInfo[None]) -> bool:
+def by_its_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
     """Whether a case failed by its verdict, and by nothing else."""
     failed = call.excinfo is not None and call.excinfo.errisinstance(AssertionError)
     return failed and call.when == "call" and outcome.verdict is not None and not outcome.verdict
 
 
-def properties(case: Case, verdict: Verdict) -> list[tuple[str, str]]:
+def properties(unit: Case | Group, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
     """What a JUnit report says of a case."""
-    return [
+    case = unit.cases[0] if isinstance(unit, Group) else unit
+    found = [
         ("llmprops.model", case.model),
         ("llmprops.benchmark", case.benchmark.name),
         ("llmprops.task", case.item.task),
@@ -47,3 +51,7 @@ def properties(case: Case, verdict: Verdict) -> list[tuple[str, str]]:
         ("llmprops.status", verdict.status),
         ("llmprops.score", f"{verdict.score:g}"),
     ]
+    if isinstance(verdict, GroupVerdict):
+        found.append(("llmprops.items", str(verdict.items)))
+        found += [(f"llmprops.{status}", str(n)) for status, n in verdict.counts.items() if n]
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import pytest
@@ -75,13 +76,22 @@ class PlanOnly:
         if session.testsfailed:
             # A plan of half a collection would mislead.
             return False
-        cases = [case for item in session.items if (case := self._session.case_of(item)) is not None]
+        cases = [case for item in session.items for case in self._session.cases_of(item)]
+        here = self._session.evaluation.in_process_labels
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.ensure_newline()
-            for line in plan_lines(plan(cases), _prices(self._session.cases), self._session.settings):
+            rows = [*plan(c for c in cases if c.model not in here), *without_calls(cases, here)]
+            prices = _prices(self._session.cases) | dict.fromkeys(here, (0.0, 0.0))
+            for line in plan_lines(rows, prices, self._session.settings):
                 reporter.write_line(line)
         return True
+
+
+def without_calls(cases: Sequence[Case], here: Container[str]) -> list[Planned]:
+    """The rows of models that are served inside the pytest processes."""
+    counts = Counter((case.benchmark.name, case.model) for case in cases if case.model in here)
+    return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
 
 
 def plan_lines(

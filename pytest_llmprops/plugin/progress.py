@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ class Progress:
         self._done = dict.fromkeys(
             ("correct", "wrong", "refused", "unparsed", "error", "gate decided"), 0
         )
+        self._cases = 0
         self._begun = time.monotonic()
         self._last: tuple[float, int] = (self._begun, 0)
         self._rate = 0.0
@@ -45,9 +46,11 @@ class Progress:
         """On a terminal, not under CI, and not where pytest itself prints a line a test."""
         return bool(reporter.isatty) and not under_ci() and config.get_verbosity() <= 0
 
-    def count(self, status: str) -> None:
-        """A case was reported; ``gate decided``: it was not needed."""
-        self._done[status] += 1
+    def count(self, status: str, counts: Mapping[str, int] | None = None) -> None:
+        """A case was reported; ``gate decided``: it was not needed. ``counts``: those of its several items."""
+        self._cases += 1
+        for name, number in ({status: 1} if counts is None else counts).items():
+            self._done[name] += number
         if self._capture is not None:
             self._refresh_now_and_then()
 
@@ -83,12 +86,9 @@ class Progress:
         if now - then >= EVERY_SECONDS:
             self._rate = (counters["answered"] - before) / (now - then)
             self._last = (now, counters["answered"])
-        done = sum(self._done.values())
-        parts = [
-            f"{done}/{self._total} cases",
-            f"{self._rate:.0f} calls/s",
-            f"{counters['in_flight']} in flight",
-        ]
+        parts = [f"{self._cases}/{self._total} cases"]
+        if counters["requests"] or not self._cases:
+            parts += [f"{self._rate:.0f} calls/s", f"{counters['in_flight']} in flight"]
         parts += [f"{n} {status}" for status, n in self._done.items() if n]
         if counters["cache_hits"]:
             parts.append(f"{counters['cache_hits']} from the store")

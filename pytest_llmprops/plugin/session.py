@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,13 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, DataError, LLMPropsError, RunStopped, UsageError
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.groups import Group, GroupOutcome, GroupVerdict
 from pytest_llmprops.engine.planning import batch_of, turn_of
-from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.registry import find_backend, registration_files
+from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.bare import bare
 from pytest_llmprops.plugin.cases import Cases, class_reference
+from pytest_llmprops.plugin.evaluation import Evaluation, Unit
 from pytest_llmprops.plugin.markers import asked_for, name_of, wanted
 from pytest_llmprops.plugin.options import Settings
 from pytest_llmprops.plugin.outcomes import by_its_verdict, by_the_model, line_of, properties
@@ -28,13 +27,9 @@ if TYPE_CHECKING:
     from pytest_llmprops.plugin.drawing import Drawing
     from pytest_llmprops.plugin.gating import Gating
 
-CASE = pytest.StashKey[Case]()
-OUTCOME = pytest.StashKey[Outcome]()
+CASE = pytest.StashKey[Unit]()
+OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
 WORKER_INPUT = "llmprops"
-#: longest time that reporting waits for replies that are stored
-SETTLE_SECONDS = 2.0
-#: under a gate, stored replies of a model whose version is not pinned are not trusted for longer (seconds)
-CACHE_AGE = 24 * 3600.0
 #: why a case was skipped that a sequential gate did not need
 DECIDED = "gate decided"
 UNNEEDED = pytest.StashKey[bool]()
@@ -51,29 +46,25 @@ class LLMSession:
         self.is_worker = worker_input is not None
         self.cases = Cases(settings)
         self._worker_input = worker_input
-        self._engine: Engine | None = None
+        told = worker_input[WORKER_INPUT] if worker_input is not None else None
+        self.evaluation = Evaluation(settings, self.cases, told)
         self._ordered: list[Case] = []
         self._batches: dict[tuple[str, str, str], int] = {}
-        self._begun: set[int] = set()
-        #: set by the controller before the engine starts
-        self.run_dir: Path | None = None
-        #: how a waiting case reports progress; set by the controller of a run without workers
-        self.on_wait: Any = None
+        #: node id of a function whose cases become lean items -> their names
+        self._lean: dict[str, list[str]] = {}
         #: why nothing may start, found when all cases were known
         self.refused: str | None = None
         self.gating = _gating(config, settings, read=not self.is_worker)
         self._drawing: Drawing | None = None
+        if self.gating is not None:
+            self.cases.apart = self.gating.gate.sequential
         if not self.is_worker:
-            self._check_models()
+            self.evaluation.check_models()
 
-    def _check_models(self) -> None:
-        """Make every model once, which loads nothing heavy but finds missing packages, keys and files."""
-        options = self._backend_options()
-        for spec in [*self.cases.models.values(), *self.cases.helper_specs.values()]:
-            find_backend(spec.backend).factory(spec, options).close()
-
-    def _backend_options(self) -> BackendOptions:
-        return BackendOptions(self.settings.base_url, self.settings.timeout, self.settings.concurrency)
+    @property
+    def engine(self) -> Engine:
+        """Started when first used."""
+        return self.evaluation.engine
 
     # ---- collection
 
@@ -91,27 +82,62 @@ class LLMSession:
         if not selection.cases:
             names = ", ".join(selection.not_served)
             skip = pytest.mark.skip(
-                reason=f"not served: {names} serves no {'/'.join(selection.benchmark.kinds)}"
+                reason=f"not served: {names} serves no {'/'.join(selection.kinds_not_served)}"
             )
             metafunc.parametrize(
                 "verdict", [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"]
             )
             return
+        if self._may_be_lean(metafunc, params):
+            self._lean[metafunc.definition.nodeid] = params
+            params = [lean_items.PLACEHOLDER]
         metafunc.parametrize("verdict", params, indirect=True, ids=params)
 
-    def case_of(self, item: pytest.Item) -> Case | None:
-        """The case behind a pytest item, or None for tests that are not ours."""
-        case = item.stash.get(CASE, None)
-        if case is None:
+    def _may_be_lean(self, metafunc: pytest.Metafunc, params: list[str]) -> bool:
+        sequential = self.gating is not None and self.gating.gate.sequential
+        return lean_items.enough(params) and not sequential and lean_items.fits(metafunc)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pycollect_makeitem(
+        self, collector: pytest.Collector, name: str, obj: object
+    ) -> Generator[None, Any, Any]:
+        made = yield
+        params = self._lean.pop(f"{collector.nodeid}::{name}", None)
+        if params is None:
+            return made
+        [template] = made
+        marker = template.get_closest_marker("llmprops")
+        cases = self.cases.selections[name_of(wanted(marker))].cases
+        return lean_items.lean_items(template, {param: cases[param] for param in params}, self)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        if isinstance(item, lean_items.LeanItem):
+            return lean_items.run_lean(item, nextitem, self)
+        return None
+
+    def unit_of(self, item: pytest.Item) -> Unit | None:
+        """The case, or the group of them, behind a pytest item; None for tests that are not ours."""
+        if isinstance(item, lean_items.LeanItem):
+            return item.unit
+        unit = item.stash.get(CASE, None)
+        if unit is None:
             callspec = getattr(item, "callspec", None)
             marker = item.get_closest_marker("llmprops")
             if callspec is None or marker is None or "verdict" not in callspec.params:
                 return None
             selection = self.cases.selections.get(name_of(wanted(marker)))
-            case = selection.cases.get(callspec.params["verdict"]) if selection else None
-            if case is not None:
-                item.stash[CASE] = case
-        return case
+            unit = selection.cases.get(callspec.params["verdict"]) if selection else None
+            if unit is not None:
+                item.stash[CASE] = unit
+        return unit
+
+    def cases_of(self, item: pytest.Item) -> tuple[Case, ...]:
+        """The cases that a pytest item reports."""
+        unit = self.unit_of(item)
+        if isinstance(unit, Group):
+            return unit.cases
+        return () if unit is None else (unit,)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
@@ -148,10 +174,15 @@ class LLMSession:
             return
         items: dict[tuple[str, str, str], list[pytest.Item]] = {}
         others: list[pytest.Item] = []
+        known: dict[tuple[str, str, str], Case] = {}
         for item in session.items:
-            case = self.case_of(item)
-            (others if case is None else items.setdefault(case.key, [])).append(item)
-        cases = [same[0].stash[CASE] for same in items.values()]
+            found = self.cases_of(item)
+            if not found:
+                others.append(item)
+            for case in found:
+                items.setdefault(case.key, []).append(item)
+                known[case.key] = case
+        cases = list(known.values())
         if whole:
             self.gating.check(cases, self.cases)
         if self.gating.gate.sequential and cases and not self.will_not_run(session):
@@ -172,28 +203,31 @@ class LLMSession:
         )
 
     def _start(self, session: pytest.Session) -> None:
-        self._ordered = [case for item in session.items if (case := self.case_of(item)) is not None]
+        units = [(n, unit) for n, item in enumerate(session.items) if (unit := self.unit_of(item))]
+        self._ordered = [case for item in session.items for case in self.cases_of(item)]
         if not self._ordered or self.will_not_run(session):
             return
         if self._worker_input is None:
             self._within_budget()
             if self._drawing is None:
-                self.engine.submit(self._ordered)
-                self.engine.let_settle(SETTLE_SECONDS)
+                self.evaluation.expect({0: [unit for _, unit in units]})
+                self.evaluation.begin()
+                self.evaluation.let_settle()
             return
         workers = int(self._worker_input["workercount"])
         total = len(session.items)
         share = batch_of if self._drawing is None else turn_of
-        for position, item in enumerate(session.items):
-            case = self.case_of(item)
-            if case is not None:
-                self._batches[case.key] = share(position, total, workers)
+        batches: dict[int, list[Unit]] = {}
+        for position, unit in units:
+            batches.setdefault(share(position, total, workers), []).append(unit)
         self._within_budget()
         if self._drawing is not None:
-            self._drawing.spread(self._batches, self.engine)
+            own = {u.key: n for n, members in batches.items() for u in members if isinstance(u, Case)}
+            self._drawing.spread(own, self.engine)
             return
+        self.evaluation.expect(batches)
         # The scheduler will give this worker the batch of its number; no need to wait until it does.
-        self._begin(int(self._worker_input["workerid"].removeprefix("gw")))
+        self.evaluation.begin(int(self._worker_input["workerid"].removeprefix("gw")))
 
     def _within_budget(self) -> None:
         """Stop the run before its first call when the plan is above a limit."""
@@ -201,74 +235,25 @@ class LLMSession:
             return
         from pytest_llmprops.plugin.plan import over_budget
 
-        reason = over_budget(self._ordered, self.settings, self.cases, self.engine.count_stored)
+        asked = [case for case in self._ordered if case.model not in self.evaluation.in_process_labels]
+        reason = over_budget(asked, self.settings, self.cases, self.engine.count_stored)
         if reason:
             self.engine.stop(reason)
 
     # ---- evaluation
 
-    @property
-    def engine(self) -> Engine:
-        """Started when first used."""
-        if self._engine is None:
-            from pytest_llmprops.engine.session import Engine, calm_collector
-
-            window = max(128, 2 * self.settings.concurrency)
-            if self._worker_input is not None:
-                self._engine = Engine(socket=self._worker_input[WORKER_INPUT]["socket"], window=window)
-            else:
-                try:
-                    self._engine = Engine(config=self.broker_config(), window=window)
-                except LLMPropsError as error:
-                    raise pytest.UsageError(str(error)) from None
-            calm_collector()
-        return self._engine
-
-    def broker_config(self) -> BrokerConfig:
-        """The broker's configuration from the session's settings."""
-        from pytest_llmprops.engine.store import default_store
-
-        settings = self.settings
-        age = settings.cache_age
-        if age is None and settings.gate is not None:
-            age = CACHE_AGE
-        return BrokerConfig(
-            models=dict(self.cases.model_specs()),
-            base_url=settings.base_url,
-            concurrency=settings.concurrency,
-            rpm=settings.rpm,
-            timeout=settings.timeout,
-            retries=settings.retries,
-            cache=settings.cache,
-            not_before=0.0 if age is None else time.time() - age,
-            store=str(settings.store or default_store()),
-            max_calls=settings.max_calls,
-            max_cost=settings.max_cost,
-            run_dir=str(self.run_dir) if self.run_dir else None,
-            registrations=tuple(registration_files()),
-        )
-
-    @property
-    def engine_started(self) -> bool:
-        return self._engine is not None
-
-    def verdict(self, item: pytest.Item) -> Verdict:
-        """Wait for the case's verdict; called in the item's set-up."""
-        case = self.case_of(item)
-        if case is None:
+    def verdict(self, item: pytest.Item) -> Verdict | GroupVerdict:
+        """Wait for the verdict on the item's case or group; called in the item's set-up."""
+        unit = self.unit_of(item)
+        if unit is None:
             raise pytest.UsageError(
                 f"{item.nodeid}: the fixture 'verdict' needs the marker llmprops(benchmark)"
             )
-        if self._drawing is not None:
-            self._draw_up_to(item, case, self._drawing)
+        outcome = self._outcome(item, unit)
+        if isinstance(item, lean_items.LeanItem):
+            item.outcome = outcome
         else:
-            self._begin_batch(case)
-        outcome = (self._drawing and self._drawing.take(case)) or self._wait(case)
-        item.stash[OUTCOME] = outcome
-        if self._drawing is not None:
-            # Without a broker nobody can be told, and the next block finds out.
-            with contextlib.suppress(BackendError):
-                self._drawing.add(outcome)
+            item.stash[OUTCOME] = outcome
         if outcome.stopped is not None:
             self._stopped(item, outcome.stopped)
         if outcome.error is not None:
@@ -276,9 +261,26 @@ class LLMSession:
         if outcome.fault is not None:
             raise outcome.fault
         assert outcome.verdict is not None
-        for name, value in properties(case, outcome.verdict):
-            item.user_properties.append((name, value))
+        if not isinstance(item, lean_items.LeanItem) or item.source.properties:
+            item.user_properties += properties(unit, outcome.verdict)
         return outcome.verdict
+
+    def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:
+        if isinstance(unit, Group):
+            return self.evaluation.wait_for_group(unit)
+        drawing = self._drawing
+        if drawing is None:
+            return self.evaluation.wait(unit)
+        self._draw_up_to(item, unit, drawing)
+        outcome = drawing.take(unit) or self.evaluation.wait(unit, begin=False)
+        # Without a broker nobody can be told, and the next block finds out.
+        with contextlib.suppress(BackendError):
+            drawing.add(outcome)
+        return outcome
+
+    def outcome_of(self, item: pytest.Item) -> Outcome | GroupOutcome | None:
+        """What became of the case of an item whose verdict was waited for."""
+        return item.outcome if isinstance(item, lean_items.LeanItem) else item.stash.get(OUTCOME, None)
 
     def _draw_up_to(self, item: pytest.Item, case: Case, drawing: Drawing) -> None:
         try:
@@ -289,25 +291,8 @@ class LLMSession:
             item.stash[UNNEEDED] = True
             pytest.skip(DECIDED)
 
-    def _begin_batch(self, case: Case) -> None:
-        batch = self._batches.get(case.key)
-        if batch is not None:
-            self._begin(batch)
-
-    def _begin(self, batch: int) -> None:
-        if batch not in self._begun:
-            self._begun.add(batch)
-            self.engine.submit(c for c in self._ordered if self._batches[c.key] == batch)
-
-    def _wait(self, case: Case) -> Outcome:
-        while True:
-            try:
-                return self.engine.outcome(case, timeout=0.25)
-            except TimeoutError:
-                if self.on_wait is not None:
-                    self.on_wait()
-
     def _stopped(self, item: pytest.Item, reason: str) -> None:
+        self.evaluation.end(reason)
         # Verdicts that are ready are still reported; when none is left the session ends.
         if not self.engine.has_verdicts():
             item.session.shouldstop = f"llmprops: {reason}"
@@ -319,7 +304,7 @@ class LLMSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, Any, Any]:
-        outcome = item.stash.get(OUTCOME, None)
+        outcome = self.outcome_of(item)
         if outcome is not None and call.excinfo is not None:
             # Rendering a traceback costs milliseconds, and says nothing about the model.
             if call.excinfo.errisinstance(BackendError):
@@ -333,19 +318,30 @@ class LLMSession:
             report.outcome = "skipped"
             report.wasxfail = line_of(outcome)
         if call.when == "setup" and item.stash.get(UNNEEDED, False):
-            report.llmprops_unneeded = "|".join(item.stash[CASE].key)
+            unit = self.unit_of(item)
+            assert isinstance(unit, Case)
+            report.llmprops_unneeded = "|".join(unit.key)
         if outcome is not None:
             ours = call.when == "call" or (call.when == "setup" and report.outcome != "passed")
-            if ours and outcome.stopped is None:
-                report.llmprops = outcome.record()
+            # Of a group that a stopped run cut off, what was judged is recorded.
+            if ours and (outcome.stopped is None or (isinstance(outcome, GroupOutcome) and outcome.records)):
+                report.llmprops = self.record_of(outcome)
             if report.failed and by_the_model(outcome, call):
                 report.llmprops_own = True
             if call.excinfo is not None and call.excinfo.errisinstance(BackendError):
                 report.longrepr = line_of(outcome)
-            if call.when == "teardown":
+            if call.when == "teardown" and OUTCOME in item.stash:
                 # Prompts and replies of a long run would otherwise pile up.
                 del item.stash[OUTCOME]
         return report
+
+    def record_of(self, outcome: Outcome | GroupOutcome) -> dict[str, Any]:
+        """What a report tells the controller of a case or group."""
+        record = outcome.record()
+        if self.is_worker and isinstance(outcome, GroupOutcome):
+            # Lines cross to the controller as one string; it reads them again.
+            del record["records"]
+        return record
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -370,13 +366,12 @@ class LLMSession:
             "notes": list(self.cases.notes),
             "classes": {n: class_reference(type(s.benchmark)) for n, s in self.cases.selections.items()},
             "not_served": {n: dict(s.not_served) for n, s in self.cases.selections.items() if s.not_served},
+            **self.evaluation.facts(),
         }
 
     def close(self) -> None:
         """Drop open work; safe to call twice."""
-        if self._engine is not None:
-            engine, self._engine = self._engine, None
-            engine.close()
+        self.evaluation.close()
 
 
 def _gating(config: pytest.Config, settings: Settings, *, read: bool) -> Gating | None:

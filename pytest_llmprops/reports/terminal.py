@@ -110,7 +110,9 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def _metrics(facts: Mapping[str, Any], model: str, benchmark: str) -> list[str]:
     found: dict[str, list[str]] = {}
     for row in facts["metrics"]:
-        if (row["model"], row["benchmark"]) == (model, benchmark):
+        # Single paradigms (ERAS) would fill the screen: they are in run.json and in the report.
+        single = str(row["group"]).startswith("paradigm ")
+        if (row["model"], row["benchmark"]) == (model, benchmark) and not single:
             place = "/".join(filter(None, (row["task"], row["language"], row["group"])))
             value = "-" if row["value"] is None else f"{row['value']:.3g}"
             found.setdefault(row["name"], []).append(f"{place} {value}")
@@ -133,8 +135,12 @@ def _failures(records: Sequence[Mapping[str, Any]], model: str, benchmark: str) 
 
 def _calls(facts: Mapping[str, Any]) -> list[str]:
     calls = facts["calls"]
+    here = []
+    if calls.get("in_process"):
+        seconds = calls["in_process_seconds"]
+        here = ["", f"in-process: {calls['in_process']:,} sentences served without calls, {seconds:.1f} s"]
     if not calls.get("requests"):
-        return []
+        return here
     parts = [
         f"{calls['requests']} requests",
         f"{calls['sent']} calls",
@@ -146,7 +152,7 @@ def _calls(facts: Mapping[str, Any]) -> list[str]:
     parts.append("cost unknown" if calls["cost_usd"] is None else f"{calls['cost_usd']:.4f} USD")
     if calls["cache_hits"] and calls.get("oldest_seconds"):
         parts.append(f"oldest stored reply {duration(calls['oldest_seconds'])} old")
-    return ["", "calls: " + ", ".join(parts)]
+    return [*(here or [""]), "calls: " + ", ".join(parts)]
 
 
 def duration(seconds: float) -> str:

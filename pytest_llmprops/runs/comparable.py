@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pytest_llmprops.benchmarks import BUILT_IN
+from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
 from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.reader import Run
 
@@ -96,10 +96,11 @@ def _protocol(baseline: Facts, candidate: Facts, benchmark: str) -> list[str]:
         if theirs.get(name) != ours.get(name):
             changes.append(f"{'protocol' if name == 'name' else name} {theirs.get(name)} → {ours.get(name)}")
     before, after = theirs.get("settings", {}), ours.get("settings", {})
+    shown = find_benchmark(benchmark).presentation if benchmark in BUILT_IN else frozenset()
     changes += [
         f"{name} {before.get(name, '(none)')} → {after.get(name, '(none)')}"
         for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name)
+        if name not in shown and before.get(name) != after.get(name)
     ]
     if not changes:
         return []

@@ -13,6 +13,7 @@ from pytest_llmprops.runs.gate_checks import Check, CheckVerdict, percent
 from pytest_llmprops.runs.gate_data import RuleData
 from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_file import Gate
+from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.reader import Run
 
 GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
@@ -87,7 +88,7 @@ def decide(
     reasons = unfit(gate, facts, baseline)
     if not (running or facts.get("complete") or (drawing.get("ended") and (decided or reasons))):
         reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, drawing)}")
-    reasons += gate.overlaps(records)
+    reasons += gate.overlaps(records) + misplaced(gate, records)
     reasons += [
         f"{result.name}: {check.reason}"
         for result in results

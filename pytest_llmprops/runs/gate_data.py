@@ -103,8 +103,8 @@ class RuleData:
 
     @property
     def faulty(self) -> list[str]:
-        """Ids of all items known to have no answer in either run."""
-        return [name for names in self.faults.values() for name in names]
+        """Ids of all items known to have no answer in either run, in order: workers report in any."""
+        return [name for names in self.faults.values() for name in sorted(names)]
 
     @property
     def judged(self) -> int:

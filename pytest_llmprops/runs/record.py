@@ -17,6 +17,9 @@ from typing import IO, Any
 from pytest_llmprops.core.errors import UsageError
 
 SCHEMA = 1
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+#: fields whose texts repeat from record to record
+_REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
 DEFAULT_ROOT = Path("reports") / "runs"
 
 
@@ -73,19 +76,40 @@ class RunRecord:
             **facts,
         }
         self.records: list[dict[str, Any]] = []
+        self._texts: dict[str, str] = {}
         self.write_facts()
         self._verdicts = open(folder / "verdicts.jsonl", "a", encoding="utf-8", errors="replace")
         _lock(self._verdicts)
 
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Append a verdict.
+    def add(self, record: dict[str, Any]) -> None:
+        """Append a verdict, and keep it as it is.
 
         :raises OSError: on a full disk; the lines before are whole.
         """
-        self._verdicts.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._verdicts.write(_encode(record) + "\n")
         self._verdicts.flush()
-        # The evidence stays on disk; a summary needs only these.
-        self.records.append(dict(record))
+        self._keep(record)
+
+    def add_lines(self, lines: str, records: Sequence[dict[str, Any]] | None = None) -> None:
+        """Append the verdicts of a case that has many: ``lines`` as they are to stand in the file.
+
+        :param records: the same as values, where the caller has them.
+        :raises OSError: on a full disk; the lines before are whole.
+        """
+        self._verdicts.write(lines)
+        self._verdicts.flush()
+        if records is None:
+            records = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
+        for record in records:
+            self._keep(record)
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        # A quarter of a million records may stay in memory; most of their texts are the same few.
+        known = self._texts
+        for name in _REPEATED:
+            text = record[name]
+            record[name] = known.setdefault(text, text)
+        self.records.append(record)
 
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""

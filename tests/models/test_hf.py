@@ -283,8 +283,8 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
 @needs_hf
 def test_kind_that_is_not_built(tmp_path: Path) -> None:
     """A kind that cannot be served is refused before any weights are read."""
-    (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
-    with pytest.raises(UsageError, match=r"fill-mask .*not built yet"):
+    (tmp_path / "config.json").write_text('{"architectures": ["MarianMTModel"]}')
+    with pytest.raises(UsageError, match=r"translate .*not built yet"):
         make(f"hf:{tmp_path}")
 
 

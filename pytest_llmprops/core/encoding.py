@@ -1,0 +1,33 @@
+"""Bytes of a file that should be UTF-8."""
+
+from __future__ import annotations
+
+from pytest_llmprops.core.errors import DataError
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def utf8(raw: bytes, name: str) -> str:
+    """The text of a file's bytes, without a byte-order mark.
+
+    :param name: the file, for the message.
+    :raises DataError: where the bytes are no UTF-8; the message says what else they look like.
+    """
+    start = len(_BOM) if raw.startswith(_BOM) else 0
+    try:
+        return raw[start:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = start + error.start
+        raise DataError(
+            f"{name}: not UTF-8: byte 0x{raw[place]:02x} at offset {place}; save it as UTF-8{_hint(raw)}"
+        ) from None
+
+
+def _hint(raw: bytes) -> str:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return " (it starts like UTF-16)"
+    try:
+        raw.decode("gbk")
+    except UnicodeDecodeError:
+        return ""
+    return " (it decodes as GBK: `iconv -f GBK -t UTF-8`)"

@@ -1,0 +1,145 @@
+"""Several items that one pytest case reports together (``Benchmark.case_names``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.verdicts import Status
+from pytest_llmprops.engine.evaluator import Case, Outcome
+
+#: failures that a case's one line names, and that its report lists
+NAMED = 3
+LISTED = 200
+_BAD: tuple[Status, ...] = ("wrong", "refused", "unparsed")
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Items of one benchmark and model that are one pytest case called ``name``."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+    @property
+    def model(self) -> str:
+        """The label of the model under test."""
+        return self.cases[0].model
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVerdict:
+    """The judgement of several items: true exactly when the model was right on all of them.
+
+    :param status: ``correct``, else the first of wrong, refused, unparsed that occurs.
+    :param counts: number of items by status, ``error`` included. :param reason: one line.
+    """
+
+    status: Status
+    counts: dict[str, int]
+    reason: str
+
+    @property
+    def items(self) -> int:
+        """How many items there are."""
+        return sum(self.counts.values())
+
+    @property
+    def score(self) -> float:
+        """The share of correct items among those with a verdict."""
+        judged = self.items - self.counts["error"]
+        return self.counts["correct"] / judged if judged else 0.0
+
+    def __bool__(self) -> bool:
+        return self.status == "correct"
+
+
+@dataclass(slots=True)
+class GroupOutcome:
+    """What became of a group.
+
+    Its case is an error where items are in error and all others are correct; where an item is wrong, refused
+    or unparsed it is a failure, whose line counts the errors beside. Every item's record is in ``lines``.
+    """
+
+    group: Group
+    verdict: GroupVerdict | None = None
+    error: BackendError | None = None
+    stopped: str | None = None
+    fault: Exception | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    #: the items' records, and the same as lines of ``verdicts.jsonl``
+    records: list[dict[str, Any]] = field(default_factory=list)
+    lines: str = ""
+    #: the first records that are not correct
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        """The case's status, ``error`` included."""
+        return "error" if self.verdict is None else self.verdict.status
+
+    def record(self) -> dict[str, Any]:
+        """What the controller needs: the status, counts and all records."""
+        return {
+            "status": self.status,
+            "counts": self.counts,
+            "lines": self.lines,
+            "records": self.records,
+        }
+
+
+def group_outcome(group: Group, outcomes: Iterable[Outcome]) -> GroupOutcome:
+    """Put the outcomes of a group's cases together; items of a stopped run without a verdict are left out."""
+    result = GroupOutcome(group)
+    counts = dict.fromkeys(("correct", *_BAD, "error"), 0)
+    first_error: BackendError | None = None
+    for outcome in outcomes:
+        if outcome.stopped is not None:
+            result.stopped = outcome.stopped
+            continue
+        record = outcome.record()
+        counts[record["status"]] += 1
+        result.records.append(record)
+        if record["status"] != "correct" and len(result.failures) < LISTED:
+            result.failures.append(record)
+        if outcome.fault is not None and result.fault is None:
+            result.fault = outcome.fault
+        if first_error is None:
+            first_error = outcome.error
+    result.counts = counts
+    lines = "".join([_encode(record) + "\n" for record in result.records])
+    # Lone surrogates of an untrusted reply could not cross to another process.
+    result.lines = lines.encode("utf-8", "replace").decode()
+    if result.stopped is not None or result.fault is not None:
+        return result
+    bad = [status for status in _BAD if counts[status]]
+    if bad:
+        result.verdict = GroupVerdict(bad[0], counts, _reason(result))
+    elif first_error is not None:
+        result.error = BackendError(
+            f"{counts['error']} of {len(result.records)} items: {first_error.message}", kind=first_error.kind
+        )
+    else:
+        result.verdict = GroupVerdict("correct", counts, f"all {len(result.records)} items correct")
+    return result
+
+
+def _reason(result: GroupOutcome) -> str:
+    counts, total = result.counts, len(result.records)
+    first, *more = [f"{counts[s]} {'errors' if s == 'error' else s}" for s in (*_BAD, "error") if counts[s]]
+    number, _, status = first.partition(" ")
+    told = ", ".join([f"{number} of {total} items {status}", *more])
+    named = [r for r in result.failures if r["status"] != "error"][:NAMED]
+    listed = "; ".join(f"{r['id']} ({_short(r['reason'])})" for r in named)
+    rest = sum(counts[s] for s in _BAD) - len(named)
+    return f"{told}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _short(text: str, most: int = 80) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"

@@ -1,0 +1,228 @@
+"""Models that are served inside this process (``in_worker``: segmenters), without broker and store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from typing import Any, cast
+
+from pytest_llmprops.core.benchmark import Benchmark, Serve
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import Reply, Request
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.broker import Counters
+from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.lanes import BatchLane, Send, lane
+from pytest_llmprops.models.base import BackendOptions, Model, Result, serve
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+
+@dataclass(slots=True)
+class Served:
+    """A model in use. Its calls take turns: batches come from pytest's thread, single ones from the loop's."""
+
+    model: Model
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    requests: int = 0
+    seconds: float = 0.0
+    served_as: set[str] = field(default_factory=set)
+
+    def serve(self, requests: Sequence[Request]) -> list[Result]:
+        """One result a request, in order, by batches that the model takes; failures are results."""
+        results: list[Result] = []
+        with self.lock:
+            begun = time.perf_counter()
+            for start in range(0, len(requests), self.model.max_batch):
+                results += self._batch(requests[start : start + self.model.max_batch])
+            self.requests += len(requests)
+            self.seconds += time.perf_counter() - begun
+        self.served_as.update({r.served_model for r in results if isinstance(r, Reply) and r.served_model})
+        return results
+
+    def _batch(self, requests: Sequence[Request]) -> list[Result]:
+        try:
+            results = list(cast("Sequence[Result]", serve(self.model, requests)))
+        except BackendError as error:
+            return [error] * len(requests)
+        except Exception as error:
+            # Whatever a backend lets out is an error of these items, never of the run.
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return [BackendError(line, kind="backend")] * len(requests)
+        if len(results) != len(requests):
+            count = f"{len(results)} results for {len(requests)} requests"
+            return [BackendError(f"the model gave {count}", kind="backend")] * len(requests)
+        return results
+
+
+class _CountedLane(BatchLane):
+    """A lane whose batches take turns with those from other threads."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(served.model)
+        self._served = served
+
+    def _serve(self, requests: list[Request]) -> list[Result]:
+        return self._served.serve(requests)
+
+
+class InProcess:
+    """The models of a session that are served in this process, each made once, when first asked.
+
+    :param specs: label -> model specification.
+    """
+
+    def __init__(self, specs: Mapping[str, str], options: BackendOptions) -> None:
+        self._specs = dict(specs)
+        self._options = options
+        self._served: dict[str, Served] = {}
+        self._lanes: dict[str, Send] = {}
+        self._making = threading.Lock()
+        #: why nothing can succeed any more: a model that cannot be loaded
+        self.stopped: str | None = None
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._specs
+
+    def _of(self, label: str) -> Served:
+        with self._making:
+            if label not in self._served:
+                spec = parse_spec(self._specs[label], base_url=self._options.base_url)
+                try:
+                    model = find_backend(spec.backend).factory(spec, self._options)
+                except Exception as error:
+                    raise self._stop(label, str(error)) from None
+                self._served[label] = Served(model)
+            return self._served[label]
+
+    def _stop(self, label: str, reason: str) -> RunStopped:
+        if self.stopped is None:
+            self.stopped = " ".join(f"{label}: {reason}".split())
+        return RunStopped(self.stopped)
+
+    async def ask(self, label: str, request: Request) -> Reply:
+        """One reply, for a benchmark that judges item by item.
+
+        :raises BackendError: when there is none. :raises RunStopped: when the model cannot be loaded.
+        """
+        if self.stopped is not None:
+            raise RunStopped(self.stopped)
+        served = self._of(label)
+        if label not in self._lanes:
+            self._lanes[label] = _CountedLane(served).send if served.model.blocking else lane(served.model)
+        result = await self._lanes[label](request)
+        if isinstance(result, BackendError):
+            if result.fatal:
+                raise self._stop(label, result.message)
+            raise result
+        if not served.model.blocking:
+            served.requests += 1
+            served.served_as.update(filter(None, (result.served_model,)))
+        return result
+
+    def takes_batches(self, case: Case) -> bool:
+        """Whether the case's model is served here and its benchmark may judge many items at once."""
+        if case.model not in self._specs:
+            return False
+        return type(case.benchmark).evaluate_all is not Benchmark.evaluate_all
+
+    def evaluate(self, cases: Sequence[Case]) -> list[Outcome] | None:
+        """Judge many cases of one benchmark and model at once, in the calling thread.
+
+        None where the benchmark wants to judge these item by item.
+        """
+        outcomes: list[Outcome] = []
+        try:
+            served = self._of(cases[0].model)
+            if not served.model.blocking:
+                return None
+            give = self._serving(cases[0].model, served)
+            # Items of two sources have a context each.
+            for _, part in groupby(cases, key=lambda case: id(case.context)):
+                found = _evaluate_all(list(part), give)
+                if found is None:
+                    return None
+                outcomes += found
+        except RunStopped as stop:
+            return [Outcome(case, stopped=str(stop)) for case in cases]
+        return outcomes
+
+    def _serving(self, label: str, served: Served) -> Serve:
+        def give(requests: Sequence[Request]) -> list[Result]:
+            if self.stopped is not None:
+                raise RunStopped(self.stopped)
+            results = served.serve(requests)
+            for result in results:
+                if isinstance(result, BackendError) and result.fatal:
+                    raise self._stop(label, result.message)
+            return results
+
+        return give
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What was served so far, by label, as plain values."""
+        return {
+            label: {
+                "requests": served.requests,
+                "seconds": served.seconds,
+                "served_as": sorted(served.served_as),
+                "deviations": list(served.model.deviations()),
+            }
+            for label, served in self._served.items()
+        }
+
+    def close(self) -> None:
+        """Free the models."""
+        for served in self._served.values():
+            served.model.close()
+        self._served.clear()
+        self._lanes.clear()
+
+
+def _evaluate_all(cases: Sequence[Case], give: Serve) -> list[Outcome] | None:
+    first = cases[0]
+    results: Sequence[Verdict | BackendError] | None
+    try:
+        results = first.benchmark.evaluate_all(
+            [case.item for case in cases], first.context, give, first.protocol
+        )
+        if results is not None and len(results) != len(cases):
+            raise ValueError(
+                f"{first.benchmark.name}.evaluate_all gave {len(results)} results for {len(cases)} items"
+            )
+    except RunStopped:
+        raise
+    except BackendError as error:
+        results = [error] * len(cases)
+    except Exception as fault:
+        return [Outcome(case, fault=fault) for case in cases]
+    if results is None:
+        return None
+    return [
+        Outcome(case, error=result) if isinstance(result, BackendError) else Outcome(case, result)
+        for case, result in zip(cases, results, strict=True)
+    ]
+
+
+class NoBroker:
+    """Stands in for the broker in a session whose models are all served inside the pytest processes."""
+
+    def __init__(self) -> None:
+        self.stopped: str | None = None
+
+    async def ask(self, label: str, role: str, request: Request) -> Reply:
+        """Nobody should ask."""
+        raise BackendError(f"{label} is no model of this session", kind="broker")
+
+    def stop(self, reason: str) -> None:
+        """End the run, for this process."""
+        self.stopped = self.stopped or " ".join(reason.split())
+
+    def report(self) -> dict[str, Any]:
+        """As :meth:`~pytest_llmprops.engine.broker.Broker.report`."""
+        return {"counters": asdict(Counters()), "stopped": self.stopped, "notes": [], "models": {}}
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,92 @@
+"""``jieba``: the segmenter of the package jieba.
+
+Parameters: ``hmm`` (``true`` or ``false``; true, as in jieba, guesses words that its dictionary lacks) and
+``dict`` (a dictionary in place of jieba's own, in its format: ``WORD COUNT [TAG]`` a line, UTF-8).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import warnings
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.encoding import utf8
+from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.local import file_sha256
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.segmenter import Cut, WordSegmenter
+from pytest_llmprops.models.spec import ModelSpec
+
+
+def _load(file: Path, hmm: bool) -> Cut:
+    with warnings.catch_warnings():
+        # Escapes in jieba's patterns that newer Pythons warn of, and its use of pkg_resources.
+        warnings.simplefilter("ignore")
+        jieba: Any = importlib.import_module("jieba")
+    tokenizer = jieba.Tokenizer()
+    # Jieba would keep what it reads in a file of the machine's temporary folder, under a name that does not
+    # tell one dictionary from another, and read whatever lies there. Reading the dictionary costs no more.
+    with file.open("rb") as stream:
+        tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(stream)
+    tokenizer.initialized = True
+
+    def cut(text: str) -> list[str]:
+        return list(tokenizer.cut(text, HMM=hmm))
+
+    return cut
+
+
+def _check(spec: ModelSpec, file: Path) -> None:
+    """Read a dictionary of the user's once, so that what is wrong with it is known at the start."""
+    if not file.is_file():
+        raise UsageError(f"--model {spec.text}: there is no file {file}; give dict=FILE in jieba's format")
+    try:
+        text = utf8(file.read_bytes(), str(file))
+    except DataError as error:
+        raise UsageError(f"--model {spec.text}: {error}") from None
+    if not text.strip():
+        raise UsageError(f"--model {spec.text}: {file}: the dictionary is empty")
+    if text.startswith("\ufeff") or file.read_bytes().startswith(b"\xef\xbb\xbf"):
+        raise UsageError(f"--model {spec.text}: {file} starts with a byte-order mark; save it without")
+    lines = text.split("\n")
+    for number, line in enumerate(lines[:-1] if not lines[-1] else lines, start=1):
+        fields = line.strip().split(" ")
+        if len(fields) < 2 or not fields[0] or not fields[1].isdecimal():
+            raise UsageError(
+                f"--model {spec.text}: {file}: line {number} is not 'WORD COUNT' split by one space:"
+                f" {line.strip()[:40]!r}"
+            )
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only("hmm", "dict")
+    if spec.name != "jieba":
+        raise UsageError(f"--model {spec.text}: write jieba, jieba?hmm=false or jieba?dict=FILE")
+    found = importlib.util.find_spec("jieba")
+    if found is None or found.origin is None:
+        raise MissingExtra(f"--model {spec.text}", package="jieba", extra="zh")
+    hmm = spec.params.get("hmm", "true").lower()
+    if hmm not in ("true", "false"):
+        raise UsageError(f"--model {spec.text}: hmm must be true or false")
+    if "dict" in spec.params:
+        file = Path(spec.params["dict"]).expanduser()
+        _check(spec, file)
+    else:
+        file = Path(found.origin).with_name("dict.txt")
+    return WordSegmenter(
+        lambda: _load(file, hmm == "true"),
+        name=spec.label,
+        identity={
+            "backend": "jieba",
+            "version": importlib.metadata.version("jieba"),
+            "dictionary_sha256": file_sha256(file),
+            "hmm": hmm == "true",
+        },
+    )
+
+
+BACKEND = Backend(_factory, always("segment"))

@@ -1,0 +1,78 @@
+"""``maxmatch:WORDS.txt``: greedy longest match from left to right over a list of words.
+
+At each place the longest word of the list that starts there is taken, or the single character where none
+does (Chang et al. 2008; the baseline of ERAS). The list is UTF-8; every piece between whitespace is a
+word, so that it may have one word a line or be a segmented training file of the SIGHAN bakeoffs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from pytest_llmprops.core.encoding import utf8
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.local import file_sha256
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.segmenter import Cut, WordSegmenter
+from pytest_llmprops.models.spec import ModelSpec
+
+
+def read_words(file: Path) -> frozenset[str]:
+    """The words of a list.
+
+    :raises DataError: for a file that is not UTF-8 or holds no word.
+    """
+    words = frozenset(utf8(file.read_bytes(), str(file)).split())
+    if not words:
+        raise DataError(f"{file}: the word list is empty; give one word a line, or words split by spaces")
+    return words
+
+
+def longest_match(words: Collection[str]) -> Cut:
+    """The function that cuts a text into the longest words of ``words``, from left to right."""
+    known = frozenset(words)
+    # The lengths worth trying at a place depend on its first two characters, longest first.
+    lengths: dict[str, set[int]] = {}
+    for word in known:
+        if len(word) > 1:
+            lengths.setdefault(word[:2], set()).add(len(word))
+    tries = {start: tuple(sorted(found, reverse=True)) for start, found in lengths.items()}
+
+    def cut(text: str) -> list[str]:
+        result: list[str] = []
+        place, end = 0, len(text)
+        while place < end:
+            word = text[place]
+            for length in tries.get(text[place : place + 2], ()):
+                candidate = text[place : place + length]
+                if candidate in known:
+                    word = candidate
+                    break
+            result.append(word)
+            place += len(word)
+        return result
+
+    return cut
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only()
+    file = Path(spec.name).expanduser()
+    if not file.is_file():
+        raise UsageError(
+            f"--model {spec.text}: there is no file {file}; give a word list: maxmatch:WORDS.txt"
+        )
+    try:
+        words = read_words(file)
+    except DataError as error:
+        raise UsageError(f"--model {spec.text}: {error}") from None
+    return WordSegmenter(
+        lambda: longest_match(words),
+        name=spec.label,
+        identity={"backend": "maxmatch", "words_sha256": file_sha256(file)},
+    )
+
+
+BACKEND = Backend(_factory, always("segment"))

@@ -1,0 +1,125 @@
+"""``pkuseg``: the conditional random field of PKUSEG (Luo et al. 2019), by the package spacy-pkuseg.
+
+Parameter: ``model``, the folder of a model (``weights.npz`` with ``features.msgpack`` or ``features.pkl``).
+Without it, ``default`` in PKUSEG's own folder: ``$PKUSEG_HOME``, else ``~/.pkuseg``. Nothing is downloaded:
+spacy-pkuseg would fetch a model that it knows by name, so it is only ever given a folder that exists. The
+default model of 2019 is inside pkuseg 0.0.25's wheel, which no longer installs; :data:`HOW` gets it out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.segmentation import with_whitespace
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.local import file_sha256, files_sha256
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.segmenter import Cut, WordSegmenter
+from pytest_llmprops.models.spec import ModelSpec
+
+#: the shell commands that put the default model where it is looked for
+HOW = (
+    "pip download pkuseg==0.0.25 --no-deps --only-binary=:all: --python-version 3.7"
+    " --platform manylinux1_x86_64 && unzip -j pkuseg-0.0.25-*.whl 'pkuseg/models/default/*' -d ~/.pkuseg/default"
+)
+#: sha256 of ``features.pkl`` in that wheel
+_KNOWN_PICKLES = frozenset({"265dcf5534a11d6429776f7e7450a9eef8e075b1a4bedb82ef996994d9c721ac"})
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads a pickle of lists, dictionaries, texts and numbers; whatever else one may hold could run code."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def _check_pickle(file: Path) -> None:
+    """Refuse a pickle that could run code when spacy-pkuseg loads it."""
+    if file_sha256(file) in _KNOWN_PICKLES:
+        return
+    with file.open("rb") as stream:
+        try:
+            _PlainUnpickler(stream).load()
+        except pickle.UnpicklingError as error:
+            raise ValueError(f"{file.name} is not plain data ({error}), so it is not loaded") from None
+
+
+def _load(folder: Path) -> Cut:
+    if not (folder / "features.msgpack").is_file():
+        _check_pickle(folder / "features.pkl")
+    library: Any = importlib.import_module("spacy_pkuseg")
+    # It warns on standard error that the features are a pickle.
+    with contextlib.redirect_stderr(io.StringIO()):
+        segmenter = library.pkuseg(str(folder))
+
+    def cut(text: str) -> list[str]:
+        words: list[str] = segmenter.cut(text)
+        # It splits at whitespace and leaves that out.
+        return words if text.split() == [text] else with_whitespace(words, text)
+
+    return cut
+
+
+def find_model(spec: ModelSpec) -> Path:
+    """The folder of the model that ``spec`` asks for.
+
+    :raises UsageError: where there is none; the message says how to get the default model.
+    """
+    home = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser()
+    stated = spec.params.get("model")
+    if stated is None:
+        folder = home / "default"
+        if not folder.is_dir():
+            raise UsageError(
+                f"--model {spec.text}: there is no model in {folder}, and none is downloaded; give"
+                f" pkuseg?model=FOLDER, or get the default model of 2019 once: {HOW}"
+            )
+    else:
+        folder = Path(stated).expanduser()
+        if not folder.is_dir():
+            raise UsageError(
+                f"--model {spec.text}: there is no folder {folder}, and no model is downloaded; give the"
+                " folder of an unpacked PKUSEG model"
+            )
+    features = any((folder / name).is_file() for name in ("features.msgpack", "features.pkl"))
+    if not features or not (folder / "weights.npz").is_file():
+        raise UsageError(
+            f"--model {spec.text}: {folder} is no PKUSEG model: it needs weights.npz and"
+            " features.msgpack or features.pkl"
+        )
+    return folder.resolve()
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only("model")
+    if spec.name != "pkuseg":
+        raise UsageError(f"--model {spec.text}: write pkuseg or pkuseg?model=FOLDER")
+    found = importlib.util.find_spec("spacy_pkuseg")
+    if found is None or found.origin is None:
+        raise MissingExtra(f"--model {spec.text}", package="spacy-pkuseg", extra="zh")
+    folder = find_model(spec)
+    names = ("weights.npz", "features.msgpack", "features.pkl")
+    files = [folder / name for name in names if (folder / name).is_file()]
+    return WordSegmenter(
+        lambda: _load(folder),
+        name=spec.label,
+        identity={
+            "backend": "pkuseg",
+            "version": importlib.metadata.version("spacy-pkuseg"),
+            "model_sha256": files_sha256(files),
+            # Joins words after the model; part of the package.
+            "dictionary_sha256": file_sha256(Path(found.origin).parent / "dicts" / "default.pkl"),
+        },
+    )
+
+
+BACKEND = Backend(_factory, always("segment"))

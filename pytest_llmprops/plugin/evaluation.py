@@ -1,0 +1,264 @@
+"""How a process that runs cases gets their outcomes: ahead through the engine, or at once in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.evaluator import CLOSED, Case, Outcome
+from pytest_llmprops.engine.groups import Group, GroupOutcome, group_outcome
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, registration_files
+from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.options import Settings
+
+if TYPE_CHECKING:
+    from pytest_llmprops.engine.in_process import InProcess
+    from pytest_llmprops.engine.session import Engine
+
+#: longest time that reporting waits for replies that are stored
+SETTLE_SECONDS = 2.0
+#: under a gate, stored replies of a model whose version is not pinned are not trusted for longer (seconds)
+CACHE_AGE = 24 * 3600.0
+#: cases that are judged at once ahead of the one that pytest has come to
+AHEAD = 1000
+Key = tuple[str, str, str]
+Unit = Case | Group
+
+
+class Evaluation:
+    """The engine of one process, the models served inside it, and which cases are in work.
+
+    :param told: what the controller tells a worker: the broker's ``socket`` (None: there is none) and the
+        labels of the models ``in_process``; None where there are no workers.
+    """
+
+    def __init__(self, settings: Settings, cases: Cases, told: Mapping[str, Any] | None) -> None:
+        self._settings, self._cases, self._told = settings, cases, told
+        self._engine: Engine | None = None
+        self._in_process: InProcess | None = None
+        self.in_process_labels: frozenset[str] = (
+            frozenset(told["in_process"]) if told is not None else frozenset()
+        )
+        #: facts of the models that are served in process, known from making each once
+        self.in_process_facts: dict[str, dict[str, Any]] = {}
+        #: set by the controller before the engine starts
+        self.run_dir: Path | None = None
+        #: how a waiting case reports progress; set by the controller of a run without workers
+        self.on_wait: Callable[[], None] | None = None
+        #: why the run ended, if this process learned it
+        self._ended: str | None = None
+        #: cases and groups in pytest's order, by batch
+        self._units: dict[int, list[Unit]] = {}
+        self._batches: dict[int, int] = {}
+        self._begun: set[int] = set()
+        #: by batch, the single cases that are judged at once, and how far that is
+        self._at_once: dict[int, list[Case]] = {}
+        self._place: dict[int, int] = {}
+        #: outcomes that were made at once and not yet fetched
+        self._ready: dict[Key, Outcome] = {}
+        #: (benchmark, model) of cases that proved to be judged item by item
+        self._item_by_item: set[tuple[str, str]] = set()
+
+    def check_models(self) -> None:
+        """Make every model once, which loads nothing heavy but finds missing packages, keys and files."""
+        in_process = set()
+        for label in self._cases.model_specs():
+            spec = self._cases.spec_of(label)
+            model = find_backend(spec.backend).factory(spec, self._options())
+            if getattr(model, "in_worker", False):
+                in_process.add(label)
+                self.in_process_facts[label] = {"identity": dict(model.identity), "pinned": model.pinned}
+            model.close()
+        self.in_process_labels = frozenset(in_process)
+
+    def _options(self) -> BackendOptions:
+        settings = self._settings
+        return BackendOptions(settings.base_url, settings.timeout, settings.concurrency)
+
+    @property
+    def needs_broker(self) -> bool:
+        """Whether some model is asked through the broker."""
+        return not self.in_process_labels.issuperset(self._cases.model_specs())
+
+    @property
+    def engine(self) -> Engine:
+        """Started when first used."""
+        if self._engine is None:
+            from pytest_llmprops.engine.session import Engine, calm_collector
+
+            window = max(128, 2 * self._settings.concurrency)
+            socket = self._told["socket"] if self._told is not None else None
+            config = self.broker_config() if self._told is None and self.needs_broker else None
+            try:
+                self._engine = Engine(
+                    config=config, socket=socket, window=window, in_process=self._served_here()
+                )
+            except LLMPropsError as error:
+                raise pytest.UsageError(str(error)) from None
+            calm_collector()
+        return self._engine
+
+    def _served_here(self) -> InProcess | None:
+        if self._in_process is None and self.in_process_labels:
+            from pytest_llmprops.engine.in_process import InProcess
+
+            specs = {k: v for k, v in self._cases.model_specs().items() if k in self.in_process_labels}
+            self._in_process = InProcess(specs, self._options())
+        return self._in_process
+
+    def broker_config(self) -> BrokerConfig:
+        """The broker's configuration from the session's settings."""
+        from pytest_llmprops.engine.store import default_store
+
+        settings = self._settings
+        age = settings.cache_age
+        if age is None and settings.gate is not None:
+            age = CACHE_AGE
+        return BrokerConfig(
+            models=dict(self._cases.model_specs()),
+            base_url=settings.base_url,
+            concurrency=settings.concurrency,
+            rpm=settings.rpm,
+            timeout=settings.timeout,
+            retries=settings.retries,
+            cache=settings.cache,
+            not_before=0.0 if age is None else time.time() - age,
+            store=str(settings.store or default_store()),
+            max_calls=settings.max_calls,
+            max_cost=settings.max_cost,
+            run_dir=str(self.run_dir) if self.run_dir else None,
+            registrations=tuple(registration_files()),
+        )
+
+    @property
+    def engine_started(self) -> bool:
+        """Whether anything was evaluated, or is about to be."""
+        return self._engine is not None
+
+    # ---- what is in work
+
+    def expect(self, batches: Mapping[int, Sequence[Unit]]) -> None:
+        """Say what will be asked for, in pytest's order, and with workers by batches."""
+        self._units = {batch: list(units) for batch, units in batches.items()}
+        if len(self._units) > 1:
+            self._batches = {id(unit): batch for batch, units in self._units.items() for unit in units}
+
+    def _batch_of(self, unit: Unit) -> int:
+        return self._batches.get(id(unit), 0)
+
+    def begin(self, batch: int = 0) -> None:
+        """Begin to evaluate a batch ahead, but for what is judged at once when pytest comes to it."""
+        if batch in self._begun:
+            return
+        self._begun.add(batch)
+        served = self._served_here()
+        at_once = self._at_once[batch] = []
+        ahead: list[Case] = []
+        for unit in self._units.get(batch, ()):
+            first = unit.cases[0] if isinstance(unit, Group) else unit
+            if served is None or not served.takes_batches(first):
+                ahead.extend(unit.cases if isinstance(unit, Group) else (unit,))
+            elif not isinstance(unit, Group):
+                at_once.append(first)
+        self.engine.submit(ahead)
+
+    def let_settle(self) -> None:
+        """Wait a moment for replies that are stored."""
+        self.engine.let_settle(SETTLE_SECONDS)
+
+    def wait(self, case: Case, *, begin: bool = True) -> Outcome:
+        """What becomes of a case. Without ``begin`` whoever calls sees to what is in work."""
+        if begin:
+            batch = self._batch_of(case)
+            self.begin(batch)
+            outcome = self._judged_at_once(case, batch)
+            if outcome is not None:
+                return outcome
+        while True:
+            try:
+                return self.engine.outcome(case, timeout=0.25)
+            except TimeoutError:
+                self._tell_waiting()
+
+    def wait_for_group(self, group: Group) -> GroupOutcome:
+        """What becomes of the items that one pytest case reports."""
+        self.begin(self._batch_of(group))
+        outcomes: Iterable[Outcome] | None = None
+        served = self._served_here()
+        if served is not None and served.takes_batches(group.cases[0]):
+            self._tell_waiting()
+            outcomes = served.evaluate(group.cases)
+        if outcomes is None:
+            self.engine.submit(group.cases)
+            outcomes = self._one_by_one(group.cases)
+        return group_outcome(group, outcomes)
+
+    def _one_by_one(self, cases: Sequence[Case]) -> Iterator[Outcome]:
+        return (self.wait(case, begin=False) for case in cases)
+
+    def _tell_waiting(self) -> None:
+        if self.on_wait is not None:
+            self.on_wait()
+
+    def _judged_at_once(self, case: Case, batch: int) -> Outcome | None:
+        served, same = self._served_here(), _pair(case)
+        if served is None or same in self._item_by_item or not served.takes_batches(case):
+            return None
+        outcome = self._ready.pop(case.key, None)
+        if outcome is not None:
+            return outcome
+        self._tell_waiting()
+        cases, start = self._at_once[batch], self._place.get(batch, 0)
+        if start >= len(cases) or cases[start] is not case:
+            # Reported in another order than was said.
+            start = next((n for n, c in enumerate(cases) if c is case), len(cases))
+        end = min(start + AHEAD, len(cases))
+        chunk = [c for c in cases[start:end] if _pair(c) == same and c.key not in self._ready] or [case]
+        outcomes = served.evaluate(chunk)
+        if outcomes is None:
+            self._item_by_item.add(same)
+            self.engine.submit(c for c in cases if _pair(c) == same)
+            return None
+        self._place[batch] = end
+        self._ready.update((c.key, made) for c, made in zip(chunk, outcomes, strict=True))
+        return self._ready.pop(case.key)
+
+    # ---- the end
+
+    def end(self, reason: str) -> None:
+        """End the run where the reason may lie in this process; the broker tells the others."""
+        if self._ended is None and reason != CLOSED:
+            try:
+                self.engine.stop(reason)
+            except (LLMPropsError, TimeoutError):
+                # Without its broker the run ends by itself.
+                return
+            self._ended = " ".join(reason.split())
+
+    def facts(self) -> dict[str, Any]:
+        """What was served in this process and why it stopped, as plain values."""
+        served = self._in_process
+        return {
+            "in_process": served.facts() if served is not None else {},
+            "stopped": self._ended,
+        }
+
+    def close(self) -> None:
+        """Drop open work; safe to call twice."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.close()
+        if self._in_process is not None:
+            served, self._in_process = self._in_process, None
+            served.close()
+
+
+def _pair(case: Case) -> tuple[str, str]:
+    return case.benchmark.name, case.model

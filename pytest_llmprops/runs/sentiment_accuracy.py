@@ -1,0 +1,37 @@
+"""Accuracies on labelled sentiment files beside a run: ``sentiment_accuracy.json`` in its folder.
+
+``llmprops eras sentiment-accuracy FILE ... --model SPEC --out RUN/sentiment_accuracy.json`` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import DataError
+
+NAME = "sentiment_accuracy.json"
+_NUMBERS = ("accuracy", "ci_low", "ci_high", "n")
+
+
+def read_accuracies(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
+    """File name -> row of ``sentiment_accuracy.json`` for one model; empty without that file.
+
+    :raises DataError: for a file that is not what the command writes.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        return {}
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            str(row["file"]): {**row, **{name: float(row[name]) for name in _NUMBERS}}
+            for row in rows
+            if row["model"] == model
+        }
+    except (ValueError, KeyError, TypeError):
+        raise DataError(
+            f"{path}: not what `llmprops eras sentiment-accuracy --out` writes; write it again"
+        ) from None

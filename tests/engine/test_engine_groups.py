@@ -1,0 +1,96 @@
+"""Several items as one pytest case: its status, its line, and its records."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pytest_llmprops.core.benchmark import Benchmark, NoSettings
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.verdicts import Status, Verdict
+from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.groups import LISTED, Group, GroupOutcome, group_outcome
+
+
+class Some(Benchmark):
+    """A benchmark's name."""
+
+    name = "some"
+
+
+def outcome_of(*made: Status | Exception | str, given: str = "") -> GroupOutcome:
+    """A group of one item for each status, error or fault; other texts are reasons to stop."""
+    outcomes = []
+    for number, what in enumerate(made):
+        case = Case(Some(), Item(f"some/{number}", "t", "zh"), None, Protocol("quick", NoSettings()), "m")
+        more: dict[str, Any]
+        if isinstance(what, BackendError):
+            more = {"error": what}
+        elif isinstance(what, Exception):
+            more = {"fault": what}
+        elif what in ("correct", "wrong", "refused", "unparsed"):
+            score = float(what == "correct")
+            more = {"verdict": Verdict(what, "x", given, f"reason {number}", score)}  # type: ignore[arg-type]
+        else:
+            more = {"stopped": what}
+        outcomes.append(Outcome(case, **more))
+    return group_outcome(Group("g", tuple(o.case for o in outcomes)), outcomes)
+
+
+def test_all_correct() -> None:
+    """A group is true when every item is correct."""
+    found = outcome_of("correct", "correct")
+    assert found.verdict
+    assert (found.status, found.verdict.score, found.failures) == ("correct", 1.0, [])
+
+
+def test_failures_are_counted_and_the_first_named() -> None:
+    """The worst status stands for all; the line counts each kind and names three."""
+    found = outcome_of("refused", "wrong", "correct", "unparsed", "wrong", BackendError("lost"))
+    assert found.verdict is not None
+    assert not found.verdict
+    assert found.status == "wrong"
+    assert found.verdict.reason == (
+        "2 of 6 items wrong, 1 refused, 1 unparsed, 1 errors:"
+        " some/0 (reason 0); some/1 (reason 1); some/3 (reason 3); and 1 more"
+    )
+    assert found.verdict.score == 1 / 5
+
+
+def test_errors_alone_are_an_error() -> None:
+    """Errors beside correct items make the case an error with the first one's message."""
+    found = outcome_of("correct", BackendError("lost"), BackendError("again"))
+    assert found.verdict is None
+    assert found.error is not None
+    assert found.error.message == "2 of 3 items: lost"
+    assert found.status == "error"
+
+
+def test_a_fault_comes_first() -> None:
+    """A fault of the benchmark's code is shown, whatever else is wrong."""
+    fault = KeyError("x")
+    found = outcome_of("wrong", fault)
+    assert (found.fault, found.verdict) == (fault, None)
+
+
+def test_a_stopped_group_keeps_what_was_judged() -> None:
+    """Of a group that a stop cut off, judged items are recorded and no verdict is given."""
+    found = outcome_of("correct", "out of money", "wrong")
+    assert (found.stopped, found.verdict) == ("out of money", None)
+    assert [json.loads(line)["id"] for line in found.lines.split("\n") if line] == ["some/0", "some/2"]
+
+
+def test_lines_are_the_records() -> None:
+    """Every item is one line, whatever separators its texts hold, and lone surrogates can cross."""
+    found = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
+    assert [json.loads(line) for line in found.lines.rstrip("\n").split("\n")] == found.records
+    assert outcome_of("wrong", given="\ud800").lines.encode()
+
+
+def test_listed_failures_are_bounded() -> None:
+    """However many are wrong, a bounded number is kept for a report, and all are counted."""
+    found = outcome_of(*["wrong"] * (LISTED + 5))  # type: ignore[list-item]
+    assert len(found.failures) == LISTED
+    assert found.counts["wrong"] == LISTED + 5

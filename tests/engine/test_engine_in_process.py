@@ -1,0 +1,196 @@
+"""Models served inside the process: batches, whose fault is whose, and what stops a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.benchmark import Benchmark, NoSettings, Serve
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import Reply, Segment
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.in_process import InProcess, NoBroker
+from pytest_llmprops.models import registry
+from pytest_llmprops.models.base import BackendOptions
+
+
+class Cutter:
+    """A segmenter into characters that notes its batches; ``!`` fails, ``fatal`` can never be served."""
+
+    identity = {"backend": "cutter"}
+    pinned, max_batch, blocking, in_worker = True, 4, True, True
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.closed = False
+
+    def segment(self, requests: Sequence[Segment]) -> list[Any]:
+        """One batch."""
+        self.batches.append(len(requests))
+        if any(r.text == "raise" for r in requests):
+            raise RuntimeError("two\nlines")
+        if any(r.text == "short" for r in requests):
+            return []
+        return [self._one(r.text) for r in requests]
+
+    def _one(self, text: str) -> Any:
+        if text == "fatal":
+            return BackendError("no dictionary", kind="model", fatal=True)
+        return BackendError("no !") if text == "!" else Reply(value=list(text), served_model="cutter 1")
+
+    def deviations(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def close(self) -> None:
+        """Noted."""
+        self.closed = True
+
+
+class Cuts(Benchmark):
+    """Does the segmenter give the text's characters? The context says what else is to happen."""
+
+    name = "cuts"
+
+    def evaluate_all(
+        self, items: Sequence[Item], context: Any, serve: Serve, protocol: Protocol[Any]
+    ) -> list[Verdict | BackendError] | None:
+        if isinstance(context, Exception):
+            raise context
+        if context == "one by one":
+            return None
+        replies = serve([Segment(item["text"]) for item in items])
+        found: list[Verdict | BackendError] = [
+            r if isinstance(r, BackendError) else Verdict.check(True, expected="", given="".join(r.value))
+            for r in replies
+        ]
+        return found[:-1] if context == "one short" else found
+
+
+@pytest.fixture
+def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
+    """The model behind ``cutter:x``."""
+    monkeypatch.setattr(registry, "_registered", {})
+    model = Cutter()
+    registry.register_model("cutter", lambda spec, options: model, kinds=["segment"])  # type: ignore[arg-type]
+    return model
+
+
+@pytest.fixture
+def here(cutter: Cutter) -> InProcess:
+    """A session with that model, called ``m``."""
+    return InProcess({"m": "cutter"}, BackendOptions())
+
+
+def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:
+    """One case a text."""
+    protocol = Protocol("quick", NoSettings())
+    own = benchmark or Cuts()
+    return [
+        Case(own, Item(f"c/{n}", "cut", "zh", fields={"text": t}), context, protocol, "m")
+        for n, t in enumerate(texts)
+    ]
+
+
+def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter) -> None:
+    """Each item has its own outcome, and the model gets no batch above its size."""
+    found = here.evaluate(cases(*(f"t{n}" for n in range(10))))
+    assert found is not None
+    assert [o.verdict.given for o in found if o.verdict] == [f"t{n}" for n in range(10)]
+    assert cutter.batches == [4, 4, 2]
+    assert here.facts()["m"]["requests"] == 10
+    assert here.facts()["m"]["served_as"] == ["cutter 1"]
+
+
+def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
+    """Cases with different contexts are judged apart."""
+    faulty = KeyError("context")
+    found = here.evaluate([*cases("a"), *cases("b", context=faulty), *cases("c")])
+    assert found is not None
+    assert [o.fault for o in found] == [None, faulty, None]
+
+
+def test_an_items_error_is_its_own(here: InProcess) -> None:
+    """A failure at one sentence leaves the others alone and stops nothing."""
+    found = here.evaluate(cases("a", "!", "b"))
+    assert found is not None
+    assert [o.error is None for o in found] == [True, False, True]
+    assert here.stopped is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("raise", "RuntimeError: two lines"), ("short", "0 results for")]
+)
+def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: str, message: str) -> None:
+    """Whatever a model lets out, or leaves out, is an error of that batch in one line."""
+    found = here.evaluate(cases("a", "b", "c", text, "d"))
+    assert found is not None
+    assert [o.error is not None for o in found] == [True, True, True, True, False]
+    assert found[0].error is not None
+    assert message in found[0].error.message
+
+
+@pytest.mark.parametrize("context", ["one short", ValueError("mine")])
+def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any) -> None:
+    """A benchmark that raises, or gives too few results, is at fault, not the model."""
+    found = here.evaluate(cases("a", "b", context=context))
+    assert found is not None
+    assert all(isinstance(o.fault, ValueError) for o in found)
+
+
+def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
+    """After a fatal error nothing is served, at once or one by one."""
+    found = here.evaluate(cases("a", "fatal"))
+    assert found is not None
+    assert [o.stopped for o in found] == ["m: no dictionary"] * 2
+    assert here.stopped == "m: no dictionary"
+    with pytest.raises(RunStopped, match="m: no dictionary"):
+        asyncio.run(here.ask("m", Segment("a")))
+
+
+def test_declined_items_are_left_to_evaluate(here: InProcess, cutter: Cutter) -> None:
+    """None from a benchmark is None here, and a benchmark without the method takes no batches."""
+    assert here.evaluate(cases("a", context="one by one")) is None
+    [plain] = cases("a", benchmark=Benchmark())
+    assert not here.takes_batches(plain)
+    assert here.takes_batches(cases("a")[0])
+    assert cutter.batches == []
+
+
+def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter) -> None:
+    """Requests of items that are judged one by one reach the model together."""
+
+    async def ask_all() -> list[Any]:
+        texts = ["a", "b", "!", "c", "d"]
+        return await asyncio.gather(*(here.ask("m", Segment(t)) for t in texts), return_exceptions=True)
+
+    found = asyncio.run(ask_all())
+    assert [type(r) for r in found] == [Reply, Reply, BackendError, Reply, Reply]
+    assert cutter.batches == [4, 1]
+    assert here.facts()["m"]["requests"] == 5
+
+
+def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
+    """A model that was used is closed; one that was not is not even made."""
+    here.close()
+    assert not cutter.closed
+    here.evaluate(cases("a"))
+    here.close()
+    assert cutter.closed
+
+
+def test_without_a_broker_a_stop_keeps_its_reason() -> None:
+    """The first reason to stop stands, and what nobody serves is an error."""
+    none = NoBroker()
+    none.stop("first\nline")
+    none.stop("second")
+    assert none.report()["stopped"] == "first line"
+    assert none.report()["counters"]["requests"] == 0
+    with pytest.raises(BackendError):
+        asyncio.run(none.ask("x", "subject", Segment("a")))

@@ -1,0 +1,110 @@
+"""Models that the pytest processes serve themselves: no broker, no store, no calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.cuts import write_cuts, write_segmenter
+from fixtures.runs import Runner
+
+FATAL = "return [BackendError('no such dictionary', kind='model', fatal=True)] * len(requests)"
+
+
+def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
+    """A segmenter's run has all its facts, and neither a call, a store nor a log of requests."""
+    model = write_cuts(run)
+    done = run("--model", model, "-n", workers)
+    assert done.code == 1
+    record = done.run
+    assert record["complete"] is True
+    [facts] = record["models"].values()
+    assert facts["identity"]["backend"] == "maxmatch"
+    assert facts["pinned"] is True
+    assert facts["served_as"] == list(record["models"])
+    assert (record["calls"]["requests"], record["calls"]["sent"]) == (0, 0)
+    assert record["calls"]["in_process"] == 30
+    assert "30 sentences served without calls" in done.output
+    assert "0 calls" not in done.output
+    assert {i for i, v in done.verdicts.items() if v["status"] == "wrong"} == {
+        "cuts/0/0004", "cuts/1/0014", "cuts/2/0024",
+    }  # fmt: skip
+    assert not run.store.exists()
+    assert not (done.folder / "requests.jsonl").exists()
+
+
+@pytest.mark.parametrize("kind", ["Base", "Declines"])
+def test_item_by_item_gives_the_same(run: Runner, workers: str, kind: str) -> None:
+    """A benchmark that does not judge at once, or declines to, has the same verdicts item by item."""
+    model = write_cuts(run, errors=(7,))
+    at_once = run("--model", model, "-n", workers)
+    write_cuts(run, kind=kind, errors=(7,))
+    one_by_one = run("--model", model, "-n", workers)
+    assert len(at_once.verdicts) == 30
+    assert at_once.verdicts == one_by_one.verdicts
+    assert one_by_one.run["calls"]["in_process"] == 30
+
+
+def test_error_of_one_item(run: Runner, workers: str) -> None:
+    """A segmenter's failure at one sentence is an error of that item and of no other."""
+    model = write_cuts(run, 10, errors=(7,))
+    done = run("--model", model, "-n", workers)
+    assert done.verdicts["cuts/0/0007"]["status"] == "error"
+    assert "changed characters" in done.verdicts["cuts/0/0007"]["reason"]
+    assert "1 failed, 8 passed, 1 error" in done.output
+
+
+@pytest.mark.parametrize("kind", ["AtOnce", "Base"])
+def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, kind: str) -> None:
+    """A fatal error ends the session with one line and no score."""
+    write_cuts(run, kind=kind)
+    done = run("--model", write_segmenter(run, FATAL), "-n", workers)
+    assert done.code == 2
+    assert "stopped: own: no such dictionary" in done.output
+    assert done.run["complete"] is False
+    assert done.run["stopped"] == "own: no such dictionary"
+    assert done.verdicts == {}
+
+
+def test_fault_in_a_batch_is_the_benchmarks(run: Runner) -> None:
+    """An exception of evaluate_all shows as such in every case that it was to judge."""
+    model = write_cuts(run, 3)
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    run.write("test_cuts.py", text.replace("        found = []\n", "        raise KeyError('no field')\n"))
+    done = run("--model", model)
+    assert "3 errors" in done.output
+    assert "no field" in done.output
+    assert [v["status"] for v in done.verdicts.values()] == ["error"] * 3
+
+
+def test_batches_fit_the_model(run: Runner) -> None:
+    """However many items are judged at once, the model gets no more than it takes."""
+    write_cuts(run, 30)
+    model = write_segmenter(run, "return [Reply(value=['北京', '大学']) for r in requests]")
+    done = run("--model", model)
+    assert done.run["summary"][0]["correct"] == 27
+
+
+def test_first_failure_ends_the_session(run: Runner) -> None:
+    """-x stops at the first wrong item; those judged ahead of it are not recorded."""
+    done = run("--model", write_cuts(run), "-x")
+    assert "1 failed, 4 passed" in done.output
+    assert len(done.verdicts) == 5
+    assert done.run["complete"] is False
+
+
+def test_beside_a_model_that_is_called(run: Runner, workers: str) -> None:
+    """A segmenter and a chat model share a session: one is served here, the other through the broker."""
+    model = write_cuts(run, 6)
+    done = run("--model", model, "--model", "fake:constant?text=no", "-n", workers)
+    calls = done.run["calls"]
+    # Six prompts, of which three are distinct.
+    assert (calls["in_process"], calls["requests"], calls["sent"]) == (6, 6, 3)
+    assert {tuple(m["served_as"]) for m in done.run["models"].values() if m["served_as"]} != set()
+    assert [row["items"] for row in done.run["summary"]] == [6, 6]
+
+
+def test_plan_makes_no_calls(run: Runner) -> None:
+    """The plan of a segmenter's run counts its items and not one call, and no budget holds it back."""
+    model = write_cuts(run)
+    assert "0 calls" in run("--model", model, "--llm-plan").output
+    assert run("--model", model, "--llm-max-calls", "1", "--llm-max-cost", "0.01").run["complete"] is True

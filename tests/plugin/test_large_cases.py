@@ -1,0 +1,275 @@
+"""Pytest cases of many items, and very many pytest cases."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from fixtures.cuts import write_cuts
+from fixtures.runs import Finished, Runner
+
+LEAN = "import pytest_llmprops.plugin.lean_items as lean\nlean.LEAN_CASES = 5\n"
+
+
+def _lean(run: Runner, more: str = "") -> None:
+    run.write("conftest.py", LEAN + more)
+
+
+def _ids(done: Finished) -> list[str]:
+    return re.findall(r"^test_cuts\.py::\S+", done.output, re.MULTILINE)
+
+
+def _collected(run: Runner, model: str) -> str:
+    return run("--model", model, "--collect-only").output
+
+
+# ---- cases of several items
+
+
+@pytest.mark.parametrize("kind", ["AtOnce", "Base"])
+def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
+    """A case of ten items is one pytest case; the record has the same verdicts as with a case an item."""
+    model = write_cuts(run, case="ten", kind=kind)
+    grouped = run("--model", model, "-n", workers)
+    assert "3 failed in" in grouped.output
+    write_cuts(run)
+    single = run("--model", model)
+    assert len(grouped.verdicts) == 30
+    assert grouped.verdicts == single.verdicts
+    assert grouped.run["summary"] == single.run["summary"]
+    assert (grouped.run["complete"], grouped.run["expected"]) == (True, 30)
+
+
+def test_group_has_its_name_and_one_line(run: Runner) -> None:
+    """The node id has the case's name; its line counts what is wrong and names the first."""
+    model = write_cuts(run, case="ten", errors=(7,))
+    ids = _ids(run("--model", model, "--collect-only", "-q"))
+    assert [i.partition("-cuts/")[2] for i in ids] == ["0]", "1]", "2]"]
+    done = run("--model", model, "-rf", ids[0])
+    assert "1 failed in" in done.output
+    assert len(done.verdicts) == 10
+    xml = run.folder / "junit.xml"
+    run("--model", model, f"--junitxml={xml}")
+    [first, *_] = ET.parse(xml).getroot().iter("testcase")
+    found = {p.get("name"): p.get("value") for p in first.iter("property")}
+    assert (found["llmprops.items"], found["llmprops.wrong"], found["llmprops.error"]) == ("10", "1", "1")
+    [failure] = first.iter("failure")
+    assert failure.text == "wrong: 1 of 10 items wrong, 1 errors: cuts/0/0004 (ends in 4)"
+
+
+def test_group_with_errors_only_is_an_error(run: Runner, workers: str) -> None:
+    """Where items are in error and no other is wrong, the case is an error; with a wrong one a failure."""
+    model = write_cuts(run, 20, case="ten", errors=(4, 7, 11))
+    done = run("--model", model, "-n", workers)
+    assert "1 failed, 1 error" in done.output
+    assert "backend error: 2 of 10 items: the segmenter changed characters" in done.output
+    assert [v["status"] for v in done.verdicts.values()].count("error") == 3
+
+
+def test_group_fault_shows(run: Runner) -> None:
+    """A fault of the benchmark's code in one item is the case's error, with its traceback."""
+    model = write_cuts(run, 20, case="ten", kind="Base")
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    run.write(
+        "test_cuts.py", text.replace('right = item["n"]', 'right = item["nn" if item["n"] == 3 else "n"]')
+    )
+    done = run("--model", model)
+    assert "1 failed, 1 error" in done.output
+    assert "KeyError: 'nn'" in done.output
+    assert done.verdicts["cuts/0/0003"]["status"] == "error"
+
+
+def test_limit_and_selection_count_items(run: Runner) -> None:
+    """--llm-limit takes items, which stay in their cases; -k and -x take cases."""
+    model = write_cuts(run, case="ten")
+    assert len(run("--model", model, "--llm-limit", "12").verdicts) == 12
+    chosen = run("--model", model, "-k", "cuts/1")
+    assert {v["cluster"] for v in chosen.verdicts.values()} == {"c1"}
+    assert chosen.run["complete"] is True
+    first = run("--model", model, "-x")
+    assert (len(first.verdicts), first.run["complete"]) == (10, False)
+
+
+def test_gate_counts_items_of_groups(run: Runner) -> None:
+    """A gate judges items, however they are grouped, and excuses the failures of their cases."""
+    model = write_cuts(run, case="ten")
+    rule = '[[rule]]\nname = "cut"\nmin_accuracy = {}\nbasis = "point"\n'
+    passed = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule.format(0.85))))
+    assert (passed.code, passed.run["gate"]["decision"]) == (0, "pass")
+    failed = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule.format(0.95))))
+    assert (failed.code, failed.run["gate"]["decision"]) == (1, "fail")
+
+
+def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
+    """Under a sequential gate each item is a case of its own, whatever the benchmark wants."""
+    model = write_cuts(run, 200, case="ten")
+    gate = run.write("gate.toml", 'sequential = true\n[[rule]]\nname = "cut"\nmin_accuracy = 0.2\n')
+    done = run("--model", model, "--llm-gate", str(gate), "-n", workers)
+    assert (done.code, done.run["gate"]["decision"]) == (0, "pass"), done.output
+    assert 0 < len(done.verdicts) <= 200
+    assert f"{len(done.verdicts) - done.run['summary'][0]['wrong']} passed" in done.output
+
+
+def test_xfail_of_a_group(run: Runner) -> None:
+    """--llm-failures xfail reports a group that is wrong as an expected failure."""
+    done = run("--model", write_cuts(run, case="ten"), "--llm-failures", "xfail")
+    assert (done.code, len(done.verdicts)) == (0, 30)
+    assert "3 xfailed" in done.output
+
+
+def test_group_in_allure(run: Runner) -> None:
+    """An Allure result of many items has one table of those that are not correct."""
+    pytest.importorskip("allure_pytest")
+    import json
+
+    folder = run.folder / "allure"
+    run("--model", write_cuts(run, case="ten"), "--alluredir", str(folder))
+    results = [json.loads(p.read_text(encoding="utf-8")) for p in folder.glob("*-result.json")]
+    assert sorted(r["name"] for r in results) == ["cuts/0", "cuts/1", "cuts/2"]
+    first = min(results, key=lambda r: r["name"])
+    [table] = first["attachments"]
+    text = (folder / table["source"]).read_text(encoding="utf-8")
+    assert re.fullmatch(r"wrong\tcuts/0/0004\t.*ends in 4", text)
+    assert first["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
+
+
+# ---- very many cases
+
+
+def test_lean_items_report_as_others(run: Runner, workers: str) -> None:
+    """Lean items have the ids, verdicts, counts and exit status of ordinary ones."""
+    model = write_cuts(run, errors=(7,))
+    ordinary = run("--model", model, "-n", workers)
+    ids = _ids(run("--model", model, "--collect-only", "-q"))
+    _lean(run)
+    assert "<LeanItem" in _collected(run, model)
+    lean = run("--model", model, "-n", workers)
+    assert _ids(run("--model", model, "--collect-only", "-q")) == ids
+    assert (lean.code, lean.verdicts) == (ordinary.code, ordinary.verdicts)
+    assert lean.run["summary"] == ordinary.run["summary"]
+    for done in (ordinary, lean):
+        assert "3 failed, 26 passed, 1 error" in done.output
+        assert "Traceback" not in done.output
+
+
+def test_lean_items_by_name_and_option(run: Runner) -> None:
+    """Node ids, -k, -m, -x, --maxfail and --durations work on lean items."""
+    model = write_cuts(run)
+    _lean(run)
+    ids = _ids(run("--model", model, "--collect-only", "-q"))
+    assert set(run("--model", model, *ids[:6]).verdicts) == {f"cuts/0/{n:04d}" for n in range(6)}
+    assert len(run("--model", model, "-k", "cuts/2").verdicts) == 10
+    assert len(run("--model", model, "-m", "llmprops").verdicts) == 30
+    assert len(run("--model", model, "-m", "not llmprops").output) > 0
+    assert len(run("--model", model, "-x").verdicts) == 5
+    assert len(run("--model", model, "--maxfail", "2").verdicts) == 15
+    assert "slowest 2 durations" in run("--model", model, "--durations", "2", "--durations-min", "0").output
+
+
+@pytest.mark.parametrize("case", ["item", "ten"])
+def test_last_failed_cases(run: Runner, case: str) -> None:
+    """--lf repeats the cases that were wrong, lean or of many items."""
+    model = write_cuts(run, 44, case=case, errors=tuple(range(20, 30)))
+    _lean(run)
+    folder = run.next_folder()
+    for extra in ((), ("--lf",)):
+        folder = run.next_folder()
+        command = [a for a in run.command("--model", model, *extra, folder=folder) if a != "no:cacheprovider"]
+        command[command.index("-p")] = "-q"
+        done = subprocess.run(
+            command, cwd=run.folder, env=run.environment(), capture_output=True, check=False
+        )
+    expected = 13 if case == "item" else 40
+    assert done.returncode == 1
+    assert len((folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
+
+
+def test_lean_items_in_junit(run: Runner, workers: str) -> None:
+    """A JUnit report has the same cases, properties and failures from lean items."""
+    model = write_cuts(run, errors=(7,))
+    found = []
+    for lean in (False, True):
+        if lean:
+            _lean(run)
+        xml = run.folder / f"junit-{lean}.xml"
+        run("--model", model, f"--junitxml={xml}", "-n", workers)
+        found.append(_junit(xml))
+    assert len(found[0]) == 30
+    assert found[0] == found[1]
+
+
+def _junit(path: Path) -> dict[str | None, list[object]]:
+    cases: dict[str | None, list[object]] = {}
+    for case in ET.parse(path).getroot().iter("testcase"):
+        properties = sorted((p.get("name"), p.get("value")) for p in case.iter("property"))
+        bad = [(child.tag, child.text) for child in case if child.tag in ("failure", "error")]
+        cases[case.get("name")] = [case.get("classname"), properties, bad]
+    return cases
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("@pytest.mark.llmprops(", "@pytest.mark.xfail\n@pytest.mark.llmprops("),
+        ("def test_cuts(verdict)", "def test_cuts(verdict, tmp_path)"),
+        (
+            "@pytest.mark.llmprops(",
+            "@pytest.fixture(autouse=True)\ndef every(): pass\n\n@pytest.mark.llmprops(",
+        ),
+        ("import pytest\n", "import pytest\npytestmark = pytest.mark.filterwarnings('ignore')\n"),
+        ("import pytest\n", "import pytest\ndef setup_function(): pass\n"),
+    ],
+    ids=["mark", "fixture", "autouse", "module mark", "setup"],
+)
+def test_items_with_more_are_not_lean(run: Runner, change: tuple[str, str]) -> None:
+    """A function with another fixture, an autouse one, or another mark keeps pytest's own items."""
+    model = write_cuts(run)
+    _lean(run)
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    run.write("test_cuts.py", text.replace(*change))
+    output = _collected(run, model)
+    assert "LeanItem" not in output
+    assert "<Function test_cuts" in output
+
+
+def test_lean_item_with_a_mark_of_conftest(run: Runner) -> None:
+    """A mark that a conftest.py adds after collection is honoured: such items run by pytest's protocol."""
+    model = write_cuts(run)
+    more = (
+        "import pytest\ndef pytest_collection_modifyitems(items):\n"
+        "    items[0].add_marker(pytest.mark.skip(reason='not today'))\n"
+        "    items[4].add_marker(pytest.mark.xfail(reason='known'))\n"
+    )
+    _lean(run, more)
+    done = run("--model", model)
+    assert "2 failed, 26 passed, 1 skipped, 1 xfailed" in done.output
+    assert len(done.verdicts) == 29
+
+
+def test_lean_function_with_a_body(run: Runner) -> None:
+    """What a lean function does beside asserting the verdict shows as in any test."""
+    model = write_cuts(run, 10)
+    body = "    assert len(verdict.given) < 6\n"
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    run.write("test_cuts.py", text.replace("    assert verdict\n", "    assert verdict\n" + body))
+    _lean(run)
+    done = run("--model", model)
+    assert "6 failed, 4 passed" in done.output
+    assert [v["status"] for v in done.verdicts.values()].count("correct") == 9
+    xml = run.folder / "junit.xml"
+    run("--model", model, f"--junitxml={xml}")
+    [[_, _, bad]] = [case for name, case in _junit(xml).items() if name and name.endswith("0001]")]
+    assert "assert len(verdict.given) < 6" in str(bad)
+
+
+def test_lean_items_wait_for_calls(run: Runner, workers: str) -> None:
+    """Lean items work with a model that is called, too, and its final failures are errors."""
+    run.sums(12)
+    _lean(run)
+    done = run("--model", run.adder, "-n", workers)
+    assert "3 failed, 9 passed" in done.output
+    assert done.run["calls"]["sent"] == 12

@@ -1,0 +1,70 @@
+"""Tasks of one benchmark that want different kinds of models."""
+
+from __future__ import annotations
+
+from fixtures.cuts import write_cuts
+from fixtures.runs import Runner
+
+TASKS = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict
+from pytest_llmprops.core.requests import Segment
+
+
+class Two(Benchmark):
+    name = "two"
+
+    def load(self, files):
+        return [Item(f"two/{t}/{n}", t, "zh", fields={"t": t}) for t in ("cut", "talk") for n in range(4)]
+
+    def kinds_of(self, task):
+        return frozenset({"segment"}) if task == "cut" else frozenset({"chat", "sentiment"})
+
+    async def evaluate(self, item, context, ask, protocol):
+        request = Segment("北京大学") if item["t"] == "cut" else Chat.user("?")
+        await ask(request)
+        return Verdict.check(True, expected="", given=",".join(sorted(ask.kinds)))
+
+
+@pytest.mark.llmprops(benchmark=Two)
+def test_two(verdict):
+    assert verdict
+""".replace('"two" if False else ""', "benchmark=Two")
+
+
+def test_only_served_tasks_are_cases(run: Runner, workers: str) -> None:
+    """Items of a task that the model cannot be asked are counted as not served, and are no cases."""
+    model = write_cuts(run)
+    run.write("test_two.py", TASKS)
+    done = run("test_two.py", "--model", model, "-n", workers)
+    assert done.code == 0
+    assert set(done.verdicts) == {f"two/cut/{n}" for n in range(4)}
+    assert done.run["not_served"] == {"two": {next(iter(done.run["models"])): 4}}
+    assert "not served: 4 two items" in done.output
+    assert done.run["complete"] is True
+
+
+def test_each_model_has_its_own_tasks(run: Runner) -> None:
+    """Two models of different kinds share a session, each with the tasks it serves; ask.kinds says which."""
+    model = write_cuts(run)
+    run.write("test_two.py", TASKS)
+    done = run("test_two.py", "--model", model, "--model", "fake:echo")
+    assert {(r["task"], r["items"]) for r in done.run["summary"]} == {("cut", 4), ("talk", 4)}
+    assert {v["task"]: v["given"] for v in done.verdicts.values()} == {"cut": "segment", "talk": "chat"}
+
+
+def test_skip_names_the_kinds_that_would_do(run: Runner) -> None:
+    """Where a model serves no task at all, the one skipped case says what it would have to serve."""
+    run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
+    done = run("test_two.py", "-rs", "--model", write_cuts(run))
+    assert "serves no chat/sentiment" in done.output
+
+
+def test_gate_on_a_task_not_served_is_invalid(run: Runner) -> None:
+    """A rule on items that the model cannot be asked finds them at collection, and is invalid."""
+    model = write_cuts(run)
+    run.write("test_two.py", TASKS)
+    gate = '[[rule]]\nname = "talk"\ntask = "talk"\nmin_accuracy = 0.5\nmin_items = 1\n'
+    done = run("test_two.py", "--model", model, "--llm-gate", str(run.write("gate.toml", gate)))
+    assert done.code == 1
+    assert done.run["gate"]["decision"] == "invalid"

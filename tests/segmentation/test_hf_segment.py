@@ -1,0 +1,230 @@
+"""Token classifiers that segment: labels, alignment of characters, batches, bad input."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Reply, Segment
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.hf_segment import cut_by_labels, label_letters
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
+        reason="needs the extra 'hf' (torch, transformers)",
+    ),
+]
+CHARACTERS = "学生留心机动的书老师有信可以进攻。"
+TEXTS = ["学生留心机动的书。", "老师", "有信心机动的老师可以进攻学生的书。", "书", "可以进攻"]
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def save_model(folder: Path, labels: tuple[str, ...] = ("B", "M", "E", "S"), *, positions: int = 64) -> Path:
+    """A small BERT with random weights and a vocabulary of characters, as transformers saves them."""
+    import torch
+    from transformers import BertConfig, BertForTokenClassification, BertTokenizer
+
+    torch.manual_seed(2)
+    folder.mkdir()
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS, "ab", "##c", "a", "b", "c"]
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    BertTokenizer.from_pretrained(folder).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(tokens),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=positions,
+        initializer_range=0.5,  # makes the logits of random weights differ clearly
+        id2label=dict(enumerate(labels)),
+        label2id={label: i for i, label in enumerate(labels)},
+    )
+    BertForTokenClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("hf") / "tiny")
+
+
+def words(model: Any, *texts: str) -> list[list[str]]:
+    results = model.segment([Segment(text) for text in texts])
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.value for r in results]
+
+
+def by_hand(folder: Path, text: str) -> list[str]:
+    """The words of one sentence, from the library's own parts and the labels B, M, E, S."""
+    import torch
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForTokenClassification.from_pretrained(folder).eval()
+    ids = tokenizer.convert_tokens_to_ids(["[CLS]", *text, "[SEP]"])
+    with torch.no_grad():
+        best = model(input_ids=torch.tensor([ids])).logits[0].argmax(-1).tolist()[1:-1]
+    labels = [model.config.id2label[i] for i in best]
+    marked = "".join(
+        (" " if i and (labels[i] in "BS" or labels[i - 1] in "ES") else "") + c for i, c in enumerate(text)
+    )
+    return marked.split(" ")
+
+
+def test_words_are_those_of_the_model(folder: Path) -> None:
+    """In batches of any size the words are what the model alone says, one sentence at a time."""
+    expected = [by_hand(folder, text) for text in TEXTS]
+    assert len({len(found) for found in expected}) > 1
+    for batch in (1, 2, 8):
+        assert words(make(f"hf:{folder}?device=cpu&batch={batch}"), *TEXTS) == expected
+
+
+def test_contract(folder: Path) -> None:
+    """The architecture makes it a segmenter, served by the broker and pinned by its files."""
+    made = make(f"hf:{folder}")
+    assert kinds_of(made) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
+    assert (made.in_worker, made.blocking, made.pinned, made.identity["kind"]) == (
+        False,
+        True,
+        True,
+        "segment",
+    )
+
+
+def test_every_character_stays(folder: Path) -> None:
+    """Whitespace, characters that the tokenizer drops, joins or does not know come back as they were."""
+    texts = ["学生 abc 的", "\t老师\u3000有书", "学\u200b生", "a\x00书", "𠮷abab", "É学\u0301生", " 书 "]
+    assert ["".join(found) for found in words(make(f"hf:{folder}?device=cpu"), *texts)] == texts
+
+
+def test_dropped_character_has_a_token(folder: Path) -> None:
+    """A character that the tokenizer drops is its unknown token, or an error where it has none."""
+    made = make(f"hf:{folder}?device=cpu")
+    assert words(made, "学生")
+    row, first = made._row("学\u200b生")
+    assert (len(row), first, row[2]) == (5, [1, 2, 3], made._tokenizer.unk_token_id)
+    made._tokenizer.unk_token = None
+    made._tokens.clear()
+    dropped, served = made.segment([Segment("学\u200b生"), Segment("学生")])
+    assert isinstance(dropped, BackendError)
+    assert "drops '\\u200b' and has no unknown token" in str(dropped)
+    assert isinstance(served, Reply)
+
+
+def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer that marks the start of a word, or cuts a character into several tokens, is aligned."""
+    made = make(f"hf:{folder}?device=cpu")
+    expected = words(made, *TEXTS)
+    inner = made._tokenizer
+
+    class Marked:
+        """Like SentencePiece: a mark before every word, here token 4, and two tokens for one character."""
+
+        pad_token_id, unk_token_id, model_max_length = 0, 1, 512
+
+        def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+            ids = inner(text, add_special_tokens=False)["input_ids"]
+            ids = [4, *ids, *([4] if text == "书" else [])]
+            return {"input_ids": [2, *ids, 3] if add_special_tokens else ids}
+
+        def convert_ids_to_tokens(self, token: int) -> str:
+            return "\u2581" if token == 4 else str(inner.convert_ids_to_tokens(token))
+
+    made = make(f"hf:{folder}?device=cpu")
+    monkeypatch.setattr(made, "_load", lambda load=made._load: (load()[0], Marked()))
+    found = words(made, *TEXTS)
+    assert [f for f, t in zip(found, TEXTS, strict=True) if "书" not in t] == [
+        f for f, t in zip(expected, TEXTS, strict=True) if "书" not in t
+    ]
+    assert ["".join(f) for f in found] == TEXTS
+    row, first = made._row("的书师")
+    assert len(row) == 2 + 3 + 1
+    assert first == [1, 2, 4]
+
+
+def test_bad_sentences_are_errors_of_their_own(tmp_path: Path) -> None:
+    """An empty sentence and one too long are errors; their neighbours are served."""
+    made = make(f"hf:{save_model(tmp_path / 'short', positions=16)}?device=cpu")
+    results = made.segment([Segment("学生"), Segment(" "), Segment("书" * 15), Segment("书" * 14)])
+    assert [type(r) for r in results] == [Reply, BackendError, BackendError, Reply]
+    assert "empty" in str(results[1])
+    assert "17 tokens, the model takes 16" in str(results[2])
+    assert not results[2].fatal
+    made.close()
+    [closed] = made.segment([Segment("学生")])
+    assert "closed" in str(closed)
+
+
+@pytest.mark.parametrize(
+    ("labels", "letters"),
+    [
+        (("B", "M", "E", "S"), "BMES"),
+        (("s", "b", "e", "m"), "SBEM"),
+        (("B", "I"), "BI"),
+        (("O", "B-X", "I-X"), "OBI"),
+        (("NOUN_B", "noun_i", "VERB_B", "verb_i"), "BIBI"),
+        (("B", "I", "L", "U"), "BILU"),
+    ],
+)
+def test_labels_that_are_understood(labels: tuple[str, ...], letters: str) -> None:
+    """Letters in any case, alone or split off by a hyphen or underscore."""
+    assert label_letters({"id2label": {str(i): label for i, label in enumerate(labels)}}) == letters
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("LABEL_0", "LABEL_1"), ("B", "E", "X"), ("I", "O"), ("B", "S"), ("BEGIN", "IN"), None],
+)
+def test_labels_that_are_not_understood(labels: tuple[str, ...] | None, tmp_path: Path) -> None:
+    """Other labels are refused before any weights are read, in one line that names them."""
+    config: dict[str, Any] = {"architectures": ["BertForTokenClassification"]}
+    if labels is not None:
+        config["id2label"] = dict(enumerate(labels))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=r"labels \(.*\) are not understood; .*B, M, E, S") as raised:
+        make(f"hf:{tmp_path}")
+    assert ", ".join(labels or ("LABEL_0", "LABEL_1")) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        ("BMES", ["甲乙丙", "丁"]),
+        ("SSBE", ["甲", "乙", "丙丁"]),
+        ("BIBI", ["甲乙", "丙丁"]),
+        ("OBIO", ["甲", "乙丙", "丁"]),
+        ("BILU", ["甲乙丙", "丁"]),
+        # Orders that no segmentation has.
+        ("MMMM", ["甲乙丙丁"]),
+        ("EMES", ["甲", "乙丙", "丁"]),
+        ("BBII", ["甲", "乙丙丁"]),
+    ],
+)
+def test_words_by_labels(letters: str, expected: list[str]) -> None:
+    """A boundary stands before a label that starts a word and after one that ends a word."""
+    assert cut_by_labels("甲乙丙丁", letters) == expected
+
+
+def test_labels_never_lose_a_character() -> None:
+    """Whatever the labels, the words are the text, and none is empty."""
+    rng = random.Random(4)
+    for length in range(12):
+        text = "".join(rng.choices(CHARACTERS, k=length))
+        found = cut_by_labels(text, rng.choices("BMESIOLU", k=length))
+        assert "".join(found) == text
+        assert all(found)

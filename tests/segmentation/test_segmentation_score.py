@@ -1,0 +1,197 @@
+"""Edges of words, the SIGHAN scorer and `llmprops segment score`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.cli.segment import add
+from pytest_llmprops.core.encoding import utf8
+from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
+from pytest_llmprops.models.maxmatch import longest_match, read_words
+
+
+def lines_of(file: Path) -> list[list[str]]:
+    return [line.split() for line in utf8(file.read_bytes(), str(file)).strip("\r\n").split("\n")]
+
+
+def command(*words: str) -> int:
+    """Run `llmprops segment ...` whether or not the command is registered."""
+    parser = argparse.ArgumentParser()
+    add(parser.add_subparsers())
+    options = parser.parse_args(["segment", *words])
+    return int(options.command(options))
+
+
+def test_edges_of_words() -> None:
+    """Edges are counted in characters, with both ends of the text; an empty text has one."""
+    assert boundaries(["留", "心机", "𠮷"], "留心机𠮷") == {0, 1, 3, 4}
+    assert boundaries([], "") == {0}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["留心"], "dropped '机' at character 3"),
+        (["留心", "机", "器"], "added '器' at character 4"),
+        (["留", "新", "机"], "changed '心' into '新' at character 2"),
+        (["留", "\x1b", "机"], r"changed '心' into '\x1b' at character 2"),
+        ([], "dropped '留心机' at character 1"),
+        (["留心", "", "机"], "an empty word"),
+        (["留心", None], "no list of words"),
+        (None, "no list of words"),
+    ],
+)
+def test_words_that_are_not_the_text(words: list[str], said: str) -> None:
+    """A segmenter that changes, drops or adds characters is an error that names what it did."""
+    with pytest.raises(BackendError) as raised:
+        boundaries(words, "留心机")
+    assert raised.value.kind == "segmentation"
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["ab cd", " ab  cd\u3000", "abcd ", "a b c d", "\tab\tc d"])
+def test_whitespace_is_put_back(text: str) -> None:
+    """Whitespace that a segmenter left out becomes words of its own, also inside one of its words."""
+    for words in (["ab", "cd"], ["abcd"], ["a", "b", "c", "d"], ["a", "bcd"]):
+        whole = with_whitespace(words, text)
+        assert "".join(whole) == text
+        assert [w for w in whole if w.isspace()] == [
+            w for w in with_whitespace(["abcd"], text) if w.isspace()
+        ]
+        inner = boundaries([w for w in whole if not w.isspace()], "abcd")
+        assert boundaries(words, "abcd") <= inner
+    assert with_whitespace(["x"], " ") == ["x"]
+    assert with_whitespace([], "  ") == ["  "]
+
+
+def test_score_by_hand() -> None:
+    """Precision, recall, F1 and the recall of known and unknown words of a case counted by hand."""
+    gold = [["今天", "天气", "好"], ["我", "去", "北京"]]
+    predicted = [["今天", "天", "气", "好"], ["我", "去", "北京"]]
+    found = score(gold, predicted, known={"今天", "天气", "我", "去"})
+    assert (found.gold, found.predicted, found.correct, found.oov, found.oov_correct) == (6, 7, 5, 2, 2)
+    assert found.precision == pytest.approx(5 / 7)
+    assert found.recall == pytest.approx(5 / 6)
+    assert found.f1 == pytest.approx(2 * (5 / 7) * (5 / 6) / (5 / 7 + 5 / 6))
+    assert found.oov_rate == pytest.approx(2 / 6)
+    assert found.oov_recall == 1
+    assert found.iv_recall == pytest.approx(3 / 4)
+
+
+def test_same_words_at_other_places_do_not_count() -> None:
+    """A word counts where it stands: the same word elsewhere in the line is no hit."""
+    found = score([["好", "好好"]], [["好好", "好"]])
+    assert (found.correct, found.f1) == (0, 0)
+    assert (found.oov_rate, found.oov_recall, found.iv_recall) == (None, None, None)
+
+
+def test_rates_of_nothing() -> None:
+    """A rate of nothing is None, not an error and not 0."""
+    empty = score([[]], [[]], known={"好"})
+    rates = (empty.precision, empty.recall, empty.f1, empty.oov_rate, empty.oov_recall, empty.iv_recall)
+    assert rates == (None,) * 6
+    assert score([["好"]], [["好"]], known={"好"}).oov_recall is None
+    assert score([["好"]], [["好"]], known=set()).iv_recall is None
+
+
+def test_lines_that_differ() -> None:
+    """Lines with other characters, or another number of lines, are one line of error that says where."""
+    with pytest.raises(DataError, match=r"line 2 .* dropped '京' at character 4"):
+        score([["好"], ["我", "去", "北京"]], [["好"], ["我", "去", "北"]])
+    with pytest.raises(DataError, match="gold file has 2 lines, the prediction 1"):
+        score([["好"], ["天"]], [["好"]])
+
+
+def test_texts_whose_lines_end_at_other_places() -> None:
+    """Equal texts with other line ends are named as such, and are scored with ``whole_text``."""
+    gold, predicted = [["好", "。"], ["”", "天气"]], [["好", "。", "”"], ["天", "气"]]
+    with pytest.raises(DataError, match=r"line 1 .*--whole-text"):
+        score(gold, predicted)
+    found = score(gold, predicted, whole_text=True)
+    assert (found.gold, found.predicted, found.correct) == (4, 5, 3)
+    with pytest.raises(DataError, match="texts differ: the prediction added '啊'"):
+        score(gold, [*predicted, ["啊"]], whole_text=True)
+
+
+def test_maxmatch_on_the_msr_test_set(published: Path) -> None:
+    """MaxMatch with the MSR training words has the known scores of the official definition."""
+    folder = published / "icwb2"
+    words = read_words(folder / "msr_training_words.utf8")
+    cut = longest_match(words)
+    gold = lines_of(folder / "msr_test_gold.utf8")
+    found = score(gold, [cut("".join(line)) for line in gold], known=words)
+    assert found.predicted == 111_480
+    assert (found.precision, found.recall, found.f1) == pytest.approx((0.9174, 0.9569, 0.9367), abs=5e-5)
+    # Emerson (2005) gives this test set's rate of unknown words.
+    assert found.oov_rate == pytest.approx(0.026, abs=5e-4)
+
+
+def test_maxmatch_on_the_raw_msr_test_file(published: Path) -> None:
+    """The raw test file, some of whose quotes stand on another line than in the gold file, scores the same."""
+    folder = published / "icwb2"
+    cut = longest_match(read_words(folder / "msr_training_words.utf8"))
+    gold = lines_of(folder / "msr_test_gold.utf8")
+    predicted = [cut("".join(line)) for line in lines_of(folder / "msr_test.utf8")]
+    with pytest.raises(DataError, match=r"line 442 .*--whole-text"):
+        score(gold, predicted)
+    assert score(gold, predicted, whole_text=True).predicted == 111_480
+
+
+def test_jieba_on_the_msr_test_set(published: Path) -> None:
+    """Jieba has its known F1 on the MSR test set."""
+    pytest.importorskip("jieba")
+    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.jieba_segmenter import BACKEND
+    from pytest_llmprops.models.registry import parse_spec
+
+    cut = BACKEND.factory(parse_spec("jieba"), BackendOptions()).cut  # type: ignore[attr-defined]
+    gold = lines_of(published / "icwb2" / "msr_test_gold.utf8")
+    assert score(gold, [cut("".join(line)) for line in gold]).f1 == pytest.approx(0.8133, abs=5e-5)
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints counts and rates; those of unknown words only with the training words."""
+    (tmp_path / "gold").write_text("\ufeff今天  天气  好\n\n我  去  北京\n", encoding="utf-8")
+    (tmp_path / "pred").write_text("今天 天 气\u3000好\r\n\r\n我 去 北京\r\n", encoding="utf-8")
+    (tmp_path / "words").write_text("今天 天气\n我 去\n", encoding="utf-8")
+    files = ["--gold", str(tmp_path / "gold"), "--pred", str(tmp_path / "pred")]
+    assert command("score", *files) == 0
+    printed = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert printed == {
+        "gold words": "6",
+        "predicted words": "7",
+        "correct words": "5",
+        "precision": "0.7143",
+        "recall": "0.8333",
+        "F1": "0.7692",
+    }
+    assert command("score", *files, "--train-words", str(tmp_path / "words")) == 0
+    printed = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (printed["OOV rate"], printed["OOV recall"], printed["IV recall"]) == (
+        "0.3333",
+        "1.0000",
+        "0.7500",
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("今天 天气".encode("gbk"), "not UTF-8.*GBK"),
+        ("今天".encode("utf-16"), "not UTF-8.*UTF-16"),
+        (b"\xff\xff\xff", "not UTF-8: byte 0xff at offset 0; save it as UTF-8$"),
+        (b" \n", "is empty"),
+    ],
+)
+def test_bad_files(raw: bytes, said: str, tmp_path: Path) -> None:
+    """A file in another encoding, or an empty one, is one line that names it."""
+    (tmp_path / "gold").write_text("今天 天气\n", encoding="utf-8")
+    (tmp_path / "bad").write_bytes(raw)
+    with pytest.raises(DataError, match=said) as raised:
+        command("score", "--gold", str(tmp_path / "gold"), "--pred", str(tmp_path / "bad"))
+    assert str(tmp_path / "bad") in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,311 @@
+"""Segmenters that run inside the worker: jieba, PKUSEG and MaxMatch."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Reply, Segment
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.segmenter import WordSegmenter
+
+needs_jieba = pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")
+needs_pkuseg = pytest.mark.skipif(
+    importlib.util.find_spec("spacy_pkuseg") is None, reason="needs spacy-pkuseg"
+)
+TEXTS = ["学生留心机动的书。", "", "GPT-4 和 jieba\u3000都好", "𠮷野家", "　", "a\tb"]
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def words(model: Any, *texts: str) -> list[list[str]]:
+    results = model.segment([Segment(text) for text in texts])
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.value for r in results]
+
+
+def word_list(folder: Path, text: str = "留心 心机 机动 机动车 学生") -> Path:
+    file = folder / "words.txt"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def check_contract(model: Any) -> None:
+    """What the engine relies on."""
+    assert kinds_of(model) == {"segment"}
+    assert (model.in_worker, model.pinned, model.blocking) == (True, True, True)
+    assert model.deviations() == ()
+    assert ["".join(found) for found in words(model, *TEXTS)] == TEXTS
+    model.close()
+    assert ["".join(found) for found in words(model, *TEXTS)] == TEXTS
+
+
+def test_longest_word_wins(tmp_path: Path) -> None:
+    """The longest word at each place is taken, and an unknown character is a word; nothing looks ahead."""
+    model = make(f"maxmatch:{word_list(tmp_path)}")
+    assert words(model, "学生留心机动车的机动𠮷") == [["学生", "留心", "机动车", "的", "机动", "𠮷"]]
+    assert words(model, "留心机") == [["留心", "机"]]
+    # A longer word's beginning is no word.
+    assert words(make(f"maxmatch:{word_list(tmp_path, '中华人民共和国 中华')}"), "中华人民") == [
+        ["中华", "人", "民"]
+    ]
+    check_contract(model)
+
+
+def test_word_list_may_be_a_training_file(tmp_path: Path) -> None:
+    """One word a line, a segmented text and full-width spaces give the same words; a byte-order mark is none."""
+    spaced = make(f"maxmatch:{word_list(tmp_path)}")
+    expected = words(spaced, *TEXTS)
+    for text in ("\ufeff留心\r\n心机\r\n机动\r\n机动车\r\n学生\r\n", "学生  留心\u3000机动\n机动车  心机\n"):
+        model = make(f"maxmatch:{word_list(tmp_path, text)}")
+        assert words(model, *TEXTS) == expected
+        assert model.identity != spaced.identity
+
+
+def test_maxmatch_agrees_with_the_definition() -> None:
+    """On random texts and lists, the words are those of the definition tried length by length."""
+    from pytest_llmprops.models.maxmatch import longest_match
+
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        known = {"".join(rng.choice(list("甲乙丙"), rng.integers(1, 6))) for _ in range(rng.integers(1, 9))}
+        text = "".join(rng.choice(list("甲乙丙"), 12))
+        expected, rest = [], text
+        while rest:
+            word = next((rest[:n] for n in range(len(rest), 1, -1) if rest[:n] in known), rest[0])
+            expected.append(word)
+            rest = rest[len(word) :]
+        assert longest_match(known)(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("学生 留心".encode("gbk"), "not UTF-8.*iconv -f GBK"),
+        (b"\n \n", "word list is empty"),
+        (None, "there is no file"),
+    ],
+)
+def test_bad_word_list(raw: bytes | None, said: str, tmp_path: Path) -> None:
+    """A list in GBK, an empty one and a missing one are one line that names the file."""
+    file = tmp_path / "list.txt"
+    if raw is not None:
+        file.write_bytes(raw)
+    with pytest.raises(UsageError, match=said) as raised:
+        make(f"maxmatch:{file}")
+    assert str(file) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@needs_jieba
+def test_jieba_is_jieba() -> None:
+    """The words are jieba's own, with and without its hidden Markov model."""
+    import jieba
+
+    jieba.setLogLevel(logging.ERROR)
+    texts = ["他来到了网易杭研大厦", "学生留心机动的书。"]
+    assert words(make("jieba"), *texts) == [jieba.lcut(text) for text in texts]
+    assert words(make("jieba?hmm=false"), *texts) == [jieba.lcut(text, HMM=False) for text in texts]
+    assert words(make("jieba"), texts[0]) != words(make("jieba?hmm=false"), texts[0])
+    check_contract(make("jieba"))
+
+
+@needs_jieba
+def test_jieba_identity(tmp_path: Path) -> None:
+    """Version, dictionary and switch pin the model; stating the default changes nothing."""
+    default = make("jieba").identity
+    assert default == make("jieba?hmm=true").identity
+    assert default["version"]
+    dictionary = tmp_path / "own.txt"
+    dictionary.write_text("留心机 9\n动的 5 v\n", encoding="utf-8")
+    own = make(f"jieba?hmm=false&dict={dictionary}")
+    others = [default, make("jieba?hmm=false").identity, own.identity]
+    assert len({tuple(sorted(identity.items())) for identity in others}) == 3
+    assert words(own, "学生留心机动的书") == [["学", "生", "留心机", "动的", "书"]]
+
+
+@needs_jieba
+def test_jieba_keeps_nothing_in_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No file outside of the package is read or written, and nothing is printed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "jieba.cache").write_bytes(b"not what jieba wrote")
+    assert words(make("jieba"), "学生留心机动的书")[0]
+    assert [file.name for file in tmp_path.iterdir()] == ["jieba.cache"]
+    assert capfd.readouterr() == ("", "")
+
+
+@needs_jieba
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("学生 5\n留心\n", "line 2 is not 'WORD COUNT'"),
+        ("学生 many\n", "line 1 is not"),
+        ("", "is empty"),
+        ("\ufeff学生 5\n", "byte-order mark"),
+    ],
+)
+def test_bad_jieba_dictionary(text: str, said: str, tmp_path: Path) -> None:
+    """A dictionary that is not in jieba's format is one line that names file and line."""
+    file = tmp_path / "dict.txt"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=said) as raised:
+        make(f"jieba?dict={file}")
+    assert str(file) in str(raised.value)
+    file.write_bytes("学生 5".encode("gbk"))
+    with pytest.raises(UsageError, match="GBK"):
+        make(f"jieba?dict={file}")
+    with pytest.raises(UsageError, match="there is no file"):
+        make(f"jieba?dict={tmp_path / 'none'}")
+
+
+@needs_jieba
+@needs_pkuseg
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("jieba?hmm=maybe", "hmm must be true or false"),
+        ("jieba?hm=true", "'hm' is not a parameter"),
+        ("jieba:big", "write jieba, jieba"),
+        ("pkuseg:news", "write pkuseg or"),
+        ("maxmatch", "maxmatch:MODEL"),
+        ("maxmatch:x?hmm=true", "takes none"),
+    ],
+)
+def test_bad_specification(spec: str, said: str) -> None:
+    """A specification that cannot be used is one line that says what to write."""
+    with pytest.raises(UsageError, match=said):
+        make(spec)
+
+
+@pytest.mark.parametrize(("spec", "package"), [("jieba", "jieba"), ("pkuseg", "spacy-pkuseg")])
+def test_missing_package(spec: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing package is named with the extra that brings it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
+    with pytest.raises(MissingExtra, match=rf"'{package}'.*pytest-llmprops\[zh\]"):
+        make(spec)
+
+
+def tiny_pkuseg(folder: Path, *, features: bool = True) -> Path:
+    """A PKUSEG model that prefers each character to be a word, as spacy-pkuseg saves one."""
+    import srsly
+
+    folder.mkdir()
+    tags = {"B": 0, "B_single": 1, "I": 2, "I_end": 3, "I_first": 4}
+    data = {"unigram": [], "bigram": [], "feature_to_idx": {"$$": 0}, "tag_to_idx": tags}
+    if features:
+        srsly.write_msgpack(folder / "features.msgpack", data)
+    weights = np.zeros(5 * (1 + 5))
+    weights[1] = 1.0
+    np.savez(folder / "weights.npz", sizes=np.array([5, 1]), w=weights)
+    return folder
+
+
+@needs_pkuseg
+@pytest.mark.filterwarnings("ignore")
+def test_pkuseg_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A model folder is loaded without a word, from ``model`` or from PKUSEG's own folder; whitespace stays."""
+    folder = tiny_pkuseg(tmp_path / "default")
+    stated = make(f"pkuseg?model={folder}")
+    assert words(stated, "的了 是") == [["的", "了", " ", "是"]]
+    check_contract(stated)
+    monkeypatch.setenv("PKUSEG_HOME", str(tmp_path))
+    assert make("pkuseg").identity == stated.identity
+    assert make("pkuseg").identity["model_sha256"]
+    assert capfd.readouterr() == ("", "")
+
+
+@needs_pkuseg
+def test_pkuseg_is_never_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a model the message says how to get it, also for a name that the library would download."""
+    import spacy_pkuseg
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("download")
+
+    monkeypatch.setattr(spacy_pkuseg, "download_model", refuse)
+    monkeypatch.setenv("PKUSEG_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=r"none is downloaded.*model=FOLDER.*pip download pkuseg==0.0.25"):
+        make("pkuseg")
+    with pytest.raises(UsageError, match="no folder news"):
+        make("pkuseg?model=news")
+    monkeypatch.chdir(tmp_path)
+    # A folder of that name is taken for what it is.
+    tiny_pkuseg(tmp_path / "news")
+    assert words(make("pkuseg?model=news"), "的了") == [["的", "了"]]
+
+
+@needs_pkuseg
+def test_folder_that_is_no_pkuseg_model(tmp_path: Path) -> None:
+    """A folder without the files of a model is named with what it lacks."""
+    with pytest.raises(UsageError, match=r"weights.npz and features.msgpack"):
+        make(f"pkuseg?model={tiny_pkuseg(tmp_path / 'half', features=False)}")
+
+
+class _Hostile:
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.file,))
+
+
+@needs_pkuseg
+@pytest.mark.filterwarnings("ignore")
+def test_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
+    """Features in a pickle are loaded when they are plain data, and refused when they name code."""
+    import srsly
+
+    folder = tiny_pkuseg(tmp_path / "model")
+    data = srsly.read_msgpack(folder / "features.msgpack")
+    (folder / "features.msgpack").unlink()
+    (folder / "features.pkl").write_bytes(pickle.dumps(data))
+    assert words(make(f"pkuseg?model={folder}"), "的了") == [["的", "了"]]
+    touched = tmp_path / "touched"
+    (folder / "features.pkl").write_bytes(pickle.dumps(data | {"unigram": _Hostile(touched)}))
+    [error] = make(f"pkuseg?model={folder}").segment([Segment("的")])
+    assert isinstance(error, BackendError)
+    assert "not plain data" in str(error)
+    assert error.fatal
+    assert not touched.exists()
+
+
+@needs_pkuseg
+def test_pkuseg_default_model() -> None:
+    """The default model of 2019, where it is on this machine, cuts a sentence as its authors' package did."""
+    folder = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "default"
+    if not folder.is_dir():
+        pytest.skip("needs the default model: see docs/models.md")
+    assert words(make("pkuseg"), "我爱北京天安门") == [["我", "爱", "北京", "天安门"]]
+
+
+def test_failures_are_values() -> None:
+    """A segmenter that cannot be loaded is a fatal error of every sentence; one that fails, of that sentence."""
+
+    def fail() -> Any:
+        raise OSError("no\nmodel")
+
+    results = WordSegmenter(fail, name="broken", identity={}).segment([Segment("a"), Segment("b")])
+    assert [str(r) for r in results] == ["broken cannot be loaded: no model"] * 2
+    assert all(isinstance(r, BackendError) and r.fatal for r in results)
+    odd = WordSegmenter(lambda: lambda text: [str(1 // len(text))], name="odd", identity={})
+    error, reply = odd.segment([Segment(""), Segment("a")])
+    assert isinstance(error, BackendError)
+    assert (error.fatal, "ZeroDivisionError" in str(error)) == (False, True)
+    assert isinstance(reply, Reply)
