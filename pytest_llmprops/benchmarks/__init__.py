@@ -10,6 +10,7 @@ from pytest_llmprops.core.errors import UsageError
 ENTRY_POINTS = "pytest_llmprops.benchmarks"
 #: name -> module and class; imported when a suite names it
 BUILT_IN = {
+    "eras": ("pytest_llmprops.benchmarks.eras.benchmark", "Eras"),
     "htest": ("pytest_llmprops.benchmarks.htest.benchmark", "HTest"),
     "homophones": ("pytest_llmprops.benchmarks.homophones.benchmark", "Homophones"),
 }

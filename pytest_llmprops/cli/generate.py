@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pytest_llmprops.cli import eras
 from pytest_llmprops.cli.main import Groups, add_group, add_seed_and_number, wrote
 
 
 def add(groups: Groups) -> None:
-    """Add ``generate htest`` and ``generate homophones``."""
+    """Add ``generate htest``, ``generate homophones`` and ``generate eras``."""
     commands = add_group(
         groups, "generate", "fresh items, loadable with --llm-source published --llm-data DIR"
     )
@@ -27,6 +28,7 @@ def add(groups: Groups) -> None:
         help="your own sentences, one a line (default: the built-in ones)",
     )
     homophones.set_defaults(command=_homophones)
+    eras.add_generate(commands)
 
 
 def _htest(options: argparse.Namespace) -> int:

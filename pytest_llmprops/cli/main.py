@@ -21,6 +21,8 @@ COMMANDS = (
     "data",
     "generate",
     "htest",
+    "eras",
+    "segment",
     "runs",
     "gate",
     "compare",

@@ -153,6 +153,16 @@ class DataFolder:
         )
         return self._table(path, lines, required, "tab-separated")
 
+    def traditional(self, text: str, site_start: int, name: str) -> str:
+        """``text`` in traditional characters by the converter ``name``, one for one (ERAS).
+
+        :param site_start: 0-based index of the test site, three characters that are converted apart.
+        :raises UsageError: the converter is unknown or not installed. :raises DataError: the length changes.
+        """
+        from pytest_llmprops.data.traditional import convert_sentence
+
+        return convert_sentence(text, site_start, name)
+
     def source_for(self, benchmark: str) -> str:
         """``generated`` where ``<benchmark>/SOURCE.json`` says so, else the folder's source."""
         path = f"{benchmark}/SOURCE.json"

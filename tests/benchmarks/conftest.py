@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.benchmarks.eras.benchmark import Eras
+from pytest_llmprops.core.benchmark import Benchmark, loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
 
 
@@ -89,3 +92,9 @@ def measure() -> Measure:
         return Measured(outcome, calls)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def part() -> Any:
+    """The built-in ERAS items with their context."""
+    return loaded(Eras(), DataFolder(builtin_data(), "builtin"))

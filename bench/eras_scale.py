@@ -1,0 +1,134 @@
+"""ERAS at the paper's size, 203,944 pairs, with jieba: ``python -m bench.eras_scale``.
+
+jieba alone on the 407,888 sentences, against whole pytest processes of ``suites/test_eras.py`` with each
+paradigm and with each pair as a case, and against bare pytest on as many trivial cases. Taken in turn
+``--runs`` times, since only ratios of one session are worth comparing; printed is the median and the range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.process import Measured, measure
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = 203_944
+ALONE = """
+import json, logging, sys, jieba
+jieba.setLogLevel(logging.ERROR)
+words = 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    row = json.loads(line)
+    words += len(list(jieba.cut(row["test"]))) + len(list(jieba.cut(row["control"])))
+print(words)
+"""
+BARE = "import pytest\n@pytest.mark.parametrize('n', range({n}))\ndef test_bare(n):\n    assert n >= 0\n"
+PLAIN = [
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:allure_pytest",
+    "-p",
+    "no:timeout",
+    "-p",
+    "no:cacheprovider",
+    "-q",
+]
+
+
+class Scale:
+    """One generated set, and the processes that are measured on it."""
+
+    def __init__(self, folder: Path, pairs: int) -> None:
+        self.folder, self.pairs, self._runs = folder, pairs, 0
+        own = ("LLMPROPS_", "PYTEST_", "PYTHON")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(own)}
+        self.env = env | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "CI": "1"}
+        command = ["-m", "pytest_llmprops.cli.main", "generate", "eras", "--total", str(pairs)]
+        subprocess.run([sys.executable, *command, "--out", str(folder / "set")], check=True, env=self.env)
+        (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        (folder / "test_bare.py").write_text(BARE.format(n=pairs), encoding="utf-8")
+        suite = (ROOT / "suites" / "test_eras.py").read_text(encoding="utf-8")
+        (folder / "test_eras.py").write_text(suite, encoding="utf-8")
+
+    def alone(self) -> Measured:
+        """jieba in a loop: reads the set, cuts every sentence, keeps nothing."""
+        pairs = str(self.folder / "set" / "eras" / "pairs.jsonl")
+        return self._checked([sys.executable, "-c", ALONE, pairs])
+
+    def suite(self, case: str, workers: str = "0") -> Measured:
+        """The suite, every verdict recorded."""
+        self._runs += 1
+        run = self.folder / f"run-{self._runs}"
+        done = self._checked(
+            [
+                sys.executable, "-m", "pytest", "test_eras.py", *PLAIN, "-n", workers, "--tb=no",
+                "--model", "jieba", "--llm-source", "published", "--llm-data", str(self.folder / "set"),
+                "--llm-set", f"eras.case={case}", "--llm-run", str(run),
+            ]
+        )  # fmt: skip
+        facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        assert facts["complete"], done.output[-2000:]
+        with open(run / "verdicts.jsonl", encoding="utf-8") as lines:
+            assert sum(1 for _ in lines) == self.pairs
+        return done
+
+    def bare(self) -> Measured:
+        """As many parametrized cases that do nothing."""
+        return self._checked([sys.executable, "-m", "pytest", "test_bare.py", *PLAIN, "-p", "no:llmprops"])
+
+    def _checked(self, command: Sequence[str]) -> Measured:
+        done = measure(command, cwd=self.folder, env=self.env)
+        assert done.code in (0, 1) and done.output, done.output[-2000:]
+        return done
+
+
+def _spread(values: Sequence[float], unit: str) -> str:
+    return f"{statistics.median(values):.2f}{unit} ({min(values):.2f}-{max(values):.2f})"
+
+
+def main() -> None:
+    """Print one line a figure."""
+    parser = argparse.ArgumentParser(prog="python -m bench.eras_scale", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--skip", nargs="*", default=[], metavar="NAME", help="pair, bare, workers")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="llmprops-eras-") as folder:
+        scale = Scale(Path(folder), options.pairs)
+        taken = {
+            "jieba alone": scale.alone,
+            "paradigm cases": lambda: scale.suite("paradigm"),
+            "paradigm cases, -n 2": lambda: scale.suite("paradigm", "2"),
+            "pair cases": lambda: scale.suite("pair"),
+            "bare pytest": scale.bare,
+        }
+        skipped = {"pair": "pair cases", "bare": "bare pytest", "workers": "paradigm cases, -n 2"}
+        for name in options.skip:
+            del taken[skipped[name]]
+        found: dict[str, list[Measured]] = {name: [] for name in taken}
+        for _ in range(options.runs):
+            for name, take in taken.items():
+                found[name].append(take())
+                print(f"  {name}: {found[name][-1].wall:.1f} s", file=sys.stderr, flush=True)
+        print(f"{options.pairs:,} pairs, load {os.getloadavg()[0]:.1f}, {options.runs} runs")
+        for name, done in found.items():
+            ratios = [a.wall / b.wall for a, b in zip(done, found["jieba alone"], strict=True)]
+            columns = (
+                _spread([d.wall for d in done], " s"),
+                _spread([d.peak_mb / 1000 for d in done], " GB"),
+                _spread(ratios, " x jieba"),
+            )
+            print(f"{name:<22} " + "  ".join(f"{column:>26}" for column in columns), flush=True)
+
+
+if __name__ == "__main__":
+    main()

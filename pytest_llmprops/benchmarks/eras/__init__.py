@@ -1,0 +1,1 @@
+"""ERAS: robustness to local word-boundary ambiguity in Chinese (Li and Hao)."""

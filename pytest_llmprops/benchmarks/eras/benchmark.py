@@ -1,0 +1,215 @@
+"""The ERAS benchmark: loading, asking, judging, counting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_llmprops.benchmarks.eras import explicit, implicit_metrics
+from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
+from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK, occluded
+from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items, written
+from pytest_llmprops.benchmarks.eras.judging import (
+    SegmentJudge,
+    judge_chat,
+    judge_chat_scores,
+    judge_scores,
+    scores_of,
+)
+from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.values import facts_of, pair_result, paradigm_name
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
+from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.requests import Chat, Kind, Reply, Segment, Sentiment
+from pytest_llmprops.core.verdicts import Verdict
+
+#: more pairs than this of one task, and a paradigm is one pytest case
+MOST_PAIR_CASES = 20_000
+#: pairs put to a segmenter at once: their words are held in memory until they are judged
+_CHUNK = 2000
+_FILLED = "the authors' slot words are not published: published templates are filled with this project's"
+_ASSUMED = (
+    _FILLED,
+    "simplified characters: eras.script=chinese-converter gives the traditional ones of the AS, CityU and jieba rows",
+    "chat models are not in the paper: prompts, answer letters and the mask stand-in □ are this project's",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a pair is measured, and how it is reported.
+
+    :param script: ``simplified`` as written, or the converter to traditional characters.
+    :param case: what a pytest case is: a pair, a paradigm, or by the number of pairs. Presentation only.
+    :param mlm_score: how a masked language model's scores must have chosen the slot words of a generated set.
+    :param chat_score: how a chat model's sentiment is had. :param samples: replies a sentence when sampling.
+    :param temperature: of a chat model that segments; so is ``max_tokens``.
+    """
+
+    script: Literal["simplified", "chinese-converter", "opencc"] = "simplified"
+    case: Literal["auto", "pair", "paradigm"] = "auto"
+    mlm_score: Literal["ratio", "absolute"] = "ratio"
+    chat_score: Literal["auto", "logprobs", "sampling"] = "auto"
+    samples: int = 5
+    temperature: float = 0.0
+    max_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        if self.samples < 1 or self.max_tokens < 1 or self.temperature < 0:
+            raise ValueError("samples and max_tokens must be at least 1 and temperature at least 0")
+
+
+class Eras(Benchmark):
+    """Does a model cut words where the sentence says so? Chinese garden paths, explicit and implicit."""
+
+    name = "eras"
+    about = "Does the model cut Chinese into the words that the sentence means, where another cut lies near?"
+    task_about = {
+        EXPLICIT: "Where does a segmenter cut three characters of which the first two and the last two are words?",
+        IMPLICIT: "Does a word that only a wrong cut makes pull the sentence's sentiment? Without it: half are wrong.",
+    }
+    metric_directions = {
+        **explicit.DIRECTIONS,
+        "canary_token_rate": "lower",
+        "canary_swallowed_rate": "lower",
+        **implicit_metrics.DIRECTIONS,
+        "sampled_rate": "none",
+    }
+    kinds = frozenset({"segment", "sentiment", "chat"})
+    limit_per_cluster = True
+    # A model without garden path errors tells test from control by chance (section 4.1).
+    accuracy_targets = {IMPLICIT: 0.5}
+    presentation = frozenset({"case"})
+    protocols = {
+        "paper": NamedSettings(Settings(samples=20), assumed=_ASSUMED),
+        "quick": NamedSettings(
+            Settings(),
+            assumed=(_FILLED,),
+            gives_up="samples of a chat model without log probabilities (5 of 20): coarser scores, more ties",
+        ),
+    }
+
+    def load(self, files: DataFiles) -> Loaded:
+        return load_items(files)
+
+    def kinds_of(self, task: str) -> frozenset[Kind]:
+        return frozenset({"segment", "chat"}) if task == EXPLICIT else frozenset({"sentiment", "chat"})
+
+    def case_names(self, items: Sequence[Item], settings: Settings) -> Sequence[str] | None:
+        """The paradigm's name, ``eras/explicit/07``, for each item; None where each pair is a case."""
+        if settings.case == "pair":
+            return None
+        if settings.case == "auto":
+            most = max((sum(item.task == task for item in items) for task in (EXPLICIT, IMPLICIT)), default=0)
+            if most <= MOST_PAIR_CASES:
+                return None
+        return [item.id.rpartition("/")[0] for item in items]
+
+    async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+        settings = protocol.settings
+        _check_set(context, settings)
+        pair: SentencePair = item["pair"]
+        texts = written(pair, settings.script, context)
+        if item.task == EXPLICIT:
+            return await _explicit(pair, texts, ask, settings)
+        return await _implicit(pair, texts, ask, settings)
+
+    def evaluate_all(
+        self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[Settings]
+    ) -> Sequence[Verdict | BackendError] | None:
+        """Explicit verdicts of a segmenter in this process; None where an item is of the other task."""
+        if any(item.task != EXPLICIT for item in items):
+            return None
+        settings = protocol.settings
+        _check_set(context, settings)
+        judge = SegmentJudge().judge
+        results: list[Verdict | BackendError] = []
+        for start in range(0, len(items), _CHUNK):
+            pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
+            texts = [written(pair, settings.script, context) for pair in pairs]
+            replies = iter(serve([Segment(text) for both in texts for text in both]))
+            for pair, both in zip(pairs, texts, strict=True):
+                test, control = next(replies), next(replies)
+                if isinstance(test, BackendError) or isinstance(control, BackendError):
+                    results.append(test if isinstance(test, BackendError) else _error(control))
+                    continue
+                try:
+                    results.append(judge(pair, both, (test.value, control.value)))
+                except BackendError as error:
+                    results.append(error)
+        return results
+
+    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+        """Tables 1 and 2 as rows: means over paradigms, from the records' values alone."""
+        for place, members in by_place(records).items():
+            yield from (
+                _explicit_rows(place, members) if place[0] == EXPLICIT else _implicit_rows(place, members)
+            )
+
+
+def _check_set(context: Context, settings: Settings) -> None:
+    if context.mlm_score and context.mlm_score != settings.mlm_score:
+        raise RunStopped(
+            f"the set's slot words were chosen with mlm_score {context.mlm_score}, not {settings.mlm_score}:"
+            f" say --llm-set eras.mlm_score={context.mlm_score}"
+        )
+
+
+def _error(result: Reply | BackendError) -> BackendError:
+    assert isinstance(result, BackendError)
+    return result
+
+
+async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: Settings) -> Verdict:
+    if "segment" in ask.kinds:
+        test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
+        return SegmentJudge().judge(pair, texts, (test.value, control.value))
+    asked = [
+        Chat.user(
+            explicit.PROMPT.format(text=text),
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+        )
+        for text in texts
+    ]
+    return judge_chat(pair, texts, await asyncio.gather(*map(ask, asked)))
+
+
+async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: Settings) -> Verdict:
+    classifier = "sentiment" in ask.kinds
+    mask = MODEL_MASK if classifier else CHAT_MASK
+    four = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
+    if classifier:
+        replies = await asyncio.gather(*(ask(Sentiment(text)) for text in four))
+        return judge_scores(pair, scores_of(replies), "by the classifier")
+    return judge_chat_scores(
+        pair, await score_pair(four, ask, way=settings.chat_score, samples=settings.samples)
+    )
+
+
+def _explicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
+    values: list[Mapping[str, Any]] = [r["values"] for r in members if "test" in r["values"]]
+    if not values:
+        return
+    facts = {paradigm_name(v): facts_of(v) for v in values}
+    scores = explicit.paradigm_scores((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
+    yield from explicit.accuracy_rows(place, scores, facts)
+    for name in ("canary_token", "canary_swallowed"):
+        found: dict[str, list[float]] = {}
+        for v in values:
+            found.setdefault(paradigm_name(v), []).append(v[name])
+        mean = sum(sum(one) / len(one) for one in found.values()) / len(found)
+        yield Metric(*place, f"{name}_rate", mean, len(values), "overall", direction="lower")
+
+
+def _implicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
+    values: list[Mapping[str, Any]] = [r["values"] for r in members if "test" in r["values"]]
+    yield from implicit_metrics.implicit_metrics(place, [pair_result(v) for v in values])
+    sampled = [bool(v["sampled"]) for v in values if "sampled" in v]
+    if sampled:
+        yield rate(place, "sampled_rate", sampled, "none")

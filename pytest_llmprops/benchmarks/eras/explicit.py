@@ -1,0 +1,222 @@
+"""Explicit garden path errors: what a segmentation does to a test site, and the accuracies made of that.
+
+The rule is the paper's (Li and Hao, section 3.1). A site is three characters x1 x2 x3. In a left-branching
+sentence x1 x2 is the true word and x2 x3 the canary word; in a right-branching one it is the other way
+round. A left-branching site is wrong when there is a boundary between x1 and x2 and none between x2 and x3,
+a right-branching one when there is a boundary between x2 and x3 and none between x1 and x2. Everything else
+is right. Accuracies are means over paradigms, never over sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_llmprops.core.metrics import Metric, Place
+from pytest_llmprops.core.segmentation import boundaries, with_whitespace
+from pytest_llmprops.core.statistics import NO_WIDTH, wilson
+
+Branching = Literal["left", "right"]
+Canary = Literal["none", "token", "swallowed"]
+
+#: name of a metric -> its direction; ``difference`` is control minus test, as in the paper's tables
+DIRECTIONS: Mapping[str, str] = {
+    "test_accuracy": "higher",
+    "control_accuracy": "higher",
+    "difference": "lower",
+    "both_accuracy": "higher",
+}
+_DRAWS = 10_000
+
+PROMPT = (
+    "请把下面的句子切分成词，词与词之间用一个空格隔开。"
+    "不要改动、增加或删去任何字，不要解释，只回答切分后的句子。\n\n{text}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOutcome:
+    """What a segmentation did to one site.
+
+    :param right: by the paper's rule. :param canary: ``token`` where the canary word is exactly a word of
+        the segmentation, ``swallowed`` where the site is wrong and the canary word is part of a longer word.
+    """
+
+    right: bool
+    canary: Canary
+
+
+_RIGHT = SiteOutcome(True, "none")
+_TOKEN = SiteOutcome(False, "token")
+_SWALLOWED = SiteOutcome(False, "swallowed")
+
+
+def judge_site(edges: Container[int], start: int, branching: Branching) -> SiteOutcome:
+    """Judge one site by the edges of words, as :func:`~pytest_llmprops.core.segmentation.boundaries` gives them.
+
+    :param start: position of x1 in the sentence, from 0.
+    """
+    if branching == "left":
+        if start + 1 not in edges or start + 2 in edges:
+            return _RIGHT
+        return _TOKEN if start + 3 in edges else _SWALLOWED
+    if start + 2 not in edges or start + 1 in edges:
+        return _RIGHT
+    return _TOKEN if start in edges else _SWALLOWED
+
+
+def judge_words(words: Sequence[str], text: str, start: int, branching: Branching) -> SiteOutcome:
+    """Judge one site of a segmented sentence.
+
+    :raises BackendError: where the words are not exactly ``text``.
+    """
+    return judge_site(boundaries(words, text), start, branching)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSegmentation:
+    """A chat model's reply, read as a segmentation: its words, or none and what is wrong with the reply."""
+
+    words: tuple[str, ...]
+    problem: str = ""
+
+
+_QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
+
+
+def read_segmentation(reply: str, text: str) -> ChatSegmentation:
+    """Read a reply that should be ``text`` with spaces (or slashes) between its words.
+
+    A code fence or a pair of quotes around the whole reply is taken off, unless ``text`` itself has those
+    quotes; full-width spaces are spaces. A reply with anything else is not read, nor is one that repeats
+    the sentence without a single space: the model did not do what it was asked, and a sentence left whole
+    would count as right by the rule. Whitespace of ``text`` is a word of its own.
+    """
+    line = _unwrapped(reply.strip(), text)
+    if not line:
+        return ChatSegmentation((), "the reply is empty")
+    if "\n" in line or "\r" in line:
+        return ChatSegmentation((), "the reply has more than one line")
+    words = line.split() if "/" in text else line.replace("/", " ").split()
+    bare = "".join(text.split())
+    if "".join(words) != bare:
+        return ChatSegmentation((), "the reply is not the sentence with spaces between its words")
+    if len(words) == len(text.split()) and len(bare) > len(words):
+        return ChatSegmentation((), "the reply is the sentence without a space between its words")
+    return ChatSegmentation(tuple(with_whitespace(words, text)))
+
+
+def _unwrapped(reply: str, text: str) -> str:
+    """``reply`` without a code fence and a pair of quotes around it."""
+    if len(reply) >= 6 and reply.startswith("```") and reply.endswith("```"):
+        first, newline, rest = reply[3:-3].partition("\n")
+        # The fence's first line may name a language.
+        named = newline and first.strip().isascii() and len(first.split()) <= 1
+        reply = (rest if named else reply[3:-3]).strip()
+    quoted = len(reply) >= 2 and _QUOTES.get(reply[0]) == reply[-1]
+    if quoted and not text.strip().startswith(reply[0]):
+        reply = reply[1:-1].strip()
+    return reply
+
+
+@dataclass(frozen=True, slots=True)
+class ParadigmFacts:
+    """What decides the groups that a paradigm counts in; ``sentiment`` is ``+/-``, ``-/0`` ..."""
+
+    branching: Branching
+    sentiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParadigmScore:
+    """One paradigm's shares of sentences segmented right at their site, in [0, 1].
+
+    :param pairs: how many pairs they are shares of. :param both: pairs with both sentences right.
+    """
+
+    paradigm: str
+    pairs: int
+    test: float
+    control: float
+    both: float
+
+
+def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[ParadigmScore, ...]:
+    """Accuracies of each paradigm (section 3.1), in order of paradigm.
+
+    :param outcomes: (paradigm, test sentence right, control sentence right) of each pair.
+    """
+    counts: dict[str, list[int]] = {}
+    for paradigm, test, control in outcomes:
+        found = counts.get(paradigm)
+        if found is None:
+            found = counts[paradigm] = [0, 0, 0, 0]
+        # Which of the four cases: test right counts 2, control right 1.
+        found[2 * test + control] += 1
+    return tuple(
+        ParadigmScore(
+            paradigm,
+            neither + only_control + only_test + both,
+            (only_test + both) / (neither + only_control + only_test + both),
+            (only_control + both) / (neither + only_control + only_test + both),
+            both / (neither + only_control + only_test + both),
+        )
+        for paradigm, (neither, only_control, only_test, both) in sorted(counts.items())
+    )
+
+
+def accuracy_rows(
+    place: Place,
+    scores: Sequence[ParadigmScore],
+    facts: Mapping[str, ParadigmFacts],
+    *,
+    draws: int = _DRAWS,
+    seed: int = 0,
+) -> list[Metric]:
+    """Test, control and pair accuracy and the difference, each a mean over paradigms, as in Table 1.
+
+    Groups: ``overall``, ``left``, ``right`` and the sentiment classes that occur. ``n`` counts pairs.
+
+    Intervals at 95% are percentiles of a bootstrap that resamples whole paradigms, the same ones for all
+    four numbers. Where all paradigms of a group have one value, the bootstrap has no width, which would
+    claim certainty: accuracies then have Wilson's interval with each paradigm as one item, a difference
+    has none. Neither is there one for a group of a single paradigm.
+
+    :param place: task, language and source of the rows.
+    """
+    groups: dict[str, list[ParadigmScore]] = {"overall": list(scores)}
+    classes = sorted({facts[s.paradigm].sentiment for s in scores})
+    for group in ("left", "right"):
+        groups[group] = [s for s in scores if facts[s.paradigm].branching == group]
+    for group in classes:
+        groups[group] = [s for s in scores if facts[s.paradigm].sentiment == group]
+    rows: list[Metric] = []
+    for group, members in groups.items():
+        if members:
+            rows += _group_rows(place, group, members, draws, seed)
+    return rows
+
+
+def _group_rows(
+    place: Place, group: str, members: Sequence[ParadigmScore], draws: int, seed: int
+) -> list[Metric]:
+    import numpy as np
+
+    values = np.array([(s.test, s.control, s.control - s.test, s.both) for s in members])
+    size = len(members)
+    means = values.mean(axis=0)
+    # How often each paradigm is drawn, instead of which ones: the same distribution in one product.
+    weights = np.random.default_rng(seed).multinomial(size, [1 / size] * size, size=draws)
+    low, high = np.quantile(weights @ values / size, [0.025, 0.975], axis=0)
+    n = sum(s.pairs for s in members)
+    rows = []
+    for column, (name, direction) in enumerate(DIRECTIONS.items()):
+        limits: tuple[float | None, float | None] = (float(low[column]), float(high[column]))
+        value = float(means[column])
+        if size == 1:
+            limits = (None, None)
+        elif high[column] - low[column] <= NO_WIDTH:
+            limits = (None, None) if name == "difference" else wilson(value * size, size)[:2]
+        rows.append(Metric(*place, name, value, n, group, *limits, direction=direction))
+    return rows

@@ -1,0 +1,248 @@
+"""Readers of ERAS paradigms: the project's own frames, and the authors' published templates.
+
+Each fault is one line of :class:`DataError`. What a paradigm is stands in
+:mod:`pytest_llmprops.benchmarks.eras.templates`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_llmprops.benchmarks.eras.templates import (
+    Branching,
+    Paradigm,
+    Parts,
+    Slot,
+    checked_paradigm,
+    fail,
+    is_chinese,
+)
+
+__all__ = [
+    "PUBLISHED_INDICES",
+    "PUBLISHED_SLOTS",
+    "SENTIMENTS",
+    "Branching",
+    "Paradigm",
+    "Parts",
+    "Slot",
+    "parse_builtin",
+    "parse_published",
+    "parse_slot_words",
+    "to_json",
+]
+
+#: indices of the benchmark's 39 paradigms among the 60 published template pairs
+PUBLISHED_INDICES: tuple[int, ...] = (*range(18), *range(18, 60, 2))
+PUBLISHED_SLOTS = ("human", "en", "ver", "two", "one", "ob", "no", "con", "ad", "lo")
+#: true class/canary class of the 39, in order (table 3)
+SENTIMENTS: tuple[str, ...] = ("+/-", "-/+") * 9 + ("-/0",) * 11 + ("+/0",) * 10
+#: what a slot word counts in ``key_word_locations.json``
+_SLOT_LENGTH = 2
+_TEMPLATES = 60
+_FIELDS = (
+    "id", "site", "control_site", "branching", "true_class", "canary_class", "frame",
+    "across_edge", "control_across_edge", "gloss",
+)  # fmt: skip
+
+
+def parse_builtin(data: Any, *, where: str = "data/eras/paradigms.json") -> tuple[Paradigm, ...]:
+    """The paradigms of ``paradigms.json``; ``{site}`` in a frame is the site, other braces are slots.
+
+    :param data: the JSON document. :param where: what messages call it.
+    :raises DataError: for anything that is not such a document.
+    """
+    _check_version(data, where)
+    rows = data.get("paradigms")
+    if not isinstance(rows, list) or not rows:
+        fail(where, "'paradigms' must be a list of objects")
+    paradigms = tuple(_builtin(row, f"{where}: paradigm {number}") for number, row in enumerate(rows, 1))
+    ids = [paradigm.id for paradigm in paradigms]
+    for number, name in enumerate(ids):
+        if name in ids[:number]:
+            fail(where, f"two paradigms have the id {name!r}")
+    return paradigms
+
+
+def to_json(paradigms: Sequence[Paradigm]) -> dict[str, Any]:
+    """A document that :func:`parse_builtin` reads as ``paradigms``.
+
+    Two frames that differ outside the site (paradigm 36 of the published ones) are written in full.
+    """
+    return {"version": 1, "paradigms": [_row(paradigm) for paradigm in paradigms]}
+
+
+def parse_slot_words(
+    data: Any, paradigms: Sequence[Paradigm], part: str, *, where: str = "data/eras/slot_words.json"
+) -> dict[str, tuple[str, ...]]:
+    """Slot name -> words, for every slot of ``paradigms``.
+
+    :param part: ``builtin`` or ``published``: which of the document's lists.
+    :raises DataError: for a missing or empty list, or words that are no Chinese text or stand twice.
+    """
+    _check_version(data, where)
+    lists = data.get(part)
+    if not isinstance(lists, dict):
+        fail(where, f"{part!r} must be an object of word lists")
+    words: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys(slot for paradigm in paradigms for slot in paradigm.slots):
+        found = lists.get(name)
+        if not isinstance(found, list) or not found:
+            fail(where, f"the word list {part}/{name} is missing or empty")
+        for number, word in enumerate(found):
+            if not isinstance(word, str) or not is_chinese(word):
+                fail(where, f"{part}/{name} holds {word!r}, which is not a Chinese word")
+            if word in found[:number]:
+                fail(where, f"{part}/{name} holds {word!r} twice")
+        words[name] = tuple(found)
+    return words
+
+
+def parse_published(templates: Any, locations: Any) -> tuple[Paradigm, ...]:
+    """The 39 paradigms of the authors' ``templates.json`` and ``key_word_locations.json``.
+
+    A location is [start, end, branch]: start and end count the characters of the filled test template from 1,
+    with two for each slot, end exclusive; branch 0 is left, 1 is right. Test and control must have the same
+    slots and lengths and must differ inside the site; beyond it only in characters next to it (pair 52).
+
+    :raises DataError: naming the file and the pair for whatever is malformed.
+    """
+    tests, controls = (_template_list(templates, key) for key in ("amb_templates", "nonamb_templates"))
+    where = "key_word_locations.json"
+    if not isinstance(locations, list) or len(locations) != _TEMPLATES:
+        fail(where, f"must be a list of {_TEMPLATES} locations, one a template pair")
+    return tuple(
+        _published(
+            f"{number:02d}", tests[index], controls[index], locations[index], SENTIMENTS[number - 1], index
+        )
+        for number, index in enumerate(PUBLISHED_INDICES, 1)
+    )
+
+
+def _template_list(templates: Any, key: str) -> list[str]:
+    found = templates.get(key) if isinstance(templates, dict) else None
+    if not isinstance(found, list) or len(found) != _TEMPLATES:
+        fail("templates.json", f"{key!r} must be a list of {_TEMPLATES} templates")
+    for index, template in enumerate(found):
+        if not isinstance(template, str) or not template.strip():
+            fail("templates.json", f"{key}[{index}] is {template!r}, not a template")
+    return found
+
+
+def _published(name: str, test: str, control: str, location: Any, sentiment: str, index: int) -> Paradigm:
+    where = f"key_word_locations.json: pair {index} ({test[:40]})"
+    if not isinstance(location, list) or len(location) != 3 or any(type(n) is not int for n in location):
+        fail(where, f"{location!r} is not [start, end, branch] in whole numbers")
+    start, end, branch = location
+    if branch not in (0, 1):
+        fail(where, f"branch is {branch}, not 0 (left) or 1 (right)")
+    if end - start != 3 or start < 1:
+        fail(where, f"[{start}, {end}) is not a stretch of three characters counted from 1")
+    parts = [_split_published(text, f"templates.json: pair {index}") for text in (test, control)]
+    part, offset = _place(parts[0], start - 1, where)
+    site = str(parts[0][part])[offset : offset + 3]
+    return checked_paradigm(
+        where, id=name, test_frame=test, control_frame=control, site=site,
+        branching="left" if branch == 0 else "right", true_class=sentiment[0], canary_class=sentiment[2],
+        test_parts=parts[0], control_parts=parts[1], site_part=part, site_offset=offset,
+    )  # fmt: skip
+
+
+def _split_published(template: str, where: str) -> Parts:
+    parts: list[str | Slot] = []
+    for piece in re.findall(r"[A-Za-z]+|[^A-Za-z]+", template):
+        if not piece[0].isascii():
+            parts.append(piece)
+        elif piece in PUBLISHED_SLOTS:
+            parts.append(Slot(piece))
+        else:
+            fail(where, f"{piece!r} in {template!r} is no slot: those are {', '.join(PUBLISHED_SLOTS)}")
+    return tuple(parts)
+
+
+def _place(parts: Parts, start: int, where: str) -> tuple[int, int]:
+    """The part, and the place in it, of the three characters from ``start`` on, slots counted as two."""
+    at = 0
+    found = None
+    for number, part in enumerate(parts):
+        length = _SLOT_LENGTH if isinstance(part, Slot) else len(part)
+        if isinstance(part, str) and at <= start and start + 3 <= at + length:
+            found = number, start - at
+        at += length
+    if found is None:
+        fail(where, f"the three characters from {start + 1} on are not all text of the template")
+    return found
+
+
+def _builtin(row: Any, where: str) -> Paradigm:
+    if not isinstance(row, dict):
+        fail(where, "must be an object")
+    for field in _FIELDS:
+        kind: type = list if field.endswith("across_edge") else str
+        if not isinstance(row.get(field), kind):
+            fail(where, f"{field!r} must be a {'list' if kind is list else 'string'}")
+    if any(not isinstance(word, str) for name in _FIELDS[-3:-1] for word in row[name]):
+        fail(where, "words across an edge must be strings")
+    name = row["id"]
+    if not re.fullmatch(r"[0-9]{2}", name):
+        fail(where, f"id {name!r} is not two digits")
+    for site in (row["site"], row["control_site"]):
+        if len(site) != 3:
+            fail(where, f"the site {site!r} is not three characters")
+    frame = row["frame"]
+    control = row.get("control_frame", frame)
+    if not isinstance(control, str) or frame.count("{site}") != 1 or control.count("{site}") != 1:
+        fail(where, "a frame must hold {site} once")
+    tests, place = _split_builtin(frame, row["site"], where)
+    controls, _ = _split_builtin(control, row["control_site"], where)
+    return checked_paradigm(
+        where, id=name, test_frame=frame, control_frame=control, site=row["site"],
+        branching=row["branching"], true_class=row["true_class"], canary_class=row["canary_class"],
+        test_parts=tests, control_parts=controls, site_part=place[0], site_offset=place[1],
+        across_edge=tuple(row["across_edge"]), control_across_edge=tuple(row["control_across_edge"]),
+        gloss=row["gloss"],
+    )  # fmt: skip
+
+
+def _split_builtin(frame: str, site: str, where: str) -> tuple[Parts, tuple[int, int]]:
+    """Parts of a frame with the site in place, and (part, offset) of the site."""
+    before, after = frame.split("{site}")
+    parts: list[str | Slot] = []
+    place = (0, 0)
+    text = f"{before}\0{after}"
+    for piece in re.split(r"(\{[^{}]*\})", text):
+        if piece.startswith("{"):
+            if not re.fullmatch(r"\{[a-z_]+\}", piece):
+                fail(where, f"{piece!r} is no slot: write {{name}} in small letters")
+            parts.append(Slot(piece[1:-1]))
+        elif piece:
+            if "\0" in piece:
+                place = (len(parts), piece.index("\0"))
+            parts.append(piece.replace("\0", site))
+    return tuple(parts), place
+
+
+def _row(paradigm: Paradigm) -> dict[str, Any]:
+    frames = []
+    for parts in (paradigm.test_parts, paradigm.control_parts):
+        texts = [part if isinstance(part, str) else f"{{{part.name}}}" for part in parts]
+        text, at = texts[paradigm.site_part], paradigm.site_offset
+        texts[paradigm.site_part] = f"{text[:at]}{{site}}{text[at + 3 :]}"
+        frames.append("".join(texts))
+    row: dict[str, Any] = {
+        "id": paradigm.id, "site": paradigm.site, "control_site": paradigm.control_site,
+        "branching": paradigm.branching, "true_class": paradigm.true_class,
+        "canary_class": paradigm.canary_class, "frame": frames[0],
+        "across_edge": list(paradigm.across_edge), "control_across_edge": list(paradigm.control_across_edge),
+        "gloss": paradigm.gloss,
+    }  # fmt: skip
+    return row if frames[0] == frames[1] else row | {"control_frame": frames[1]}
+
+
+def _check_version(data: Any, where: str) -> None:
+    if not isinstance(data, dict):
+        fail(where, "must be a JSON object")
+    if data.get("version") != 1:
+        fail(where, f"version is {data.get('version')!r}, this release reads 1")

@@ -1,0 +1,72 @@
+"""``llmprops segment``: word segmentations."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_llmprops.cli.main import Groups, add_group
+from pytest_llmprops.core.encoding import utf8
+from pytest_llmprops.core.errors import DataError
+
+
+def add(groups: Groups) -> None:
+    """Add ``llmprops segment score``."""
+    commands = add_group(groups, "segment", "word segmentations")
+    score = commands.add_parser(
+        "score",
+        help="precision, recall, F1 and recall of unknown words, as in the SIGHAN bakeoffs",
+        description="Hold a segmented file against a gold one. One sentence a line, words split by spaces, UTF-8.",
+    )
+    score.add_argument("--gold", type=Path, required=True, metavar="FILE", help="the right segmentation")
+    score.add_argument("--pred", type=Path, required=True, metavar="FILE", help="the segmentation to score")
+    score.add_argument(
+        "--train-words",
+        type=Path,
+        metavar="FILE",
+        help="words of the training data, split by spaces or lines; words not among them count as unknown",
+    )
+    score.add_argument(
+        "--whole-text",
+        action="store_true",
+        help="compare the texts as a whole, for files whose lines end at different places",
+    )
+    score.set_defaults(command=_score)
+
+
+def _score(options: argparse.Namespace) -> int:
+    from pytest_llmprops.core.segmentation import score
+
+    known = None
+    if options.train_words is not None:
+        known = frozenset(word for line in _lines(options.train_words) for word in line)
+    found = score(
+        _lines(options.gold), _lines(options.pred), known=known, whole_text=bool(options.whole_text)
+    )
+    counts = [
+        ("gold words", found.gold),
+        ("predicted words", found.predicted),
+        ("correct words", found.correct),
+    ]
+    rates = [("precision", found.precision), ("recall", found.recall), ("F1", found.f1)]
+    if known is not None:
+        rates += [
+            ("OOV rate", found.oov_rate),
+            ("OOV recall", found.oov_recall),
+            ("IV recall", found.iv_recall),
+        ]
+    for name, count in counts:
+        print(f"{name:<16}{count:>9,}")
+    for name, rate in rates:
+        print(f"{name:<16}{'-' if rate is None else f'{rate:.4f}':>9}")
+    return 0
+
+
+def _lines(file: Path) -> list[list[str]]:
+    """The words of each line of a UTF-8 file."""
+    text = utf8(file.read_bytes(), str(file))
+    if not text.strip():
+        raise DataError(f"{file}: the file is empty")
+    # Not splitlines(): it also splits at characters that stand inside a line.
+    lines = [line.split() for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]

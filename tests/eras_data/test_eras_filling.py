@@ -1,0 +1,215 @@
+"""Filling slots: the seeded product, and a masked language model's choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import islice, permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.eras.filling import (
+    capacity,
+    fill_by_model,
+    fill_seeded,
+    shares,
+    threshold,
+)
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
+from pytest_llmprops.benchmarks.eras.sentences import (
+    locate_site,
+    make_pair,
+    pair_to_row,
+    pairs_from_rows,
+)
+from pytest_llmprops.core.errors import DataError, UsageError
+
+
+def paradigm(
+    frame: str = "{one}买{site}的{two}。", site: str = "甲乙丙", control: str = "丁乙戊"
+) -> Paradigm:
+    row = {
+        "id": "01", "site": site, "control_site": control, "branching": "left", "true_class": "+",
+        "canary_class": "-", "frame": frame, "across_edge": [], "control_across_edge": [], "gloss": "",
+    }  # fmt: skip
+    return parse_builtin({"version": 1, "paradigms": [row]})[0]
+
+
+WORDS = {"one": ["天", "地", "人"], "two": ["山", "水", "火", "土"]}
+
+
+def test_all_fillings_come_once() -> None:
+    """Asking for more than there is gives every filling once, numbered from 0."""
+    pairs = list(fill_seeded(paradigm(), WORDS, pairs=1000, seed=5))
+    assert {pair.words for pair in pairs} == {(a, b) for a in WORDS["one"] for b in WORDS["two"]}
+    assert [pair.number for pair in pairs] == list(range(12))
+    assert [pair.id for pair in pairs[:2]] == ["01/00000", "01/00001"]
+    assert capacity(paradigm(), WORDS) == 12
+
+
+def test_fewer_are_the_beginning_of_more() -> None:
+    """The first pairs do not depend on how many are asked for; another seed gives others."""
+    more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
+    assert list(fill_seeded(paradigm(), WORDS, pairs=4, seed=1)) == more[:4]
+    assert [p.words for p in fill_seeded(paradigm(), WORDS, pairs=12, seed=2)] != [p.words for p in more]
+
+
+def test_one_list_twice_gives_two_words() -> None:
+    """A slot name that occurs twice is never filled by one word twice."""
+    twice = paradigm("{one}和{one}买{site}。")
+    pairs = list(fill_seeded(twice, WORDS, pairs=100, seed=0))
+    assert {pair.words for pair in pairs} == set(permutations(WORDS["one"], 2))
+
+
+def test_equal_sentences_and_second_sites_are_left_out() -> None:
+    """Words that make one sentence count once; words that would repeat a site are passed over."""
+    adjacent = paradigm("{one}{two}买{site}。")
+    words = {"one": ["天", "天地"], "two": ["地人", "人"]}
+    tests = [pair.test for pair in fill_seeded(adjacent, words, pairs=100, seed=0)]
+    assert sorted(tests) == ["天人买甲乙丙。", "天地人买甲乙丙。", "天地地人买甲乙丙。"]
+    again = {"one": ["天", "甲乙丙", "丁乙戊"], "two": ["山"]}
+    assert [p.words for p in fill_seeded(paradigm(), again, pairs=100, seed=0)] == [("天", "山")]
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 50), st.integers(1, 300))
+def test_drawing_is_without_replacement(sizes: list[int], seed: int, pairs: int) -> None:
+    """Any number of pairs from any lists: distinct, and as many as there are."""
+    names = ["one", "two", "three"][: len(sizes)]
+    words = {
+        name: [chr(0x5000 + 10 * i + j) for j in range(n)]
+        for i, (name, n) in enumerate(zip(names, sizes, strict=True))
+    }
+    made = paradigm("".join(f"{{{name}}}" for name in names) + "买{site}。")
+    found = [pair.words for pair in fill_seeded(made, words, pairs=pairs, seed=seed)]
+    assert len(set(found)) == len(found) == min(pairs, math.prod(sizes))
+
+
+@pytest.mark.parametrize("pairs", [0, -1, 40_001])
+def test_numbers_of_pairs_are_bounded(pairs: int) -> None:
+    """A paradigm gives 1 to 40,000 pairs."""
+    with pytest.raises(UsageError, match="1 to 40,000"):
+        fill_seeded(paradigm(), WORDS, pairs=pairs, seed=0)
+
+
+def test_shares_are_even_where_capacities_allow() -> None:
+    """A total is spread evenly, and what a small paradigm lacks goes to the others."""
+    assert shares([10, 10, 10], 8) == [3, 3, 2]
+    assert shares([1, 10, 10], 9) == [1, 4, 4]
+    assert shares([50_000, 50_000], 80_000) == [40_000, 40_000]
+    assert shares([50_000, 10], 40_010) == [40_000, 10]
+    with pytest.raises(UsageError, match="2 to 40,010"):
+        shares([50_000, 10], 40_011)
+    assert shares([2, 3, 100], 105) == [2, 3, 100]
+    for total in (106, 2):
+        with pytest.raises(UsageError, match="choose 3 to 105"):
+            shares([2, 3, 100], total)
+
+
+def test_model_choice_by_hand() -> None:
+    """Ratio: slot 1 keeps what exceeds .74 of the best, slot 2 what exceeds .79, in the lists' order."""
+    seen: list[str] = []
+
+    def score(text: str, candidates: Sequence[str]) -> list[float]:
+        seen.append(text)
+        table = {"天": 0.02, "地": 0.016, "人": 0.0148, "山": 3e-9, "水": 2.4e-9, "火": 2.36e-9, "土": 1e-9}
+        return [math.log(table[word]) for word in candidates]
+
+    pairs = list(fill_by_model(paradigm(), WORDS, score))
+    # .016/.02 = .8 stays, .0148/.02 = .74 does not exceed .74; .8 stays, .787 does not exceed .79
+    assert [p.words for p in pairs] == [("天", "山"), ("天", "水"), ("地", "山"), ("地", "水")]
+    assert seen == ["[MASK]买丁乙戊的[MASK]。", "天买丁乙戊的[MASK]。", "地买丁乙戊的[MASK]。"]
+    assert [p.number for p in pairs] == [0, 1, 2, 3]
+    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, most=3)] == [p.words for p in pairs[:3]]
+    assert list(fill_by_model(paradigm(), WORDS, score, mlm_score="absolute")) == []
+
+
+def test_absolute_scores_are_held_against_the_threshold_themselves() -> None:
+    """Absolute: a probability of .78 passes the first slot and fails the second."""
+
+    def score(text: str, candidates: Sequence[str]) -> list[float]:
+        return [
+            math.log(0.78) if word in "天山" else math.log(0.8) if word == "水" else -50.0
+            for word in candidates
+        ]
+
+    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, mlm_score="absolute")] == [("天", "水")]
+
+
+@pytest.mark.parametrize(("value", "kept"), [(threshold(0), False), (math.nextafter(threshold(0), 1), True)])
+def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A score equal to the threshold is not enough."""
+    # The scores themselves in place of their logarithms, which would be rounded.
+    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.filling.math.exp", lambda x: x)
+    found = fill_by_model(
+        paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], mlm_score="absolute"
+    )
+    assert bool(list(found)) is kept
+
+
+def test_thresholds_are_the_papers() -> None:
+    """0.74, and 0.05 more for each further slot."""
+    assert [threshold(slot) for slot in range(3)] == pytest.approx([0.74, 0.79, 0.84])
+
+
+def test_pairs_of_a_model_come_one_by_one() -> None:
+    """The first pair needs one call a slot, however many there would be."""
+    calls = []
+
+    def score(text: str, candidates: Sequence[str]) -> list[float]:
+        calls.append(text)
+        return [0.0] * len(candidates)
+
+    assert len(list(islice(fill_by_model(paradigm(), WORDS, score), 4))) == 4
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [([0.0], "one score"), ([math.nan] * 3, "one score"), ([-math.inf] * 3, "probability 0")],
+)
+def test_bad_scores_are_errors(scores: list[float], message: str) -> None:
+    """Too few scores, no numbers, or nothing but zeros: an error and no silent choice."""
+    with pytest.raises(DataError, match=message):
+        list(fill_by_model(paradigm(), WORDS, lambda text, candidates: scores))
+
+
+def test_unknown_score_and_too_many_slots_are_refused() -> None:
+    """A misspelt mlm_score, and a seventh slot, whose threshold nothing can exceed."""
+    with pytest.raises(UsageError, match="ratio or absolute"):
+        fill_by_model(paradigm(), WORDS, lambda t, c: [], mlm_score="relative")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="slot 7"):
+        fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [])
+
+
+def test_locate_site_wants_exactly_one() -> None:
+    """A sentence without its site, with two, or with two that overlap, is an error."""
+    assert locate_site("我买甲乙丙。", "甲乙丙") == 2
+    with pytest.raises(DataError, match="no site"):
+        locate_site("我买甲乙。", "甲乙丙")
+    with pytest.raises(DataError, match="twice"):
+        locate_site("甲乙丙甲乙丙", "甲乙丙")
+    with pytest.raises(DataError, match="twice"):
+        locate_site("哈哈哈哈", "哈哈哈")
+
+
+def test_pairs_survive_rows() -> None:
+    """A pair is rebuilt from its row; a changed sentence, word, id or place is an error naming the row."""
+    made = paradigm()
+    pairs = list(fill_seeded(made, WORDS, pairs=3, seed=0))
+    rows = [pair_to_row(pair) for pair in pairs]
+    assert pairs_from_rows(rows, [made]) == pairs
+    changes = [
+        {"id": "02/00000"}, {"id": "01"}, {"id": "01/x"}, {"words": ["天"]}, {"words": None}, {"test": "天"},
+        {"control": rows[0]["test"]}, {"start": 0}, {"words": ["甲乙丙", "山"]},
+    ]  # fmt: skip
+    for change in changes:
+        with pytest.raises(DataError, match="row 2"):
+            pairs_from_rows([rows[0], rows[1] | change], [made])
+
+
+def test_wrong_number_of_words_is_an_error() -> None:
+    """A pair needs one word a slot."""
+    with pytest.raises(DataError, match="1 slot words for 2 slots"):
+        make_pair(paradigm(), 0, ["天"])
