@@ -1,0 +1,1 @@
+"""DTAiLS: the right word in translation (Barua, Subramanian, Yin and Suhr)."""

@@ -1,0 +1,155 @@
+"""Items of DTAiLS, from the built-in files and from files in the authors' layout.
+
+Layouts, under the data folder:
+
+- built-in: ``dtails/XX.csv`` and ``dtails/XX.words``, the project's own sentences. They are **not verified by
+  native speakers**; ``dtails/README.md`` says what to check first.
+- published and generated: ``dtails/en-XX/{expert_dataset.csv, XX.words, train_dataset.csv}``. The last two
+  may be missing.
+
+:mod:`~pytest_llmprops.benchmarks.dtails.rows` says what a row is and what is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import product
+from string import ascii_lowercase
+
+from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, Entry, Row, Variation, parse_rows, parse_words
+from pytest_llmprops.core.benchmark import DataFiles
+from pytest_llmprops.core.items import CONTROL_MARK, Item
+
+__all__ = [
+    "COLUMNS",
+    "LANGUAGES",
+    "SELECT",
+    "TRANSLATE",
+    "Entry",
+    "Row",
+    "Variation",
+    "expert_rows",
+    "items",
+    "languages",
+    "parse_rows",
+    "parse_words",
+    "row_items",
+    "train_rows",
+    "words",
+]
+
+SELECT, TRANSLATE = "select", "translate"
+#: the languages of the paper: Afrikaans, Armenian, Farsi, Galician, Hindi, Japanese, Latvian, Tamil, Telugu
+LANGUAGES = ("af", "hy", "fa", "gl", "hi", "ja", "lv", "ta", "te")
+_ID_MARK = {"published": "p", "generated": "g"}
+
+
+def languages(files: DataFiles) -> tuple[str, ...]:
+    """Codes of the languages whose test rows are there: the paper's first, then any other of two letters."""
+    others = (a + b for a, b in product(ascii_lowercase, repeat=2) if a + b not in LANGUAGES)
+    return tuple(code for code in (*LANGUAGES, *others) if files.exists(_path(files, code)))
+
+
+def words(files: DataFiles, language: str) -> tuple[Entry, ...]:
+    """The ``.words`` file of a language; empty where there is none. :raises DataError: see ``parse_words``."""
+    folder = _folder(files, language)
+    path = f"{folder}/{language}.words"
+    return parse_words(files.text(path), path) if files.exists(path) else ()
+
+
+def expert_rows(files: DataFiles, language: str) -> tuple[Row, ...]:
+    """The rows that are asked about. :raises DataError: no such file, or see :func:`parse_rows`."""
+    return _read(files, language, _path(files, language))
+
+
+def train_rows(files: DataFiles, language: str) -> tuple[Row, ...]:
+    """The rows that rules are made from, never asked about; empty where the file is missing.
+
+    :raises DataError: see :func:`parse_rows`.
+    """
+    path = f"{_folder(files, language)}/train_dataset.csv"
+    return _read(files, language, path, training=True) if files.exists(path) else ()
+
+
+def row_items(rows: Sequence[Row], language: str, source: str) -> Iterator[Item]:
+    """Each row as an item of ``select``, followed by the same as one of ``translate``.
+
+    The id is ``dtails/<lang>/<concept>/<n>``, n counting the concept's rows from 01 (``p01`` in published and
+    ``g01`` in generated files); ``translate`` adds ``+translate``, so that a limited run takes the same rows
+    for both. Words that share a spelling but not their variations (``build``, noun and verb) are two concepts.
+
+    Fields: ``concept``, ``pos``, ``sentence``, ``target``, ``variations`` (a tuple of tuples of forms),
+    ``label`` (the one of them that is right), ``clue``, ``repeats`` (id of the row that it repeats, or "").
+    """
+    slugs = _slugs(rows)
+    counts: dict[str, int] = {}
+    ids: dict[int, str] = {}
+    for row in rows:
+        slug = slugs[_concept_key(row)]
+        counts[slug] = counts.get(slug, 0) + 1
+        own = row.id or f"{slug}/{_ID_MARK.get(source, '')}{counts[slug]:02d}"
+        name = f"dtails/{language}/{own}"
+        ids[row.number] = name
+        variations = tuple(variation.forms for variation in row.variations)
+        fields = {
+            "concept": row.concept,
+            "pos": row.pos,
+            "sentence": row.sentence,
+            "target": row.target,
+            "variations": variations,
+            "label": variations[row.label],
+            "clue": row.clue,
+            "repeats": ids.get(row.repeats, ""),
+        }
+        cluster = f"dtails/{language}/{slug}"
+        yield Item(name, SELECT, language, source, cluster, fields)
+        yield Item(f"{name}{CONTROL_MARK}{TRANSLATE}", TRANSLATE, language, source, cluster, fields)
+
+
+def items(files: DataFiles) -> Iterator[Item]:
+    """The items of every language that is there, in file order.
+
+    :raises DataError: no language is there, or a file is not what it should be.
+    """
+    found = languages(files)
+    if not found:
+        files.text(_path(files, LANGUAGES[0]))  # names a missing file, and how to get it
+    for language in found:
+        yield from row_items(expert_rows(files, language), language, files.source)
+
+
+def _folder(files: DataFiles, language: str) -> str:
+    return "dtails" if files.source == "builtin" else f"dtails/en-{language}"
+
+
+def _path(files: DataFiles, language: str) -> str:
+    name = f"{language}.csv" if files.source == "builtin" else "expert_dataset.csv"
+    return f"{_folder(files, language)}/{name}"
+
+
+def _read(files: DataFiles, language: str, path: str, *, training: bool = False) -> tuple[Row, ...]:
+    rows = files.csv(path, required=COLUMNS)
+    return parse_rows(rows, language, files.source, path, words(files, language), training=training)
+
+
+def _concept_key(row: Row) -> tuple[str, frozenset[Variation]]:
+    return row.concept, frozenset(row.variations)
+
+
+def _slugs(rows: Sequence[Row]) -> dict[tuple[str, frozenset[Variation]], str]:
+    """A short ASCII name for each concept: two that would have the same get their tag or a number."""
+    slugs: dict[tuple[str, frozenset[Variation]], str] = {}
+    taken: set[str] = set()
+    for row in rows:
+        key = _concept_key(row)
+        if key in slugs:
+            continue
+        plain = unicodedata.normalize("NFKD", row.concept).encode("ascii", "ignore").decode().lower()
+        base = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "concept"
+        tagged = f"{base}-{row.pos.lower()}" if row.pos.isascii() and row.pos.isalpha() else base
+        tries = [base, tagged, *(f"{base}-{n}" for n in range(2, len(rows) + 2))]
+        slugs[key] = next(name for name in tries if name not in taken)
+        taken.add(slugs[key])
+    return slugs

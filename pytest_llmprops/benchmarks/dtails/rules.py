@@ -1,0 +1,229 @@
+"""Rules on how the variations of a concept differ (Barua et al., section 3): the file.
+
+A rules file is JSON that a person can read and edit::
+
+    {
+      "format": "dtails-rules 1",
+      "language": "af",
+      "model": "openai:gpt-4o",
+      "concepts": [
+        {
+          "concept": "live",
+          "pos": "VERB",
+          "sentences": 100,
+          "variations": [
+            {"variation": "leef/lewe", "sentences": 50, "rule": "to be alive, ..."},
+            {"variation": "woon", "sentences": 50, "rule": "to have one's home ..."}
+          ]
+        }
+      ]
+    }
+
+``sentences`` counts the example sentences that were in the prompt, of the concept and of each variation; 0 says
+that the rules come from what the model knows alone. ``pos`` may be empty.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pytest_llmprops.benchmarks.dtails.prompts import Variations, variation_name
+from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE, is_unicode, short, strict_json
+from pytest_llmprops.benchmarks.dtails.text import folded
+from pytest_llmprops.core.errors import DataError, UsageError
+
+FORMAT = "dtails-rules 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a person or a model says of one variation (its forms joined by ``/``)."""
+
+    variation: str
+    text: str
+    sentences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptRules:
+    """The rules of one concept, one a variation."""
+
+    concept: str
+    pos: str
+    rules: tuple[Rule, ...]
+
+    @property
+    def sentences(self) -> int:
+        """Example sentences that the prompt had, of all variations together."""
+        return sum(rule.sentences for rule in self.rules)
+
+    def texts(self) -> dict[str, str]:
+        """Rule by variation, in file order: what the prompt shows."""
+        return {rule.variation: rule.text for rule in self.rules}
+
+    def fits(self, concept: str, variations: Variations) -> bool:
+        """Whether these are rules for this concept with exactly these variations, in any order."""
+        return self.concept == concept and _same(
+            (rule.variation for rule in self.rules), map(variation_name, variations)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RulesFile:
+    """The rules of one model for one language."""
+
+    language: str
+    model: str
+    concepts: tuple[ConceptRules, ...]
+
+    def find(self, concept: str, variations: Variations, pos: str = "") -> ConceptRules | None:
+        """The rules for a concept with these variations; where two fit, those of the part of speech."""
+        fitting = [entry for entry in self.concepts if entry.fits(concept, variations)]
+        same = [entry for entry in fitting if entry.pos == pos]
+        return next(iter(same or fitting), None)
+
+    def to_json(self) -> str:
+        """The file's text, indented, in its own characters."""
+        data = {
+            "format": FORMAT,
+            "language": self.language,
+            "model": self.model,
+            "concepts": [
+                {
+                    "concept": entry.concept,
+                    "pos": entry.pos,
+                    "sentences": entry.sentences,
+                    "variations": [
+                        {"variation": rule.variation, "sentences": rule.sentences, "rule": rule.text}
+                        for rule in entry.rules
+                    ],
+                }
+                for entry in self.concepts
+            ],
+        }
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+
+
+def parse_rules_file(text: str, where: str) -> RulesFile:
+    """A rules file, checked.
+
+    :param where: the file's name, for messages.
+    :raises DataError: not JSON, another format, a missing or unknown key, a value of the wrong type, an empty
+        rule, fewer than two variations, or a concept or variation that stands twice.
+    """
+    try:
+        data = strict_json(text)
+    except ValueError as error:
+        raise DataError(f"{where}: not JSON: {error}; correct it") from None
+    _keys(data, {"format": str, "language": str, "model": str, "concepts": list}, where)
+    if data["format"] != FORMAT:
+        _fail(where, f"format is {short(data['format'])}", f'this version reads "{FORMAT}"')
+    if not data["language"].strip():
+        _fail(where, "the language is empty", 'write a code such as "af"')
+    concepts = tuple(
+        _concept(entry, f"{where}: concept {number}") for number, entry in enumerate(data["concepts"], 1)
+    )
+    if not concepts:
+        _fail(where, "there are no concepts", "run `llmprops dtails rules` again")
+    for number, entry in enumerate(concepts, 1):
+        for other in concepts[: number - 1]:
+            if entry.pos == other.pos and entry.fits(
+                other.concept, [rule.variation.split("/") for rule in other.rules]
+            ):
+                _fail(f"{where}: concept {number}", f"{short(entry.concept)} stands twice", "drop one")
+    return RulesFile(data["language"], data["model"], concepts)
+
+
+def check_covers(
+    rules: RulesFile, language: str, concepts: Iterable[tuple[str, str, Variations]], where: str
+) -> None:
+    """Refuse a rules file that was made for something else.
+
+    :param concepts: (concept, part of speech, variations) of everything that is to be asked.
+    :raises UsageError: for another language, or a concept without rules for its variations; names the first.
+    """
+    if rules.language != language:
+        raise UsageError(
+            f"{where}: rules for '{rules.language}', not '{language}'; give the file of that language"
+        )
+    missing = [
+        (concept, variations)
+        for concept, pos, variations in concepts
+        if rules.find(concept, variations, pos) is None
+    ]
+    if not missing:
+        return
+    concept, variations = missing[0]
+    names = ", ".join(map(variation_name, variations))
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    known = any(entry.concept == concept for entry in rules.concepts)
+    what = "has other variations in it" if known else "is not in it"
+    raise UsageError(
+        f"{where}: rules for other concepts: {short(concept)} ({short(names)}) {what}{more};"
+        f" make them with `llmprops dtails rules --lang {language}`"
+    )
+
+
+def _concept(entry: Any, where: str) -> ConceptRules:
+    _keys(entry, {"concept": str, "pos": str, "sentences": int, "variations": list}, where)
+    if not entry["concept"].strip():
+        _fail(where, "the concept is empty", "name the English word")
+    where = f"{where} ({entry['concept']})"
+    rules = []
+    for number, item in enumerate(entry["variations"], 1):
+        place = f"{where}: variation {number}"
+        _keys(item, {"variation": str, "sentences": int, "rule": str}, place)
+        for key in ("variation", "rule"):
+            if not item[key].strip():
+                _fail(place, f"the {key} is empty", "write it, or drop the concept")
+        if not is_unicode(item["rule"] + item["variation"]):
+            _fail(place, "half a surrogate pair", "write the whole character")
+        if len(item["rule"]) > LONGEST_RULE:
+            _fail(place, f"the rule has {len(item['rule'])} characters", f"at most {LONGEST_RULE}")
+        if item["sentences"] < 0:
+            _fail(place, f"sentences is {item['sentences']}", "write 0 or more")
+        rules.append(Rule(item["variation"], item["rule"], item["sentences"]))
+    names = [_key(rule.variation) for rule in rules]
+    if len(names) < 2:
+        _fail(where, f"there are rules for {len(names)} variation(s)", "a concept has at least two")
+    if len(set(names)) < len(names):
+        _fail(where, "a variation stands twice", "drop one")
+    found = ConceptRules(entry["concept"], entry["pos"], tuple(rules))
+    if entry["sentences"] != found.sentences:
+        what = f"sentences is {entry['sentences']}, those of its variations make {found.sentences}"
+        _fail(where, what, "correct the one or the others")
+    return found
+
+
+def _keys(value: Any, wanted: Mapping[str, type], where: str) -> None:
+    if not isinstance(value, dict):
+        _fail(where, "not a JSON object", f"write one with the keys {', '.join(wanted)}")
+    for key in wanted:
+        if key not in value:
+            _fail(where, f"the key '{key}' is missing", f"the keys are {', '.join(wanted)}")
+    for key in value:
+        if key not in wanted:
+            _fail(where, f"unknown key {short(key)}", f"the keys are {', '.join(wanted)}")
+    names = {str: "a text", int: "a whole number", list: "a list"}
+    for key, kind in wanted.items():
+        if type(value[key]) is not kind:
+            _fail(where, f"'{key}' is {short(str(value[key]))}", f"it must be {names[kind]}")
+
+
+def _key(name: str) -> frozenset[str]:
+    return frozenset(form.strip() for form in name.split("/"))
+
+
+def _same(names: Iterable[str], others: Iterable[str]) -> bool:
+    # Folded: an editor may write the same word in another Unicode form.
+    def folded_names(texts: Iterable[str]) -> list[list[str]]:
+        return sorted(sorted(map(folded, _key(text))) for text in texts)
+
+    return folded_names(names) == folded_names(others)
+
+
+def _fail(where: str, what: str, fix: str) -> NoReturn:
+    raise DataError(f"{where}: {what}; {fix}")

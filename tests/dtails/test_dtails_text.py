@@ -1,0 +1,131 @@
+"""Folding, words and the Indel ratio of DTAiLS."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.dtails.text import (
+    folded,
+    indel_ratio,
+    is_word_character,
+    occurrences,
+    quoted_list,
+    trimmed,
+    unicode_words,
+)
+
+SHORT = st.text("abcdé", max_size=9)
+
+
+def longest_common(first: str, second: str) -> int:
+    """Length of the longest common subsequence, by the textbook's table."""
+    table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for i, a in enumerate(first):
+        for j, b in enumerate(second):
+            table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+    return table[-1][-1]
+
+
+@given(SHORT, SHORT)
+def test_indel_ratio_is_its_definition(first: str, second: str) -> None:
+    """Twice the longest common subsequence over both lengths; 1 for two empty texts."""
+    total = len(first) + len(second)
+    expected = 2 * longest_common(first, second) / total if total else 1.0
+    assert indel_ratio(first, second) == pytest.approx(expected)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_indel_ratio_agrees_with_rapidfuzz(first: str, second: str) -> None:
+    """The library that has the ratio as its own gives the same number, where it is installed."""
+    distance = pytest.importorskip("rapidfuzz.distance")
+    assert indel_ratio(first, second) == pytest.approx(distance.Indel.normalized_similarity(first, second))
+
+
+def test_indel_ratio_is_not_that_of_substitutions() -> None:
+    """A substitution counts twice: "ab" and "ac" share 2 of 4 characters, so the ratio is 0.5."""
+    assert indel_ratio("ab", "ac") == 0.5
+    assert indel_ratio("gesien", "sien") == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("مهم‌ترین", "مهمترین"),  # zero-width non-joiner
+        ("\u200fخرما\u200f", "خرما"),  # right-to-left marks
+        ("\u2067خرما\u2069", "خرما"),  # isolates
+        ("خـــرما", "خرما"),  # tatweel
+        ("ﺧﺮﻣﺎ", "خرما"),  # presentation forms
+        (unicodedata.normalize("NFD", "இப்போது"), unicodedata.normalize("NFC", "இப்போது")),
+        ("क्\u200dष", "क्ष"),  # zero-width joiner
+        ("ﾃﾞｻﾞｲﾝ", "デザイン"),
+        ("Ｋｙｋ", "kyk"),
+        ("ℂ", "c"),  # whose capital appears only by NFKC
+        ("  Kyk \n na ", "kyk na"),
+    ],
+)
+def test_folding_makes_equal(one: str, other: str) -> None:
+    """Joiners, direction marks, Unicode forms, width, case and spacing make no difference."""
+    assert folded(one) == folded(other)
+
+
+def test_folding_leaves_spelling_alone() -> None:
+    """Arabic and Persian yeh, accents and different words stay different."""
+    assert folded("رهبري") != folded("رهبری")
+    assert folded("gesê") != folded("gese")
+
+
+@given(st.text(max_size=30))
+@example("aﹱb")  # which NFKC takes apart into a tatweel and a mark
+def test_folding_twice_changes_nothing(text: str) -> None:
+    """A folded text is its own folding."""
+    assert folded(folded(text)) == folded(text)
+
+
+def test_trimming_keeps_marks_of_a_word() -> None:
+    """Quotes and brackets go; a vowel sign at the end of an Indic word stays."""
+    assert trimmed("**「நம்மை」**.") == "நம்மை"
+    assert trimmed("...") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Wat 'n mooi dag!", ["wat", "n", "mooi", "dag"]),
+        ("学生達はデザイナーです。", ["学生達", "は", "デザイナー", "です"]),
+        ("எங்கள் நிதி", ["எங்கள்", "நிதி"]),
+        ("میادین، خرما.", ["میادین", "خرما"]),
+        ("らーめん", ["らーめん"]),
+        ("IT企業", ["it", "企業"]),
+        ("", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    """Letters with their marks are words; punctuation separates them, and so does a change of Japanese script."""
+    assert unicode_words(text) == words
+
+
+@given(st.text(max_size=40))
+def test_words_lose_no_letter(text: str) -> None:
+    """The words together are the letters, marks and digits of the folded text, in order."""
+    assert "".join(unicode_words(text)) == "".join(filter(is_word_character, folded(text)))
+
+
+def test_whole_word_occurrence() -> None:
+    """A form inside a longer word is no whole word, except where no spaces are written."""
+    assert occurrences("te", "beteken te veel") == 2
+    assert occurrences("te", "beteken te veel", whole=True) == 8
+    assert occurrences("te", "beteken", whole=True) == -1
+    assert occurrences("学生", "答えは学生です", whole=True) == 3
+    assert occurrences("it", "答えはitです", whole=True) == 3
+    assert occurrences("学生", "a学生b", whole=True) == 1
+    assert occurrences("நம", "நமது", whole=True) == -1, "a vowel sign goes on with the word"
+    assert occurrences("", "x") == -1
+
+
+def test_quoted_list_has_no_escapes() -> None:
+    """A list is printed with its own characters; a form with an apostrophe gets the other quotes."""
+    assert quoted_list(["مهم‌ترین", "'n/een"]) == "['مهم‌ترین', \"'n/een\"]"

@@ -1,0 +1,74 @@
+"""The authors' files, where they are there: all of them are read, and the built-in sentences are not theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
+from pytest_llmprops.core.items import check_unique
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+#: rows of the expert dataset (paper, Table 2)
+TABLE_2 = {"af": 180, "hy": 176, "fa": 127, "gl": 164, "hi": 145, "ja": 149, "lv": 184, "ta": 134, "te": 118}
+#: extracted concepts (paper, Table 1)
+TABLE_1 = {"af": 17, "hy": 18, "fa": 100, "gl": 24, "hi": 41, "ja": 202, "lv": 16, "ta": 18, "te": 21}
+
+
+@pytest.fixture
+def files(published: Path) -> DataFolder:
+    """The published data, or a skip where DTAiLS is not among it."""
+    found = DataFolder(published, "published")
+    if not languages(found):
+        pytest.skip("needs the published files of DTAiLS")
+    return found
+
+
+def test_counts_are_the_papers(files: DataFolder) -> None:
+    """Each language has the paper's number of test rows and of concepts, its doubled rows included."""
+    assert sum(TABLE_2.values()) == 1377
+    found = languages(files)
+    assert {code: len(expert_rows(files, code)) for code in found} == {code: TABLE_2[code] for code in found}
+    assert {code: len(words(files, code)) for code in found} == {code: TABLE_1[code] for code in found}
+
+
+def test_every_row_has_its_part_of_speech(files: DataFolder) -> None:
+    """The concepts of the test rows are found in the words files, with their tags."""
+    assert all(row.pos for code in languages(files) for row in expert_rows(files, code))
+
+
+def test_items_are_unique(files: DataFolder) -> None:
+    """The published items have ids of their own and both tasks, beside those of the built-in ones."""
+    found = list(items(files))
+    check_unique([*found, *items(DataFolder(builtin_data(), "builtin"))], "dtails")
+    assert Counter(item.task for item in found)["select"] == len(found) / 2
+
+
+def test_training_rows(files: DataFolder) -> None:
+    """The Afrikaans training rows are there, and those of the test set's concepts."""
+    if not files.exists("dtails/en-af/train_dataset.csv"):
+        pytest.skip("needs the Afrikaans training rows")
+    rows = train_rows(files, "af")
+    assert {row.concept for row in rows} == {row.concept for row in expert_rows(files, "af")}
+    assert all(row.pos for row in rows)
+
+
+def test_builtin_sentences_are_not_the_authors(files: DataFolder) -> None:
+    """No built-in sentence or translation is one of the authors', in any language."""
+    theirs = {
+        text.casefold()
+        for code in languages(files)
+        for row in (*expert_rows(files, code), *train_rows(files, code))
+        for text in (row.sentence, row.target)
+    }
+    own = DataFolder(builtin_data(), "builtin")
+    texts = [
+        text
+        for code in languages(own)
+        for row in expert_rows(own, code)
+        for text in (row.sentence, row.target)
+    ]
+    assert [text for text in texts if text and text.casefold() in theirs] == []
