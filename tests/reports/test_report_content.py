@@ -344,3 +344,12 @@ def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
     )
     (_, [[kind, (_, asked)]], reply, _) = report(run).items["rows"][0][-1][0]
     assert kind == "segment" and '"abc"' in asked and '"bc"' in reply
+
+
+def test_a_page_lists_so_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a very long run the page lists what is not correct first, and says how many it leaves out."""
+    monkeypatch.setattr("pytest_llmprops.reports.report.items.MOST_ROWS", 30)
+    found = report(recorded(tmp_path / "run", verdicts("add", 90, 20)))
+    statuses = [found.items["status"][row[5]] for row in found.items["rows"]]
+    assert (statuses.count("wrong"), statuses.count("correct")) == (20, 10)
+    assert any("80 items, correct ones first, are not listed" in line for line in found.warnings)

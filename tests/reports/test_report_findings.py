@@ -114,3 +114,13 @@ def test_nothing_measured_is_said(tmp_path: Path) -> None:
     assert title(tmp_path, []) == "No case has a verdict, so there is nothing to report."
     errors = [verdict("asked", 1, "error", **HOMOPHONES)]
     assert title(tmp_path / "errors", errors) == "Nothing of Homophones was answered."
+
+
+def test_where_the_middle_is_best_nobody_answers(tmp_path: Path) -> None:
+    """Accuracy on eras implicit is best at one half: the heading says so, and calls no model better."""
+    runs = [verdicts("implicit", n, 100 - n, benchmark="eras", language="zh") for n in (41, 80)]
+    assert title(tmp_path / "one", runs[0]) == (
+        "Right by the sign on ERAS pairs, where 50.0% is best: model 41.0% (32 to 51)."
+    )
+    both = title(tmp_path / "two", *runs)
+    assert "where 50.0% is best" in both and "better" not in both

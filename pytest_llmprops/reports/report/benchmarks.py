@@ -33,6 +33,7 @@ class BenchmarkReport:
     :param section: from all that was measured to the benchmark's section.
     :param apart: tasks that do not count into the benchmark's one figure: controls, or tests of another kind.
     :param chance: share that guessing gets, by task; ``""`` stands for the others.
+    :param targets: tasks on which another accuracy than 1 is best: no model is better there for more.
     :param published: task of the printed results that stand beside the one figure (``average``).
     """
 
@@ -41,6 +42,7 @@ class BenchmarkReport:
     section: Callable[[Measured], Section]
     apart: frozenset[str] = frozenset()
     chance: Mapping[str, float] = field(default_factory=dict)
+    targets: Mapping[str, float] = field(default_factory=dict)
     published: str = ""
 
     def chance_of(self, task: str = "") -> float | None:

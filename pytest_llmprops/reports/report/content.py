@@ -9,7 +9,7 @@ from pytest_llmprops.reports.published import ranked
 from pytest_llmprops.reports.report.benchmarks import BenchmarkReport, report_of
 from pytest_llmprops.reports.report.blocks import Headline, Report, Section
 from pytest_llmprops.reports.report.findings import findings
-from pytest_llmprops.reports.report.items import items_of
+from pytest_llmprops.reports.report.items import items_of, left_out
 from pytest_llmprops.reports.report.series import Measured, Series, accuracy, series_of
 from pytest_llmprops.reports.report.text import counted, joined, one_line
 from pytest_llmprops.runs.comparable import differences
@@ -140,6 +140,10 @@ def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str
             found.append(
                 f"{s.label}: {counted(errors, 'call')} could not be made; they are errors and not scored"
             )
+    if omitted := left_out(series):
+        found.append(
+            f"{omitted:,} items, correct ones first, are not listed on this page; the run records have them"
+        )
     if len(series) == 2 and series[0].run is not series[1].run:
         first, second = (s.run.facts for s in series)
         common = [n for n in names if all(n in s.benchmarks for s in series)]

@@ -52,6 +52,8 @@ def _finding(report: BenchmarkReport, measured: Measured) -> str:
     shares = [(s, share) for s in measured.series if (share := accuracy(measured.records(s, tasks)))]
     if not shares:
         return f"Nothing of {report.title} was answered"
+    if all(task in report.targets for task in tasks):
+        return _targeted(report, shares, report.targets[tasks[0]])
     if len(shares) == 1:
         return _one(report, measured, *shares[0], tasks)
     if len(shares) == 2:
@@ -68,6 +70,12 @@ def _one(report: BenchmarkReport, measured: Measured, series: Series, share: Sha
         text += ", fewer than guessing would"
     weakest = weak_spot(measured, series, tasks)
     return f"{text} and loses most {weakest}" if weakest else text
+
+
+def _targeted(report: BenchmarkReport, shares: list[tuple[Series, Share]], target: float) -> str:
+    """Where more is not better: how far each is from what would be best."""
+    said = [f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares]
+    return f"Right by the sign on {report.noun}, where {percent(target)} is best: {joined(said)}"
 
 
 def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:

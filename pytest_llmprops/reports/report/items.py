@@ -10,6 +10,8 @@ from pytest_llmprops.core.verdicts import STATUSES
 from pytest_llmprops.reports.report.series import Series
 from pytest_llmprops.reports.report.text import visible
 
+#: rows that the page lists; of more it lists those that are not correct first
+MOST_ROWS = 20_000
 #: characters of one text that the page shows; the rest is in the run record
 MOST = 20_000
 #: a beginning shorter than this is not worth storing once
@@ -33,10 +35,13 @@ def items_of(
     names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
     prefixes = _Prefixes()
     rows = []
+    kept = _kept(series)
     for s in series:
         logged = requests.get(id(s.run), {})
         for benchmark in s.benchmarks:
             for record in s.by_benchmark[benchmark]:
+                if kept is not None and id(record) not in kept:
+                    continue
                 row: list[Any] = [s.index]
                 row += [index.setdefault(record[name], len(index)) for name, index in names.items()]
                 row.append(ORDER.index(record["status"]))
@@ -57,6 +62,20 @@ def items_of(
         "prefixes": stored,
         "rows": rows,
     }
+
+
+def left_out(series: Sequence[Series]) -> int:
+    """How many records the page does not list."""
+    return max(0, sum(len(s.by_benchmark[b]) for s in series for b in s.benchmarks) - MOST_ROWS)
+
+
+def _kept(series: Sequence[Series]) -> set[int] | None:
+    """``id()`` of the records that are listed; None where all are."""
+    if not left_out(series):
+        return None
+    records = [r for s in series for b in s.benchmarks for r in s.by_benchmark[b]]
+    records.sort(key=lambda record: record["status"] == "correct")
+    return {id(record) for record in records[:MOST_ROWS]}
 
 
 def _id(record: Mapping[str, Any]) -> str:
