@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.location import builtin_data
 
 if TYPE_CHECKING:
     from pytest_llmprops.data.manifest import ManifestEntry
 
-_BOM = b"\xef\xbb\xbf"
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -80,15 +80,7 @@ class DataFolder:
         raw = self._bytes(path)
         if not raw.strip():
             self._fail(path, "the file is empty", self._how_to_get())
-        start = len(_BOM) if raw.startswith(_BOM) else 0
-        try:
-            return raw[start:].decode("utf-8")
-        except UnicodeDecodeError as error:
-            self._fail(
-                path,
-                f"not UTF-8: byte 0x{raw[start + error.start]:02x} at offset {start + error.start}",
-                f"save it as UTF-8{_encoding_hint(raw)}",
-            )
+        return utf8(raw, str(self.root / path))
 
     def json(self, path: str) -> Any:
         """One JSON document."""
@@ -286,16 +278,6 @@ class DataFolder:
 
     def _fail(self, path: str, what: str, fix: str) -> NoReturn:
         raise DataError(f"{self.root / path}: {what}; {fix}") from None
-
-
-def _encoding_hint(raw: bytes) -> str:
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return " (it starts like UTF-16)"
-    try:
-        raw.decode("gbk")
-    except UnicodeDecodeError:
-        return ""
-    return " (it decodes as GBK: `iconv -f GBK -t UTF-8`)"
 
 
 def _one_line(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.hf_model import HfModel
 from pytest_llmprops.models.prefix import PrefixCache, group_by_prefix, shared_prefix
 from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
 
@@ -37,7 +37,7 @@ class _Row:
     finish: str = "length"
 
 
-class HfChatModel:
+class HfChatModel(HfModel):
     """Chat with a causal language model of the transformers library.
 
     Prompts are written by the tokenizer's chat template. A group of neighbouring prompts is evaluated
@@ -46,9 +46,6 @@ class HfChatModel:
 
     :param load: gives (model, tokenizer); called at the first request. :param batch: most rows together.
     """
-
-    blocking = True
-    in_worker = False
 
     def __init__(
         self,
@@ -60,15 +57,11 @@ class HfChatModel:
         batch: int,
         seed: int,
     ) -> None:
-        self.identity, self.pinned = identity, pinned
+        super().__init__(load, name=name, identity=identity, pinned=pinned, batch=batch)
         self.max_batch = 4 * batch
-        self._load, self._name, self._batch, self._seed = load, name, batch, seed
-        self._model: Any = None
-        self._tokenizer: Any = None
+        self._seed = seed
         self._prefix: PrefixCache | None = None
         self._ends: frozenset[int] = frozenset()
-        self._lock = threading.Lock()
-        self._closed = False
 
     def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
         """One reply a request, in order."""
@@ -94,25 +87,14 @@ class HfChatModel:
             if self._prefix is not None:
                 self._prefix.forget()
 
-    def deviations(self) -> Sequence[str]:
-        return ()
-
     def close(self) -> None:
         """Free the model, after the token that is being computed."""
-        self._closed = True
-        with self._lock:
-            self._model = self._tokenizer = self._prefix = None
+        super().close()
+        self._prefix = None
 
-    def _loaded(self) -> None:
-        if self._closed:
-            raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
-        if self._model is not None:
-            return
-        try:
-            self._model, self._tokenizer = self._load()
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
+    def _loaded(self) -> bool:
+        if not super()._loaded():
+            return False
         if not getattr(self._tokenizer, "chat_template", None):
             raise BackendError(
                 f"{self._name}: its tokenizer has no chat template; use an instruction-tuned model",
@@ -124,6 +106,7 @@ class HfChatModel:
         ends.update(configured if isinstance(configured, list) else [configured])
         self._ends = frozenset(end for end in ends if end is not None)
         self._prefix = PrefixCache(self._model)
+        return True
 
     @property
     def _context_length(self) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.models.hf_model import HfModel
 
 #: how a masked place is written in a request, whatever the model's own mask token is
 MASK = "[MASK]"
@@ -16,7 +16,7 @@ Row = list[int]
 Out = TypeVar("Out")
 
 
-class HfEncoder:
+class HfEncoder(HfModel):
     """Base of the models that turn rows of tokens into logits. The weights are loaded at the first request.
 
     :param load: gives (model, tokenizer). :param batch: most rows evaluated together.
@@ -25,9 +25,6 @@ class HfEncoder:
     Rows are evaluated in order of length, so that a batch holds little padding. The logits of a row differ
     by rounding (about 1e-6) with the rows that it shares a batch with.
     """
-
-    blocking = True
-    in_worker = False
 
     def __init__(
         self,
@@ -39,34 +36,9 @@ class HfEncoder:
         batch: int,
         mask: str = "",
     ) -> None:
-        self.identity, self.pinned = identity, pinned
+        super().__init__(load, name=name, identity=identity, pinned=pinned, batch=batch)
         self.max_batch = 8 * batch
-        self._load, self._name, self._batch, self._stand_in = load, name, batch, mask
-        self._model: Any = None
-        self._tokenizer: Any = None
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def deviations(self) -> Sequence[str]:
-        return ()
-
-    def close(self) -> None:
-        """Free the model, after the batch that is being computed."""
-        self._closed = True
-        with self._lock:
-            self._model = self._tokenizer = None
-
-    def _loaded(self) -> None:
-        """Load the model unless it is; raises BackendError when that fails or the model is closed."""
-        if self._closed:
-            raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
-        if self._model is not None:
-            return
-        try:
-            self._model, self._tokenizer = self._load()
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
+        self._stand_in = mask
 
     def _mask(self) -> str:
         """The model's own mask token, or the stand-in given for a model that has none."""

@@ -117,12 +117,12 @@ class HfSegmentModel(HfEncoder):
                 )
             return [results[i] for i in range(len(requests))]
 
-    def _loaded(self) -> None:
-        fresh = self._model is None
-        super()._loaded()
-        if fresh:
-            self._tokens.clear()
-            self._around = self._special()
+    def _loaded(self) -> bool:
+        if not super()._loaded():
+            return False
+        self._tokens.clear()
+        self._around = self._special()
+        return True
 
     def _special(self) -> tuple[Row, Row]:
         """The special tokens before and after a text."""
