@@ -34,8 +34,11 @@ $(VENV)/dev: $(VENV)/base
 demo: $(VENV)/base
 	@echo "Chinese garden paths, $(LIMIT) pairs a paradigm, with the segmenter jieba."
 	$(BIN)/python -m pytest suites/test_eras.py --model jieba --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
-	@echo "The other suites, $(LIMIT) items a task, with SmolLM2-135M on this machine; a small model is often wrong."
-	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -k "not eras" -q \
+	@echo "The right word in Afrikaans, one sentence a word, with SmolLM2-135M on this machine, which cannot do it."
+	$(BIN)/python -m pytest suites/test_dtails.py --model smollm2 --llm-limit 1 --llm-set dtails.max_tokens=200 \
+		-k "dtails/af and not translate" -q; status=$$?; test $$status -le 1
+	@echo "The other suites, $(LIMIT) items a task, with the same model; a small model is often wrong."
+	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -k "not eras and not dtails" -q \
 		--alluredir reports/allure-results --clean-alluredir; status=$$?; test $$status -le 1
 
 lint: $(VENV)/dev

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["pytester", "fixtures.browser", "fixtures.runs", "fixtures.servers"]
+pytest_plugins = [
+    "pytester",
+    "fixtures.browser",
+    "fixtures.runs",
+    "fixtures.servers",
+    "fixtures.stanza_models",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,10 +10,17 @@ from pytest_llmprops.core.errors import UsageError
 ENTRY_POINTS = "pytest_llmprops.benchmarks"
 #: name -> module and class; imported when a suite names it
 BUILT_IN = {
+    "dtails": ("pytest_llmprops.benchmarks.dtails.benchmark", "Dtails"),
     "eras": ("pytest_llmprops.benchmarks.eras.benchmark", "Eras"),
     "htest": ("pytest_llmprops.benchmarks.htest.benchmark", "HTest"),
+    "oracle": ("pytest_llmprops.benchmarks.oracle.benchmark", "OracleChecker"),
     "homophones": ("pytest_llmprops.benchmarks.homophones.benchmark", "Homophones"),
 }
+
+#: role -> model that plays it where the user names none and its files are on this machine. The broker of a
+#: distributed run must know it before anything is collected, so it stands here and not with a benchmark, which
+#: must do without it, and say so
+DEFAULT_HELPERS = {"parse": "stanza"}
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -12,8 +12,7 @@ from pytest_llmprops.cli.main import Groups
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.implicit import Score
-    from pytest_llmprops.core.requests import Kind, Reply, Request
-    from pytest_llmprops.engine.broker import Broker
+    from pytest_llmprops.engine.asking import OneModel
 
 
 def add_command(commands: Groups) -> None:
@@ -98,17 +97,11 @@ async def _scores(
 ) -> tuple[list[tuple[Score | None, str]], list[str]]:
     """(score or None, how it was had) a text; and the messages of the calls that failed."""
     from pytest_llmprops.core.errors import BackendError
-    from pytest_llmprops.engine.broker import Broker
-    from pytest_llmprops.engine.config import BrokerConfig
-    from pytest_llmprops.engine.store import default_store
+    from pytest_llmprops.engine.asking import OneModel
 
-    config = BrokerConfig({"subject": options.model}, base_url=options.base_url, store=str(default_store()))
-    broker = Broker(config)
-    try:
-        tasks = [_one(broker, text, chat) for text in texts]
+    async with OneModel(options.model, base_url=options.base_url) as ask:
+        tasks = [_one(ask, text, chat) for text in texts]
         results = await asyncio.gather(*tasks, return_exceptions=True)
-    finally:
-        await broker.close()
     errors: list[str] = []
     scores: list[tuple[Score | None, str]] = []
     for result in results:
@@ -120,25 +113,13 @@ async def _scores(
     return scores, errors
 
 
-async def _one(broker: Broker, text: str, chat: bool) -> tuple[Score | None, str]:
+async def _one(ask: OneModel, text: str, chat: bool) -> tuple[Score | None, str]:
     from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
     from pytest_llmprops.benchmarks.eras.implicit import Score
     from pytest_llmprops.core.requests import Sentiment
 
-    ask = _Ask(broker, chat)
     if not chat:
         value = (await ask(Sentiment(text))).value
         return Score(value["positive"], value["log_odds"]), "classifier"
     found = await score_pair([text], ask)
     return (found.scores[0] if found.scores else None), found.way
-
-
-class _Ask:
-    """Asks the one model of a broker."""
-
-    def __init__(self, broker: Broker, chat: bool) -> None:
-        self._broker = broker
-        self.kinds: frozenset[Kind] = frozenset({"chat" if chat else "sentiment"})
-
-    async def __call__(self, request: Request, role: str = "subject") -> Reply:
-        return await self._broker.ask("subject", role, request)

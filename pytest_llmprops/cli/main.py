@@ -22,6 +22,7 @@ COMMANDS = (
     "generate",
     "htest",
     "eras",
+    "dtails",
     "segment",
     "runs",
     "gate",

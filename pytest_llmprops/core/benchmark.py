@@ -20,11 +20,14 @@ class Ask(TypingProtocol):
 
     ``role`` is ``subject`` for the model under test, else the name of a helper (``reader`` ...).
     Raises :class:`~pytest_llmprops.core.errors.BackendError` when the call could not be made; a
-    benchmark lets it pass. ``kinds`` are the kinds of request that the model under test serves.
+    benchmark lets it pass. ``kinds`` are the kinds of request that the model under test serves, ``roles``
+    those of the helpers that are there.
     """
 
     @property
     def kinds(self) -> frozenset[Kind]: ...
+    @property
+    def roles(self) -> frozenset[str]: ...
 
     async def __call__(self, request: Request, role: str = "subject") -> Reply: ...
 
@@ -45,7 +48,9 @@ class DataFiles(TypingProtocol):
     def json(self, path: str) -> Any: ...
     def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]: ...
     def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
+    def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
     def traditional(self, text: str, site_start: int, name: str) -> str: ...
+    def given(self, path: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Benchmark:
         "paper": NamedSettings(NoSettings()),
         "quick": NamedSettings(NoSettings()),
     }
+    #: tasks of which an item's is known from the answer only (``Verdict.task``); ``Item.task`` is then a guess
+    tasks_by_answer: ClassVar[frozenset[str]] = frozenset()
     #: tasks on which a model is best at another accuracy than 1: no gate may ask for more of it
     accuracy_targets: ClassVar[Mapping[str, float]] = {}
     #: settings that shape only how cases are shown: runs that differ in them are comparable
@@ -96,6 +103,23 @@ class Benchmark:
         """Items in file order, with their context where one is needed."""
         raise NotImplementedError(f"{type(self).__name__} must define load(files)")
 
+    def prepared(self, part: Loaded, files: DataFiles, settings: Any) -> Loaded:
+        """``part``, as :meth:`load` gave it, made ready for these settings.
+
+        Here a benchmark reads what only some settings need, and by ``files.given`` files that they name.
+
+        :raises DataError: for a file that is not what it should be.
+        """
+        return part
+
+    def check_selected(self, items: Sequence[Item], context: Any, settings: Any) -> None:
+        """Refuse items, now that pytest has selected them, that these settings do not cover.
+
+        Called before anything is asked, with all selected items of one :class:`Loaded`.
+
+        :raises UsageError: naming the first item, and what to do.
+        """
+
     async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]) -> Verdict:
         """Ask the model about ``item`` and judge the reply."""
         raise NotImplementedError(f"{type(self).__name__} must define evaluate(item, context, ask, protocol)")
@@ -103,6 +127,10 @@ class Benchmark:
     def kinds_of(self, task: str) -> frozenset[Kind]:
         """The request kinds by any one of which items of ``task`` can be measured."""
         return self.kinds
+
+    def roles_of(self, task: str) -> frozenset[str]:
+        """Helpers without which items of ``task`` cannot be asked; the others can. See also :meth:`helpers`."""
+        return frozenset()
 
     def evaluate_all(
         self, items: Sequence[Item], context: Any, serve: Serve, protocol: Protocol[Any]
@@ -128,6 +156,10 @@ class Benchmark:
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """Further numbers from one model's verdict records, beside accuracy."""
+        return ()
+
+    def remarks(self, records: Sequence[Record]) -> Iterable[str]:
+        """What the summary must say of one model beside its numbers, a line each."""
         return ()
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
+#: ``Reply.key`` of the empty replies from which a plan counts what a run would ask
+PLANNED = "planned"
 KINDS: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse")
 
 

@@ -22,6 +22,7 @@ class Verdict:
     :param score: 1.0 for correct, else 0.0, unless the benchmark defines parts.
     :param values: flat numbers from which every metric of the benchmark can be recomputed.
     :param evidence: texts worth showing a person; never needed for a metric.
+    :param task: the task of the record, where the answer decides it (``Benchmark.tasks_by_answer``); else empty.
     """
 
     status: Status
@@ -31,6 +32,7 @@ class Verdict:
     score: float = 0.0
     values: Mapping[str, float] = field(default_factory=dict)
     evidence: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
 
     @classmethod
     def check(cls, correct: bool, *, expected: str, given: str, reason: str = "", **more: Any) -> Verdict:
@@ -57,7 +59,7 @@ def record_of(
     return {
         "model": model,
         "benchmark": benchmark,
-        "task": item.task,
+        "task": (verdict.task if verdict is not None else "") or item.task,
         "language": item.language,
         "source": item.source,
         "id": item.id,

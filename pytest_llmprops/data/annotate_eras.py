@@ -22,12 +22,12 @@ from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.seeds import generator
 from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.sheet_files import BOM, write_new
 
 ANNOTATORS, PER_PARADIGM = 5, 4
 KEY = "key.json"
 _LETTERS = ("a", "b", "c")
 _COLUMNS = ("triple", *(f"sentence_{x}" for x in _LETTERS), *(f"rank_{x}" for x in _LETTERS))
-_BOM = "\ufeff"  # tells spreadsheet programs that the file is UTF-8
 _RANKS = {"1": 1, "2": 2, "3": 3}
 
 
@@ -114,8 +114,6 @@ def write_sheets(
     :raises UsageError: as :func:`draw`; for a folder that has sheets already or cannot be written.
     """
     everyone = draw(pairs, seed=seed, annotators=annotators, per_paradigm=per_paradigm)
-    if (out / KEY).exists() or any(out.glob("annotator_*.csv")):
-        raise UsageError(f"{out}: has sheets already, maybe filled ones; choose another folder")
     files: dict[str, str] = {}
     key: dict[str, Any] = {"version": 1, "seed": seed, "pairs": {}, "sheets": {}}
     for number, groups in enumerate(everyone, 1):
@@ -135,17 +133,7 @@ def write_sheets(
         texts = [[_text(key["pairs"], member) for member in triple] for triple in triples]
         files[sheet] = _sheet(texts)
     files[KEY] = json.dumps(key, ensure_ascii=False) + "\n"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            draft = out / f".{name}.part"
-            draft.write_text(text, encoding="utf-8", newline="")
-            draft.replace(out / name)
-    except OSError as error:
-        raise UsageError(
-            f"{out}: cannot be written ({error.strerror or error}); choose another folder"
-        ) from None
-    return [out / name for name in files]
+    return write_new(out, files, taken=(KEY, "annotator_*.csv"))
 
 
 def _text(pairs: Mapping[str, Mapping[str, str]], member: Sequence[str]) -> str:
@@ -158,7 +146,7 @@ def _sheet(texts: Sequence[Sequence[str]]) -> str:
     writer.writerow(_COLUMNS)
     for number, sentences in enumerate(texts, 1):
         writer.writerow([number, *sentences, "", "", ""])
-    return _BOM + buffer.getvalue()
+    return BOM + buffer.getvalue()
 
 
 def read_sheets(folder: Path) -> HumanResult:

@@ -41,13 +41,14 @@ class DataFolder:
     All readers take such a path and raise :class:`DataError`.
     """
 
-    __slots__ = ("_builtin", "read", "root", "source")
+    __slots__ = ("_builtin", "_given", "read", "root", "source")
 
     def __init__(self, root: Path | str, source: str) -> None:
         self.root = Path(root)
         self.source = source
         self.read: dict[str, str] = {}
         self._builtin: DataFolder | None = None
+        self._given: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"DataFolder({str(self.root)!r}, {self.source!r})"
@@ -64,6 +65,7 @@ class DataFolder:
     def hashes(self) -> dict[str, str]:
         """``source:path`` -> sha256 of every file read so far, those of ``builtin`` included."""
         found = {f"{self.source}:{path}": digest for path, digest in self.read.items()}
+        found |= {f"given:{path}": digest for path, digest in self._given.items()}
         return found | self._builtin.hashes() if self._builtin is not None else found
 
     def exists(self, path: str) -> bool:
@@ -154,6 +156,20 @@ class DataFolder:
         from pytest_llmprops.data.traditional import convert_sentence
 
         return convert_sentence(text, site_start, name)
+
+    def given(self, path: str) -> str:
+        """The UTF-8 text of a file that the user's settings name, wherever it lies.
+
+        :raises DataError: it cannot be read, or is empty.
+        """
+        try:
+            raw = Path(path).expanduser().read_bytes()
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror or error}; give a file that is there") from None
+        if not raw.strip():
+            raise DataError(f"{path}: the file is empty; give the right file")
+        self._given[path] = hashlib.sha256(raw).hexdigest()
+        return utf8(raw, path)
 
     def source_for(self, benchmark: str) -> str:
         """``generated`` where ``<benchmark>/SOURCE.json`` says so, else the folder's source."""

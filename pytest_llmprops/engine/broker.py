@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.registry import find_backend, import_registrations, parse_spec
+
+#: replies that are remembered where there is no store
+RECENT = 10_000
 
 
 @dataclass(slots=True)
@@ -77,6 +81,8 @@ class Broker:
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
         self._not_again: set[str] = set()
+        #: with --llm-cache off the latest replies, so that what many items ask (rules of a concept) is asked once
+        self._recent: OrderedDict[str, Reply] = OrderedDict()
 
     def _serve(self, label: str) -> Served:
         served = self._served.get(label)
@@ -103,6 +109,8 @@ class Broker:
         reply = self._stored(served.model, key)
         if reply is None:
             reply = await self._joined(label, served, key, request)
+        elif self._store is None:
+            self.counters.joined += 1
         else:
             self.counters.cache_hits += 1
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, time.time() - reply.stored)
@@ -119,7 +127,7 @@ class Broker:
 
     def _stored(self, model: Model, key: str) -> Reply | None:
         if self._store is None:
-            return None
+            return self._recent.get(key)
         if self.config.cache == "refresh" and key not in self._not_again:
             return None
         return self._store.get(key, not_before=0.0 if model.pinned else self.config.not_before)
@@ -157,6 +165,10 @@ class Broker:
         if self._store is not None:
             self._store.put(key, label, reply)
             self._not_again.add(key)
+        else:
+            self._recent[key] = reply
+            if len(self._recent) > RECENT:
+                self._recent.popitem(last=False)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
             self.stop(f"{label}: {reason}")

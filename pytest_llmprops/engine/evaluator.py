@@ -110,6 +110,11 @@ class Asking:
         """The kinds of request that the model under test serves."""
         return self._case.kinds
 
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles of the helpers that are there."""
+        return frozenset(self._case.helpers)
+
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
         case = self._case
         if role == "subject":

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, request_key
 from pytest_llmprops.engine.evaluator import Case, evaluate
 
 #: Characters a token, for prompts in a mostly Latin script; a rough figure, printed as such.
@@ -52,23 +52,28 @@ class Planned:
 
 
 def plan(cases: Iterable[Case]) -> list[Planned]:
-    """Evaluate ``cases`` against a model that answers nothing, and count what is asked."""
+    """Evaluate ``cases`` against a model that answers nothing, and count what is asked; the same is asked once."""
     return asyncio.run(_plan(cases))
 
 
 async def _plan(cases: Iterable[Case]) -> list[Planned]:
     rows: dict[tuple[str, str], Planned] = {}
+    known: set[tuple[str, str, str, str]] = set()
     for case in cases:
         row = rows.setdefault((case.benchmark.name, case.model), Planned(case.benchmark.name, case.model))
         row.items += 1
 
         async def ask(label: str, role: str, request: Request, row: Planned = row) -> Reply:
+            key = (row.benchmark, row.model, label, request_key({}, request))
+            if key in known:
+                return Reply(key=PLANNED)
+            known.add(key)
             row.calls += 1
             row.asked.append((label, request))
             if isinstance(request, Chat):
                 row.prompt_characters += len(request.prompt)
                 row.completion_tokens += request.max_tokens or 0
-            return Reply(key="planned")
+            return Reply(key=PLANNED)
 
         await evaluate(case, ask)
     return list(rows.values())

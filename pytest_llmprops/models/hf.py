@@ -4,8 +4,9 @@ Parameters: ``kind`` (by default from the architecture in ``config.json``), ``re
 ``device``, ``batch`` (rows evaluated together; 8 on a CPU, 64 on a GPU), ``gguf_file`` (weights and
 tokenizer from a GGUF file of the folder or repository), ``seed``; for ``kind=sentiment`` also
 ``positive_label`` (name or index of the positive class, where the names do not say it) and ``mask`` (what
-stands for ``[MASK]`` where the tokenizer has no mask token). Code that a repository ships is never run.
-Built so far: ``kind=chat``, ``segment``, ``sentiment``, ``fill-mask``.
+stands for ``[MASK]`` where the tokenizer has no mask token); for ``kind=translate`` ``source_code``,
+``target_code`` (the model's own codes of the languages), ``beams`` and ``max_new_tokens``; for
+``kind=embed`` ``layer`` (which hidden states). Code that a repository ships is never run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import importlib.util
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,39 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.hf_chat import HfChatModel
+from pytest_llmprops.models.hf_embed import HfEmbedModel
 from pytest_llmprops.models.hf_fill_mask import HfFillMaskModel
 from pytest_llmprops.models.hf_segment import HfSegmentModel, label_letters
 from pytest_llmprops.models.hf_sentiment import HfSentimentModel, positive_index
+from pytest_llmprops.models.hf_translate import MAX_NEW_TOKENS, HfTranslateModel
 from pytest_llmprops.models.local import file_sha256, files_sha256, whole_number
 from pytest_llmprops.models.registry import Backend
 from pytest_llmprops.models.spec import ModelSpec
 
-PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", "positive_label", "mask")
-SERVED: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed")
+# Parameters of one kind alone, and that kind.
+_OF_KIND: Mapping[str, Kind] = {
+    "positive_label": "sentiment",
+    "mask": "sentiment",
+    "source_code": "translate",
+    "target_code": "translate",
+    "beams": "translate",
+    "max_new_tokens": "translate",
+    "layer": "embed",
+}
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", *_OF_KIND)
 # What loads the models of a kind, in the order in which messages name the kinds.
-_LOADERS: Mapping[str, str] = {
+_LOADERS: Mapping[Kind, str] = {
     "chat": "AutoModelForCausalLM",
     "segment": "AutoModelForTokenClassification",
     "sentiment": "AutoModelForSequenceClassification",
+    "translate": "AutoModelForSeq2SeqLM",
     "fill-mask": "AutoModelForMaskedLM",
+    "embed": "AutoModel",
+}
+# What the tokenizers of a type of model need: Marian's cleans punctuation with sacremoses, where it is there.
+_TOKENIZER_PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "marian": ("sentencepiece", "sacremoses"),
+    "m2m_100": ("sentencepiece",),
 }
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 # The first pattern that an architecture's name contains decides.
@@ -47,7 +66,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"ForCausalLM$|LMHeadModel$", "chat"),
     (r"ForTokenClassification$", "segment"),
     (r"ForSequenceClassification$", "sentiment"),
-    (r"^(Marian|T5|MT5|UMT5|Bart|MBart|M2M100|Pegasus|FSMT)|ForSeq2SeqLM$", "translate"),
+    (r"^(Marian|T5|MT5|UMT5|Bart|MBart|M2M100|NllbMoe|Pegasus|FSMT)|ForSeq2SeqLM$", "translate"),
     (r"ForMaskedLM$", "fill-mask"),
     (r"ForConditionalGeneration$", "chat"),
 )
@@ -94,10 +113,10 @@ def kinds(spec: ModelSpec) -> frozenset[Kind]:
 
 
 def _stated_kind(spec: ModelSpec) -> Kind:
-    for kind in SERVED:
+    for kind in _LOADERS:
         if spec.params["kind"] == kind:
             return kind
-    raise UsageError(f"--model {spec.text}: kind must be one of {', '.join(SERVED)}")
+    raise UsageError(f"--model {spec.text}: kind must be one of {', '.join(_LOADERS)}")
 
 
 def _is_repository(name: str) -> bool:
@@ -182,12 +201,16 @@ def _device(spec: ModelSpec, torch: Any) -> str:
     return wanted
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
-    spec.only(*PARAMETERS)
-    packages = ["torch", "transformers", *(["gguf", "accelerate"] if "gguf_file" in spec.params else [])]
+def _need(spec: ModelSpec, packages: Iterable[str]) -> None:
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(f"--model {spec.text}", package=package, extra="hf")
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only(*PARAMETERS)
+    packages = ["torch", "transformers", *(["gguf", "accelerate"] if "gguf_file" in spec.params else [])]
+    _need(spec, packages)
     dtype = spec.params.get("dtype", "")
     if dtype and dtype not in _DTYPES:
         raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
@@ -195,17 +218,13 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
     kind = stated or kind_of(source.config)
-    if kind not in _LOADERS:
-        architectures = ", ".join((source.config or {}).get("architectures") or ()) or "its architecture"
-        raise UsageError(
-            f"--model {spec.text}: kind={kind} ({architectures}) is not built yet;"
-            f" hf: serves kind={', '.join(_LOADERS)}"
-        )
-    for key in ("positive_label", "mask"):
-        if key in spec.params and kind != "sentiment":
+    for key, of_kind in _OF_KIND.items():
+        if key in spec.params and kind != of_kind:
             raise UsageError(
-                f"--model {spec.text}: {key} is a parameter of kind=sentiment, this is kind={kind}"
+                f"--model {spec.text}: {key} is a parameter of kind={of_kind}, this is kind={kind}"
             )
+    if kind == "translate":
+        _need(spec, _TOKENIZER_PACKAGES.get((source.config or {}).get("model_type", ""), ()))
     positive, letters = 0, ""
     try:
         if kind == "sentiment":
@@ -219,7 +238,7 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     on_gpu = device.startswith("cuda")
     # A CPU computes in 32 bits faster and more exactly; a GPU takes the type of the weights.
     # Scores that are compared strictly need 32 bits everywhere: shorter ones make false ties.
-    dtype = dtype or ("auto" if on_gpu and kind == "chat" else "float32")
+    dtype = dtype or ("auto" if on_gpu and kind in ("chat", "translate") else "float32")
     gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
     where = gguf | ({"revision": source.commit} if source.commit else {})
 
@@ -232,11 +251,11 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
             model, loading = getattr(transformers, _LOADERS[kind]).from_pretrained(
                 source.path, dtype=dtype, trust_remote_code=False, output_loading_info=True, **where
             )
-        if kind != "chat" and loading["missing_keys"]:
+        # Vectors are taken before a pooling layer, which many files lack.
+        missing = sorted(key for key in loading["missing_keys"] if kind != "embed" or "pooler." not in key)
+        if kind != "chat" and missing:
             # The library would go on with random numbers in their place.
-            raise ValueError(
-                f"its files lack the weights of {', '.join(sorted(loading['missing_keys'])[:3])}"
-            )
+            raise ValueError(f"its files lack the weights of {', '.join(missing[:3])}")
         return model.to(device).eval(), tokenizer
 
     settings: dict[str, Any] = {
@@ -257,6 +276,19 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         mask = spec.params.get("mask", "")
         settings["identity"] |= {"positive": positive} | ({"mask": mask} if mask else {})
         return HfSentimentModel(load, positive=positive, mask=mask, **settings)
+    if kind == "translate":
+        chosen: dict[str, Any] = {
+            "beams": whole_number(spec, "beams", 1, least=1),
+            "max_new_tokens": whole_number(spec, "max_new_tokens", MAX_NEW_TOKENS, least=1),
+            "source_code": spec.params.get("source_code"),
+            "target_code": spec.params.get("target_code"),
+        }
+        settings["identity"] |= {key: value for key, value in chosen.items() if value is not None}
+        return HfTranslateModel(load, **chosen, **settings)
+    if kind == "embed":
+        layer = whole_number(spec, "layer", 0, least=0) if "layer" in spec.params else None
+        settings["identity"] |= {} if layer is None else {"layer": layer}
+        return HfEmbedModel(load, layer=layer, **settings)
     if kind == "fill-mask":
         return HfFillMaskModel(load, **settings)
     if kind == "segment":

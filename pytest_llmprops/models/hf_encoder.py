@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.models.hf_model import HfModel
+from pytest_llmprops.models.hf_model import HfModel, Out
 
 #: how a masked place is written in a request, whatever the model's own mask token is
 MASK = "[MASK]"
+#: SentencePiece's mark of a word's start, a token of its own before a character that has no token with it
+WORD_START = "\u2581"
 
 Row = list[int]
-Out = TypeVar("Out")
 
 
 class HfEncoder(HfModel):
@@ -71,65 +72,33 @@ class HfEncoder(HfModel):
         self._check_length(len(ids))
         return ids
 
-    def _check_length(self, tokens: int) -> None:
-        if tokens > self._longest:
-            raise BackendError(
-                f"{self._name}: the text has {tokens} tokens, the model takes {self._longest}", kind="request"
-            )
-
-    @property
-    def _longest(self) -> int:
-        config = self._model.config
-        positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
-        if "roberta" in str(getattr(config, "model_type", "")):
-            # These models count positions from behind the padding token's index.
-            positions -= int(config.pad_token_id or 0) + 1
-        return min(positions, int(getattr(self._tokenizer, "model_max_length", None) or 1 << 30))
-
     def _evaluate(self, rows: Sequence[Row], read: Callable[[Any, list[int]], list[Out]]) -> list[Out]:
-        """``read(logits, indices)`` for batches of rows, and its results in the rows' order.
+        """``read(outputs, indices)`` for batches of rows, and its results in the rows' order.
 
-        ``logits`` are the model's, on its device, the first axis as ``indices`` into ``rows``.
+        ``outputs`` are what :meth:`_outputs` gives, the first axis as ``indices`` into ``rows``.
+
+        :raises BackendError: when that fails for any row.
         """
-        found: dict[int, Out] = {}
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        # A model without a padding token takes one row at a time.
-        size = self._batch if self._tokenizer.pad_token_id is not None else 1
-        for start in range(0, len(order), size):
-            self._batch_of(rows, order[start : start + size], read, found)
-        return [found[i] for i in range(len(rows))]
+        results = self._in_batches([len(row) for row in rows], lambda indices: self._read(rows, indices, read))
+        done: list[Out] = []
+        for result in results:
+            if isinstance(result, BackendError):
+                raise result
+            done.append(result)
+        return done
 
-    def _batch_of(
-        self,
-        rows: Sequence[Row],
-        indices: list[int],
-        read: Callable[[Any, list[int]], list[Out]],
-        found: dict[int, Out],
-    ) -> None:
+    def _read(
+        self, rows: Sequence[Row], indices: list[int], read: Callable[[Any, list[int]], list[Out]]
+    ) -> list[Out]:
         torch: Any = importlib.import_module("torch")
-        if self._closed:
-            raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
         width = max(len(rows[i]) for i in indices)
         fill = self._tokenizer.pad_token_id or 0
         ids = [rows[i] + [fill] * (width - len(rows[i])) for i in indices]
         mask = [[1] * len(rows[i]) + [0] * (width - len(rows[i])) for i in indices]
         device = self._model.device
-        try:
-            with torch.inference_mode():
-                logits = self._model(
-                    input_ids=torch.tensor(ids, device=device),
-                    attention_mask=torch.tensor(mask, device=device),
-                ).logits
-                results = read(logits, indices)
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            if len(indices) == 1:
-                raise BackendError(f"{self._name}: out of memory for one text", kind="request") from None
-            middle = len(indices) // 2
-            self._batch_of(rows, indices[:middle], read, found)
-            self._batch_of(rows, indices[middle:], read, found)
-            return
-        except RuntimeError as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the model fails: {line}", kind="backend") from None
-        found.update(zip(indices, results, strict=True))
+        outputs = self._outputs(torch.tensor(ids, device=device), torch.tensor(mask, device=device))
+        return read(outputs, indices)
+
+    def _outputs(self, ids: Any, mask: Any) -> Any:
+        """The model's logits, on its device. :param ids: and :param mask: tensors (rows, tokens)."""
+        return self._model(input_ids=ids, attention_mask=mask).logits

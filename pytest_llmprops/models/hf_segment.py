@@ -11,7 +11,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Usage
 from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.models.base import Result
-from pytest_llmprops.models.hf_encoder import HfEncoder, Row
+from pytest_llmprops.models.hf_encoder import WORD_START, HfEncoder, Row
 from pytest_llmprops.models.hf_sentiment import labels_of
 
 # Begin, single (also written unit) and outside start a word; end (also last), single and outside end one.
@@ -21,8 +21,6 @@ _KNOWN = frozenset("BMESIOLU")
 _INSIDE = frozenset("IMEL")
 #: a text without words of its own, to see which special tokens a tokenizer puts around one
 _PROBE = "的"
-# SentencePiece's mark of a word's start stands as a token of its own before a lone character.
-_WORD_START = "\u2581"
 
 
 def label_letters(config: Mapping[str, Any]) -> str:
@@ -149,7 +147,7 @@ class HfSegmentModel(HfEncoder):
         tokens = self._tokens.get(character)
         if tokens is None:
             tokens = self._encoded(character, special=False)
-            if len(tokens) > 1 and self._tokenizer.convert_ids_to_tokens(tokens[0]) == _WORD_START:
+            if len(tokens) > 1 and self._tokenizer.convert_ids_to_tokens(tokens[0]) == WORD_START:
                 tokens = tokens[1:]
             if not tokens:
                 unknown = self._tokenizer.unk_token_id

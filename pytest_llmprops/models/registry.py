@@ -20,12 +20,21 @@ KindsOf = Callable[[ModelSpec], frozenset[Kind]]
 ENTRY_POINTS = "pytest_llmprops.models"
 
 
+def _always_ready(spec: ModelSpec) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How to make a backend's models. ``kinds`` answers without loading the model."""
+    """How to make a backend's models. ``kinds`` answers without loading the model.
+
+    ``ready`` says whether a model's package and files are on this machine, and imports nothing heavy: defaults are
+    chosen by it. A backend that does not know says yes.
+    """
 
     factory: Factory
     kinds: KindsOf
+    ready: Callable[[ModelSpec], bool] = _always_ready
 
 
 def _module(name: str) -> tuple[str, Callable[[], Backend]]:
@@ -46,10 +55,13 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "jieba": _module("jieba_segmenter")[1],
     "pkuseg": _module("pkuseg_segmenter")[1],
     "maxmatch": _module("maxmatch")[1],
+    "stanza": _module("stanza_parser")[1],
+    "spacy": _module("spacy_parser")[1],
+    "words": _module("word_parser")[1],
     "fake": _module("fake")[1],
 }
 # Backends of one model, whose name stands without a colon.
-_ONE_MODEL = ("smollm2", "jieba", "pkuseg")
+_ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words")
 _registered: dict[str, tuple[Backend, str]] = {}
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
 
@@ -107,6 +119,15 @@ def find_backend(name: str) -> Backend:
     if name in _entry_points():
         return _entry_points()[name]()
     raise UsageError(f"unknown backend '{name}': there are {', '.join(backend_names())}")
+
+
+def ready(spec_text: str) -> bool:
+    """Whether the package and files of a model are on this machine, as far as its backend can tell cheaply.
+
+    :raises UsageError: for a specification that names no backend.
+    """
+    spec = parse_spec(spec_text)
+    return find_backend(spec.backend).ready(spec)
 
 
 def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:

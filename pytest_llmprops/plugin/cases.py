@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
+from pytest_llmprops.benchmarks import BUILT_IN, DEFAULT_HELPERS, find_benchmark
 from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, check_unique, limited
@@ -60,6 +60,8 @@ class Cases:
         self.helper_specs: dict[str, ModelSpec] = {
             role: parse_spec(text, base_url=settings.base_url) for role, text in settings.helpers.items()
         }
+        #: roles that nobody gave a model, but for which there is one on this machine
+        self.default_roles = self._add_default_helpers()
         self.selections: dict[str, Selection] = {}
         self.files: dict[str, DataFolder] = {}
         #: warnings about data files, for the summary
@@ -67,6 +69,15 @@ class Cases:
         #: every item is a case of its own: a sequential gate draws items
         self.apart = False
         self._check_sets()
+
+    def _add_default_helpers(self) -> frozenset[str]:
+        found = {}
+        for role, text in DEFAULT_HELPERS.items():
+            spec = parse_spec(text)
+            if role not in self.helper_specs and find_backend(spec.backend).ready(spec):
+                found[role] = spec
+        self.helper_specs |= found
+        return frozenset(found)
 
     def _check_sets(self) -> None:
         for name in self.settings.sets:
@@ -102,9 +113,9 @@ class Cases:
                     f"{benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC"
                 )
         selection = Selection(benchmark, protocol)
-        parts = [self._load(benchmark, folder) for folder in self._folders(benchmark)]
+        parts = [self._load(benchmark, folder, protocol) for folder in self._folders(benchmark)]
         check_unique((item for part in parts for item in part.items), benchmark.name)
-        helpers = {role: HELPER + role for role in settings.helpers}
+        helpers = {role: HELPER + role for role in self.helper_specs}
         for label, spec in self.models.items():
             kinds = find_backend(spec.backend).kinds(spec)
             cases = [
@@ -121,7 +132,16 @@ class Cases:
         items = limited(
             part.items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster
         )
-        refused = {task for task in {i.task for i in items} if not kinds & benchmark.kinds_of(task)}
+        tasks = dict.fromkeys(item.task for item in items)
+        refused = {task for task in tasks if not kinds & benchmark.kinds_of(task)}
+        roles = {role for task in tasks for role in benchmark.roles_of(task)} - self.helper_specs.keys()
+        if roles:
+            without = [task for task in tasks if benchmark.roles_of(task) & roles]
+            refused |= set(without)
+            how = " ".join(f"--llm-helper {role}=SPEC" for role in sorted(roles))
+            note = f"{benchmark.name}: {', '.join(without)} need {how}; their items are not served"
+            if note not in self.notes:
+                self.notes.append(note)
         if not refused:
             return items
         others = [item for item in items if item.task in refused]
@@ -150,8 +170,8 @@ class Cases:
             for name, members in groups.items()
         }
 
-    def _load(self, benchmark: Benchmark, folder: DataFolder) -> Loaded:
-        part = loaded(benchmark, folder)
+    def _load(self, benchmark: Benchmark, folder: DataFolder, protocol: Protocol[Any]) -> Loaded:
+        part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
         if folder.source == "published":
             self.notes += [note for note in folder.verify(read_manifest()) if note not in self.notes]
         if not part.items:
@@ -182,6 +202,15 @@ class Cases:
             source = folder.source_for(benchmark)
             folder = DataFolder(root, source)
         return self.files.setdefault(f"{root}|{source}", folder)
+
+    def check_selected(self, cases: Iterable[Case]) -> None:
+        """Raise UsageError where a benchmark's settings do not cover the selected cases."""
+        parts: dict[tuple[str, int], tuple[Case, dict[str, Item]]] = {}
+        for case in cases:
+            first, items = parts.setdefault((case.benchmark.name, id(case.context)), (case, {}))
+            items.setdefault(case.item.id, case.item)
+        for first, items in parts.values():
+            first.benchmark.check_selected(list(items.values()), first.context, first.protocol.settings)
 
     def check_all_sets_used(self) -> None:
         """Raise UsageError for ``--llm-set`` on a benchmark that nobody knows."""

@@ -248,6 +248,7 @@ class Controller:
             facts,
             whole=not self._interrupted and self.stopped is None,
             unneeded=len(self._unneeded),
+            default_roles=self.session.cases.default_roles,
         )
         last |= {"stopped": self.stopped, "notes": self.notes}
         if self.session.gating is not None:

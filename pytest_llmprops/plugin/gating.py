@@ -71,7 +71,9 @@ class Gating:
         ]
         ours = {n: cases.protocol_of(find_benchmark(n)).to_json() for n in names}
         facts = {**self.baseline.facts, "protocols": ours, "options": {"params": dict(settings.params)}}
-        return [f"the gate will be invalid: {line}" for line in differences(self.baseline.facts, facts, names)]
+        return [
+            f"the gate will be invalid: {line}" for line in differences(self.baseline.facts, facts, names)
+        ]
 
     def check(self, selected: Sequence[Case], cases: Cases) -> None:
         """Refuse rules that fit nothing selected; benchmarks that no model serves are left to the end.
@@ -84,9 +86,24 @@ class Gating:
         self.gate.check_matches(places)
         for problem in misplaced(self.gate, places):
             raise UsageError(f"{self.gate.file}: {problem}")
+        self._check_drawn(cases)
         self.gate.check_metrics(
             {name: dict(s.benchmark.metric_directions) for name, s in cases.selections.items()}
         )
+
+    def _check_drawn(self, cases: Cases) -> None:
+        """A sequential gate must know beforehand which items a rule is about."""
+        for rule in self.gate.rules if self.gate.sequential else ():
+            for name, selection in cases.selections.items():
+                decided = selection.benchmark.tasks_by_answer
+                task = rule.where.get("task", "*")
+                if fnmatchcase(name, rule.where.get("benchmark", "*")) and any(
+                    fnmatchcase(one, task) != fnmatchcase(other, task) for one in decided for other in decided
+                ):
+                    raise UsageError(
+                        f"{self.gate.file}: rule {rule.name}: which items of {name} are {' or '.join(sorted(decided))} is"
+                        " known from the answers only; name no task, or drop sequential = true"
+                    )
 
     def decide(self, facts: Mapping[str, Any], records: Sequence[Record]) -> GateResult:
         """The decision on a finished run."""

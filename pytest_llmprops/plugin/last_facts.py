@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.plugin.cases import HELPER, load_benchmark
 from pytest_llmprops.runs.record import RunRecord
 from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
@@ -32,13 +33,17 @@ def last_facts(
     *,
     whole: bool,
     unneeded: int,
+    default_roles: Collection[str] = (),
 ) -> dict[str, Any]:
     """The facts known only at the end.
 
     :param report: the broker's. :param whole: the run was neither interrupted nor stopped.
     :param unneeded: cases that a sequential gate did not need.
+    :param default_roles: helpers that nobody named: recorded where they were asked.
     """
-    models, helpers = record.facts["models"], record.facts["helpers"]
+    models = record.facts["models"]
+    asked = {label.removeprefix(HELPER) for label in report["models"]}
+    helpers = {r: h for r, h in record.facts["helpers"].items() if r not in default_roles or r in asked}
     deviations = {}
     for label, found in report["models"].items():
         role = label.removeprefix(HELPER)
@@ -52,7 +57,8 @@ def last_facts(
         # A sum that leaves out calls of unknown price would be read as the price.
         counters["cost_usd"] = None
     # Workers collected; here their benchmarks are known by class.
-    metrics = {name: load_benchmark(c).metrics for name, c in facts.get("classes", {}).items()}
+    benchmarks = {name: load_benchmark(c) for name, c in facts.get("classes", {}).items()}
+    metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
     expected, done = facts.get("cases", 0), len(verdicts)
     last = {
         "complete": bool(expected) and done == expected and whole,
@@ -66,9 +72,22 @@ def last_facts(
         "calls": counters,
         "summary": summary_rows(verdicts),
         "metrics": metric_rows(verdicts, metrics),
+        "remarks": _remarks(verdicts, benchmarks),
     }
     if facts.get("sequential"):
         # Whoever interrupts a run, or stops it, leaves cases that are neither done nor known as unneeded.
         ended = whole and unneeded > 0 and done + unneeded >= expected
         last["sequential"] = {**facts["sequential"], "ended": ended}
     return last
+
+
+def _remarks(verdicts: Sequence[Record], benchmarks: Mapping[str, Benchmark]) -> list[dict[str, str]]:
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for verdict in verdicts:
+        groups.setdefault((verdict["model"], verdict["benchmark"]), []).append(verdict)
+    return [
+        {"model": model, "benchmark": name, "text": text}
+        for (model, name), members in groups.items()
+        if name in benchmarks
+        for text in benchmarks[name].remarks(members)
+    ]

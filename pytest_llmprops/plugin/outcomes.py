@@ -23,8 +23,8 @@ def line_of(outcome: Outcome | GroupOutcome) -> str | None:
 
 
 def printable(text: str) -> str:
-    """``text`` on one line without control characters, which could drive the reader's terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    """``text`` on one line without control characters, which could drive the reader's terminal; joiners stay."""
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else " " for c in text)
 
 
 def by_the_model(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
@@ -46,7 +46,7 @@ def properties(unit: Case | Group, verdict: Verdict | GroupVerdict) -> list[tupl
     found = [
         ("llmprops.model", case.model),
         ("llmprops.benchmark", case.benchmark.name),
-        ("llmprops.task", case.item.task),
+        ("llmprops.task", getattr(verdict, "task", "") or case.item.task),
         ("llmprops.language", case.item.language),
         ("llmprops.status", verdict.status),
         ("llmprops.score", f"{verdict.score:g}"),

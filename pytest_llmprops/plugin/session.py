@@ -170,6 +170,8 @@ class LLMSession:
         whole = not session.testsfailed
         if whole:
             self.cases.check_all_sets_used()
+        if not self.will_not_run(session) or self.settings.plan:
+            self.cases.check_selected(case for item in session.items for case in self.cases_of(item))
         if self.gating is None or not session.items:
             return
         items: dict[tuple[str, str, str], list[pytest.Item]] = {}
@@ -377,7 +379,9 @@ class LLMSession:
 def _gating(config: pytest.Config, settings: Settings, *, read: bool) -> Gating | None:
     if settings.gate is None:
         if settings.baseline is not None:
-            raise UsageError("--llm-baseline: needs --llm-gate FILE; 'llmprops compare' shows two recorded runs")
+            raise UsageError(
+                "--llm-baseline: needs --llm-gate FILE; 'llmprops compare' shows two recorded runs"
+            )
         return None
     from pytest_llmprops.plugin.gating import Gating
 

@@ -35,7 +35,7 @@ def summary_lines(
             lines += _benchmark(facts, records, model, benchmark)
     for benchmark, models in facts.get("not_served", {}).items():
         lines += [
-            f"not served: {n} {benchmark} items ({model} serves no such request)"
+            f"not served: {n} {benchmark} items ({model} serves no such request, or a helper is missing)"
             for model, n in models.items()
         ]
     if not facts["summary"]:
@@ -77,6 +77,11 @@ def _benchmark(
             "  published: the papers' own figures, on the authors' items; those of another source are ours"
         )
     lines += _metrics(facts, model, benchmark)
+    lines += [
+        f"  {model}: {row['text']}"
+        for row in facts.get("remarks", ())
+        if (row["model"], row["benchmark"]) == (model, benchmark)
+    ]
     if star:
         lines.append(f"  * the API forced: {'; '.join(facts['deviations'][model])}")
     if protocol.get("gives_up"):
@@ -109,10 +114,14 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _metrics(facts: Mapping[str, Any], model: str, benchmark: str) -> list[str]:
     found: dict[str, list[str]] = {}
-    for row in facts["metrics"]:
-        # Single paradigms (ERAS) would fill the screen: they are in run.json and in the report.
+    rows = [r for r in facts["metrics"] if (r["model"], r["benchmark"]) == (model, benchmark)]
+    over_all = {(r["name"], r["task"], r["source"]) for r in rows if r["language"] == "all"}
+    for row in rows:
+        # Single paradigms (ERAS), and languages where there is a row over all (DTAiLS), would fill the screen:
+        # they are in run.json and in the report.
         single = str(row["group"]).startswith("paradigm ")
-        if (row["model"], row["benchmark"]) == (model, benchmark) and not single:
+        covered = (row["name"], row["task"], row["source"]) in over_all and row["language"] != "all"
+        if not single and not covered:
             place = "/".join(filter(None, (row["task"], row["language"], row["group"])))
             value = "-" if row["value"] is None else f"{row['value']:.3g}"
             found.setdefault(row["name"], []).append(f"{place} {value}")
@@ -170,8 +179,11 @@ def shortened(text: str, most: int = 90) -> str:
 
 
 def clean(text: str) -> str:
-    """``text`` without control characters: replies are untrusted and could drive the terminal."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+    """``text`` without control characters: replies are untrusted and could drive the terminal.
+
+    Zero-width joiners stay: Persian and Tamil are written with them.
+    """
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)
 
 
 def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:

@@ -62,13 +62,28 @@ class Paired:
     errors: list[Key]
 
 
+def with_tasks_of(records: Iterable[Record], others: Iterable[Record]) -> list[Record]:
+    """``records``, each under the task that ``others`` have the same item under.
+
+    Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two.
+    """
+    tasks = {(r["benchmark"], r["source"], r["id"]): r["task"] for r in others}
+    return [
+        r
+        if (task := tasks.get((r["benchmark"], r["source"], r["id"]), r["task"])) == r["task"]
+        else {**r, "task": task}
+        for r in records
+    ]
+
+
 def pair_records(baseline: Iterable[Record], candidate: Iterable[Record]) -> Paired:
-    """Pair the records of one model each by benchmark, task, language, source and id.
+    """Pair the records of one model each by benchmark, task (the candidate's), language, source and id.
 
     Repeats are averaged first, over the samples that have an answer; an item none of whose samples has
     one is in error. Everything stands in the baseline's order.
     """
-    before, after = _by_item(baseline), _by_item(candidate)
+    candidate = list(candidate)
+    before, after = _by_item(with_tasks_of(baseline, candidate)), _by_item(candidate)
     paired = Paired([], [], [key for key in after if key not in before], [])
     for key, records in before.items():
         others = after.get(key)

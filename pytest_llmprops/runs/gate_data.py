@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.metrics import Record
-from pytest_llmprops.runs.compare import Pair, pair_records
+from pytest_llmprops.runs.compare import Pair, pair_records, with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
 from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, draw_key
@@ -58,7 +58,10 @@ class RuleData:
         :param metrics: rows of ``run.json``. :param drawing: the run's plan where it draws its items
             (:func:`~pytest_llmprops.runs.gate_draw.plan_of`), else empty.
         """
-        ours, theirs = rule.select(ours), rule.select(theirs) if rule.paired else []
+        every = list(ours)
+        ours = rule.select(every)
+        # An item that the answer puts under a task stands there for both models.
+        theirs = rule.select(with_tasks_of(theirs, every)) if rule.paired else []
         items = _by_id(ours)
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}

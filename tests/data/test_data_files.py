@@ -324,3 +324,69 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class TestGiven:
+    """Files that a setting names, wherever they lie."""
+
+    def test_anywhere(self, folder: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> None:
+        """A file outside of the folder is read whole, without its byte-order mark, and hashed as it stands."""
+        file = tmp_path_factory.mktemp("elsewhere") / "rules é.json"
+        raw = b'\xef\xbb\xbf{"a": 1}\r\n'
+        file.write_bytes(raw)
+        assert folder.given(str(file)) == '{"a": 1}\r\n'
+        assert folder.hashes() == {f"given:{file}": hashlib.sha256(raw).hexdigest()}
+        assert folder.read == {}, "it is no file of the folder, and the manifest knows nothing of it"
+        assert folder.verify(read_manifest()) == []
+
+    def test_relative_and_home(
+        self, folder: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A path counts from where the user stands, and ~ is the user's home; the record has it as given."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        (tmp_path / "rules.json").write_text("x", encoding="utf-8")
+        assert folder.given("rules.json") == folder.given("~/rules.json") == "x"
+        assert set(folder.hashes()) == {"given:rules.json", "given:~/rules.json"}
+
+    def test_beside_the_folders_own(self, tmp_path: Path) -> None:
+        """The hashes have the folder's own files, those of the built-in data and the given ones."""
+        file = tmp_path / "rules.json"
+        file.write_text("x", encoding="utf-8")
+        folder = DataFolder(tmp_path, "published")
+        folder.text("rules.json")
+        folder.builtin.text("dtails/README.md")
+        folder.given(str(file))
+        assert list(folder.hashes()) == ["published:rules.json", f"given:{file}", "builtin:dtails/README.md"]
+
+    def test_what_is_hashed_is_what_was_read(self, folder: DataFolder, tmp_path: Path) -> None:
+        """A file that was edited in between is read anew, and the record has the hash of the latest."""
+        file = tmp_path / "rules.json"
+        for text in ("old", "new"):
+            file.write_text(text, encoding="utf-8")
+            assert folder.given(str(file)) == text
+        assert folder.hashes() == {f"given:{file}": hashlib.sha256(b"new").hexdigest()}
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (None, "No such file or directory; give a file that is there"),
+            (b"", "the file is empty"),
+            (b" \n\t", "the file is empty"),
+            ("é".encode("latin-1"), "not UTF-8"),
+            ("规则".encode("gbk"), "GBK"),
+        ],
+    )
+    def test_what_cannot_be_read(
+        self, folder: DataFolder, tmp_path: Path, content: bytes | None, said: str
+    ) -> None:
+        """A missing, empty or otherwise encoded file is one line that begins with its name."""
+        file = tmp_path / "rules.json"
+        if content is not None:
+            file.write_bytes(content)
+        message = refusal(lambda: folder.given(str(file)))
+        assert message.startswith(f"{file}: ") and said in message
+
+    def test_a_folder_in_place_of_a_file(self, folder: DataFolder, tmp_path: Path) -> None:
+        """A folder is refused with the system's reason."""
+        assert "Is a directory" in refusal(lambda: folder.given(str(tmp_path)))

@@ -7,12 +7,14 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_models import MakeBroker, ask_all
 
-from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.models.fake import FakeModel
 
 
@@ -139,3 +141,56 @@ def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: P
     assert {line["key"] for line in lines} == {r.key for r in asked.results}
     assert len(lines) == 2
     assert sum(line["cached"] for line in lines) == (1 if cache == "reuse" else 0)
+
+
+def one_by_one(broker: Broker, prompts: Sequence[str]) -> list[Any]:
+    """Ask for one after the other, so that nothing is joined in flight, and close the broker."""
+
+    async def work() -> list[Any]:
+        found: list[Any] = []
+        for prompt in prompts:
+            try:
+                found.append(await broker.ask("m", "subject", Chat.user(prompt)))
+            except BackendError as error:
+                found.append(error)
+        await broker.close()
+        return found
+
+    return asyncio.run(work())
+
+
+def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
+    """With the store off what a run has asked is not asked again in it, and counts as joined, not as stored."""
+    model = FakeModel(lambda chat: str(len(model.requests)))
+    broker = make_broker(model, cache="off")
+    replies = one_by_one(broker, ["a", "b", "a", "a"])
+    assert [r.text for r in replies] == ["1", "2", "1", "1"]
+    counters = broker.counters
+    assert (counters.requests, counters.sent, counters.joined, counters.cache_hits) == (4, 2, 2, 0)
+    assert not any(r.cached for r in replies) and len({r.key for r in replies}) == 2
+    assert counters.oldest_seconds == 0
+
+
+def test_off_tells_samples_and_models_apart(make_broker: MakeBroker) -> None:
+    """What is remembered belongs to one request and one model: another sample is asked for."""
+    model = FakeModel(lambda chat: str(len(model.requests)))
+    broker = make_broker(model, cache="off")
+    first, second, again = ask_all(broker, [Chat.user("a", sample=n) for n in (0, 1, 0)]).texts
+    assert first == again != second
+    other = make_broker(FakeModel(["other"]), cache="off")
+    assert ask_all(other, ["a"]).texts == ["other"]
+
+
+def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
+    """A call that failed is made again for the next who asks."""
+    model = FakeModel([BackendError("no", kind="request"), "x"])
+    first, second = one_by_one(make_broker(model, cache="off"), ["a", "a"])
+    assert isinstance(first, BackendError) and second.text == "x"
+
+
+def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded: beyond so many replies the oldest is forgotten, and asked again."""
+    monkeypatch.setattr("pytest_llmprops.engine.broker.RECENT", 2)
+    model = FakeModel(lambda chat: "x")
+    one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
+    assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]

@@ -38,11 +38,11 @@ class Asking(Benchmark):
     name = "asking"
 
     async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
-        first = Chat.user("x" * 400, max_tokens=5)
+        first = Chat.user(item.id.rjust(400), max_tokens=5)
         reply = await ask(first)
         if not reply.text:
             reply = await ask(first.then(reply.text, "again?"))
-        await ask(Segment("words"), role="segmenter")
+        await ask(Segment(item.id), role="segmenter")
         return Verdict("unparsed")
 
 
@@ -76,6 +76,12 @@ def test_a_plan_counts_what_would_be_asked() -> None:
     assert rows[0].completion_tokens == 3 * 2 * 5
     assert rows[0].prompt_characters == 3 * (400 + len("x" * 400 + "\n\nagain?"))
     assert rows[2].prompt_tokens == 10
+
+
+def test_what_many_items_ask_is_planned_once() -> None:
+    """Equal requests to one model are one call, as in the run; other models' are their own."""
+    rows = plan([case(Once(), "m", n) for n in range(5)] + [case(Once(), "n")])
+    assert [(r.model, r.items, r.calls) for r in rows] == [("m", 5, 1), ("n", 1, 1)]
 
 
 def test_a_plan_of_nothing_is_empty() -> None:

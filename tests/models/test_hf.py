@@ -266,8 +266,11 @@ def test_identity(folder: Path, tmp_path: Path) -> None:
         ("RobertaForSequenceClassification", "sentiment"),
         ("MarianMTModel", "translate"),
         ("M2M100ForConditionalGeneration", "translate"),
+        ("NllbMoeForConditionalGeneration", "translate"),
+        ("T5ForConditionalGeneration", "translate"),
         ("BertForMaskedLM", "fill-mask"),
         ("BertModel", "embed"),
+        ("XLMRobertaModel", "embed"),
         ("Gemma3ForConditionalGeneration", "chat"),
     ],
 )
@@ -278,14 +281,6 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
     assert kinds(parse_spec(f"hf:{tmp_path}")) == {kind}
     assert kinds(parse_spec(f"hf:{tmp_path}?kind=embed")) == {"embed"}
     assert kinds(parse_spec("hf:unheard-of/model")) == {"chat"}
-
-
-@needs_hf
-def test_kind_that_is_not_built(tmp_path: Path) -> None:
-    """A kind that cannot be served is refused before any weights are read."""
-    (tmp_path / "config.json").write_text('{"architectures": ["MarianMTModel"]}')
-    with pytest.raises(UsageError, match=r"translate .*not built yet"):
-        make(f"hf:{tmp_path}")
 
 
 @needs_hf

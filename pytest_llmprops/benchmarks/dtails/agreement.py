@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pytest_llmprops.core.errors import DataError
 
@@ -79,6 +80,26 @@ def pabak(ratings: Ratings, *, categories: int = 2) -> float:
             f"pabak: {categories} categories, {len(found)} different answers; give the number asked for"
         )
     return (categories * total_agreement(ratings) - 1) / (categories - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A row of tables 4 to 6: the three statistics over so many questions, NaN where they are undefined."""
+
+    questions: int
+    total: float
+    kappa: float
+    pabak: float
+
+
+def agreement(ratings: Ratings) -> Agreement:
+    """The three statistics for questions of two possible answers; all NaN where there is one annotator only.
+
+    :raises DataError: as :func:`total_agreement`.
+    """
+    if ratings and all(len(answers) == 1 for answers in ratings):
+        return Agreement(len(ratings), math.nan, math.nan, math.nan)
+    return Agreement(len(ratings), total_agreement(ratings), fleiss_kappa(ratings), pabak(ratings))
 
 
 def judged_share(ratings: Sequence[Sequence[bool]]) -> float:

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_llmprops.benchmarks.dtails.prompts import Variations, variation_name
 from pytest_llmprops.benchmarks.dtails.reading import is_right
-from pytest_llmprops.benchmarks.dtails.text import folded, is_word_character
+from pytest_llmprops.benchmarks.dtails.text import (
+    folded,
+    is_word_character,
+    occurrences,
+    trimmed,
+    unicode_words,
+)
 
 #: sentences a variation, and the number of tokens that none reaches
 MOST, TOKENS = 50, 50
@@ -65,3 +71,53 @@ def sentence_counts(sentences: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 def _longest(texts: Mapping[str, str]) -> list[str]:
     return sorted(texts.values(), key=lambda text: (english_tokens(text), len(text)), reverse=True)
+
+
+def english_forms(word: str) -> frozenset[str]:
+    """The word and its regular inflections, folded: plurals, -s, -ed, -ing, -er, -est. Irregular ones are missed."""
+    stem = folded(word)
+    forms = {stem, f"{stem}s", f"{stem}es", f"{stem}ed", f"{stem}ing", f"{stem}er", f"{stem}est"}
+    if stem.endswith("e"):
+        forms |= {f"{stem}d", f"{stem[:-1]}ing", f"{stem}r", f"{stem}st"}
+    if len(stem) > 2 and stem.endswith("y") and stem[-2] not in "aeiou":
+        forms |= {f"{stem[:-1]}{end}" for end in ("ies", "ied", "ier", "iest")}
+    if len(stem) > 2 and stem[-1] not in "aeiouwxy" and stem[-2] in "aeiou" and stem[-3] not in "aeiou":
+        forms |= {f"{stem}{stem[-1]}{end}" for end in ("ed", "ing", "er", "est")}
+    return frozenset(forms)
+
+
+def corpus_rows(
+    pairs: Iterable[tuple[str, str]], concepts: Sequence[tuple[str, Variations]]
+) -> list[list[tuple[str, tuple[str, ...]]]]:
+    """Rows for :func:`choose_sentences` from a plain parallel corpus, one list a concept, in one pass.
+
+    A pair counts for a variation when the English has the concept's word in a regular inflection, and the
+    translation a form of this variation and of no other, as words. Without word alignment that is a guess;
+    ``llmprops dtails extract`` makes train rows with it.
+
+    :param pairs: (English, translation). :param concepts: (concept, variations).
+    """
+    found: list[list[tuple[str, tuple[str, ...]]]] = [[] for _ in concepts]
+    by_form: dict[str, list[int]] = {}
+    for index, (concept, _) in enumerate(concepts):
+        for form in english_forms(concept):
+            by_form.setdefault(form, []).append(index)
+    names = [
+        [
+            (tuple(forms), [plain for form in forms if (plain := trimmed(folded(form)))])
+            for forms in variations
+        ]
+        for _, variations in concepts
+    ]
+    for english, translation in pairs:
+        asked = {index for word in unicode_words(english) for index in by_form.get(word, ())}
+        text = folded(translation) if asked else ""
+        for index in sorted(asked):
+            used = [
+                forms
+                for forms, plain in names[index]
+                if any(occurrences(form, text, whole=True) >= 0 for form in plain)
+            ]
+            if len(used) == 1:
+                found[index].append((english, used[0]))
+    return found

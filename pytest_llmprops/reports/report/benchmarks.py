@@ -18,6 +18,7 @@ from pytest_llmprops.reports.report.series import Measured
 
 ENTRY_POINTS = "pytest_llmprops.reports"
 MODULES = {
+    "dtails": "pytest_llmprops.reports.report.dtails",
     "eras": "pytest_llmprops.reports.report.eras",
     "homophones": "pytest_llmprops.reports.report.homophones",
     "htest": "pytest_llmprops.reports.report.htest",

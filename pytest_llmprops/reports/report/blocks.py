@@ -14,6 +14,7 @@ class Cell:
     :param value: what the column is sorted by; the text where it is None.
     :param low, high: ends of an interval around ``value``, all as shares; drawn as a bar in HTML.
     :param items: a filter of the list of items (``{"task": "rhyme", "status": "wrong"}``) that the cell opens.
+    :param page: the :class:`Page` beside the report, by its path, that the cell leads to.
     """
 
     text: str
@@ -21,6 +22,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     items: Mapping[str, str] = field(default_factory=dict)
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,28 @@ Block = Table | Figure | Note | Fold
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """A further HTML file beside the report, that needs nothing else and no script.
+
+    :param path: from the report's folder, ``FOLDER/NAME.html``, of ASCII letters, digits, ``_`` and ``-``.
+    :param template: of the folder ``assets``; extends ``beside.html.jinja`` and is given ``content``.
+    """
+
+    path: str
+    title: str
+    template: str
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """One benchmark's part of the report."""
+    """One benchmark's part of the report; ``pages`` are what its cells lead to."""
 
     key: str
     title: str
     about: str
     blocks: tuple[Block, ...]
+    pages: tuple[Page, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writing a report: ``report.md``, ``report.html`` and ``figures/*.svg|png``."""
+"""Writing a report: ``report.md``, ``report.html``, ``figures/*.svg|png`` and pages that sections bring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MARK = '<meta name="generator" content="pytest-llmprops report">'
 
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write the report on the runs in ``folders`` into ``out``; the files, ``report.html`` first.
+    """Write the report on the runs in ``folders`` into ``out``; the files, ``report.html`` first, and of the
+    pages beside it the folders.
 
     Equal records give equal bytes. Files are replaced one by one, each whole; none is deleted.
 
@@ -34,7 +35,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     _refuse_foreign(out)
     from pytest_llmprops.reports.report.content import report_on
     from pytest_llmprops.reports.report.figures import draw
-    from pytest_llmprops.reports.report.html import to_html
+    from pytest_llmprops.reports.report.html import pages_html, to_html
     from pytest_llmprops.reports.report.markdown import to_markdown
 
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
@@ -47,9 +48,11 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     for name, (svg, png) in drawn.items():
         files[out / "figures" / f"{name}.svg"] = svg.encode("utf-8", "replace")
         files[out / "figures" / f"{name}.png"] = png
-    for path, content in files.items():
+    pages = {out / path: content for path, content in pages_html(report).items()}
+    # The pages first: whatever report.html leads to is there.
+    for path, content in (pages | files).items():
         _write(path, content)
-    return list(files)
+    return [*files, *dict.fromkeys(path.parent for path in pages)]
 
 
 def figures_in(blocks: Iterable[Block]) -> Iterator[Figure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.reports.published import ranked
@@ -30,7 +31,8 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[s
     series = series_of(runs)
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [
-        (report_of(name), Measured(name, tuple(s for s in series if name in s.benchmarks))) for name in names
+        (report_of(name), Measured(name, tuple(s for s in series if name in s.benchmarks), requests))
+        for name in names
     ]
     found = [_sentence(text) for text in findings(parts, series)]
     return Report(
@@ -55,8 +57,7 @@ def _sentence(text: str) -> str:
 
 
 def _section(report: BenchmarkReport, measured: Measured) -> Section:
-    section = report.section(measured)
-    return Section(section.key, report.title, section.about, section.blocks)
+    return replace(report.section(measured), title=report.title)
 
 
 def _headlines(report: BenchmarkReport, measured: Measured) -> list[Headline]:

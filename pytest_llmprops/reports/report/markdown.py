@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_llmprops.reports.gate import gate_markdown
-from pytest_llmprops.reports.report.blocks import Block, Figure, Fold, Note, Report, Section, Table
+from pytest_llmprops.reports.report.blocks import Block, Cell, Figure, Fold, Note, Report, Section, Table
 from pytest_llmprops.reports.report.text import one_line
 
 #: wrong, refused and unreadable items listed for each benchmark; all are in ``report.html``
@@ -73,10 +73,14 @@ def _table(table: Table) -> Iterator[str]:
     yield "| " + " | ".join(plain(name) for name, _ in table.columns) + " |"
     yield "|" + "|".join("--:" if number else "---" for _, number in table.columns) + "|"
     for row in table.rows:
-        yield "| " + " | ".join(plain(cell.text) for cell in row) + " |"
+        yield "| " + " | ".join(map(_cell, row)) + " |"
     if table.note:
         yield ""
         yield plain(table.note)
+
+
+def _cell(cell: Cell) -> str:
+    return f"[{plain(cell.text)}]({cell.page})" if cell.page else plain(cell.text)
 
 
 def _failures(benchmark: str, items: Mapping[str, Any]) -> Iterator[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from pytest_llmprops.core.statistics import Interval, mean_interval
-from pytest_llmprops.reports.report.text import visible
+from pytest_llmprops.reports.report.text import file_names, visible
 from pytest_llmprops.runs.reader import Run
 
 Place = tuple[str, str, str]
@@ -94,18 +95,29 @@ def _label(one: Series, same: Sequence[Series]) -> str:
 
 
 def setting(name: str, value: Any) -> str:
-    """A setting in a label: ``k 14``, ``with CoT``; empty for a switch that is off."""
+    """A setting in a label: ``k 14``, ``with CoT``; empty for a switch that is off. Of files their names only."""
     if isinstance(value, bool):
         return f"with {'CoT' if name == 'cot' else name}" if value else ""
+    if isinstance(value, str) and re.search(r"[\\/]|\.\w+(,|$)", value):
+        first, *others = file_names(value)
+        value = f"{first} and {len(others)} more" if others else first
     return f"{name} {value}"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All that the runs say about one benchmark: what a benchmark's section is made from."""
+    """All that the runs say about one benchmark: what a benchmark's section is made from.
+
+    :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
+    """
 
     benchmark: str
     series: tuple[Series, ...]
+    requests: Mapping[int, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def logged(self, series: Series) -> Mapping[str, Mapping[str, Any]]:
+        """The logged requests of a series' run by key; empty where the run kept none."""
+        return self.requests.get(id(series.run), {})
 
     def rows(self, series: Series) -> list[Mapping[str, Any]]:
         """The rows of ``summary`` of one series."""

@@ -70,6 +70,11 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name)
 
 
+def file_names(value: str) -> list[str]:
+    """The names of files joined by commas, without their folders, which are nobody else's business."""
+    return [re.split(r"[\\/]", part.strip())[-1] for part in value.split(",")]
+
+
 def joined(parts: list[str]) -> str:
     """``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
@@ -81,7 +86,7 @@ def counted(n: int, noun: str) -> str:
 
 
 LANGUAGES = {
-    "af": "Afrikaans", "ar": "Arabic", "de": "German", "en": "English", "es": "Spanish", "fa": "Persian",
+    "af": "Afrikaans", "ar": "Arabic", "de": "German", "en": "English", "es": "Spanish", "fa": "Farsi",
     "fr": "French", "gl": "Galician", "hi": "Hindi", "hy": "Armenian", "ja": "Japanese", "lv": "Latvian",
     "ta": "Tamil", "te": "Telugu", "zh": "Chinese",
 }  # fmt: skip

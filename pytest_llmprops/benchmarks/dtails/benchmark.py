@@ -1,0 +1,168 @@
+"""The DTAiLS benchmark: loading, asking, judging, counting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_llmprops.benchmarks.dtails import metrics
+from pytest_llmprops.benchmarks.dtails.context import (
+    NONE,
+    SELF,
+    Context,
+    check_rules,
+    load_items,
+    with_rules,
+)
+from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
+from pytest_llmprops.benchmarks.dtails.prompts import language_name, shown_rules, variation_name
+from pytest_llmprops.benchmarks.dtails.rule_making import MadeRules, make_rules
+from pytest_llmprops.benchmarks.dtails.selecting import runs_without_choice, select_in_runs
+from pytest_llmprops.benchmarks.dtails.translating import translate
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.verdicts import Verdict
+
+_ASSUMED = (
+    "lists of variations as the authors' files print them, rules and sentences as JSON objects",
+    "a system prompt goes in front of the user's, for every model",
+    "of forms that match equally well the longest wins, then the leftmost",
+    "the deviation over runs is the sample's (n - 1)",
+    "chat models as translators are not in the paper: their prompt is this project's",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an item is measured.
+
+    :param rules: ``none``; ``self``, rules that the model under test writes; or rules files of another model or a
+        person, one a language, joined by commas (section 4).
+    :param runs: how often a choice is asked for, each time in another order (appendix B.4).
+    :param max_tokens: of a choice or a chat model's translation. :param rule_max_tokens: of rules.
+    :param tokenizer: what splits translations into words: the helper ``parse`` where it has a model of the
+        language (``auto``), only that (``stanza``), or ``unicode``.
+    """
+
+    rules: str = NONE
+    runs: int = 1
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    rule_max_tokens: int = 2048
+    tokenizer: Literal["auto", "stanza", "unicode"] = "auto"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.runs <= 20:
+            raise ValueError("runs must be from 1 to 20")
+        if self.max_tokens < 1 or self.rule_max_tokens < 1 or not 0 <= self.temperature < math.inf:
+            raise ValueError("max_tokens and rule_max_tokens must be at least 1 and temperature at least 0")
+        if not all(path.strip() for path in self.rules.split(",")):
+            raise ValueError("rules must be none, self, or rules files joined by commas")
+
+
+class Dtails(Benchmark):
+    """Which of several words of the target language is right in this sentence?"""
+
+    name = "dtails"
+    about = "Does the model choose the right one of several translations of a word, as the sentence demands?"
+    task_about = {
+        SELECT: "The English sentence and a shuffled list of words: which one translates the concept here?",
+        TRANSLATE: "The sentence is translated: which of the words is in the translation?",
+    }
+    metric_directions = metrics.DIRECTIONS
+    kinds = frozenset({"chat", "translate"})
+    limit_per_cluster = True
+    protocols = {
+        "paper": NamedSettings(Settings(runs=3), assumed=_ASSUMED),
+        "quick": NamedSettings(
+            Settings(),
+            gives_up="two of three runs with other orders: no deviation over runs",
+        ),
+    }
+
+    def load(self, files: DataFiles) -> Loaded:
+        return load_items(files)
+
+    def prepared(self, part: Loaded, files: DataFiles, settings: Settings) -> Loaded:
+        return with_rules(part, files, settings.rules)
+
+    def check_selected(self, items: Sequence[Item], context: Context, settings: Settings) -> None:
+        check_rules(items, context)
+
+    def kinds_of(self, task: str) -> frozenset[Kind]:
+        return frozenset({"chat"}) if task == SELECT else frozenset({"translate", "chat"})
+
+    async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+        settings = protocol.settings
+        baseline = context.baselines[item.language]
+        more = {"frequency_baseline": round(baseline.accuracy or 0.0, 6), "frequency_n": float(baseline.n)}
+        if item.task == TRANSLATE:
+            return await translate(
+                item,
+                ask,
+                temperature=settings.temperature,
+                max_tokens=settings.max_tokens,
+                tokenizer=settings.tokenizer,
+                more=more,
+            )
+        rules = ""
+        if settings.rules != NONE:
+            made = await self._rules(item, context, ask, settings)
+            more["rules_read"] = float(made.rules is not None)
+            if made.rules is None:
+                return _without_rules(item, made, more, settings.runs)
+            more["sentences"] = float(made.rules.sentences)
+            rules = shown_rules(made.rules.texts())
+        return await select_in_runs(
+            item,
+            ask,
+            runs=settings.runs,
+            seed=protocol.seed,
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            rules=rules,
+            language=language_name(item.language),
+            more=more,
+        )
+
+    async def _rules(self, item: Item, context: Context, ask: Ask, settings: Settings) -> MadeRules:
+        if settings.rules != SELF:
+            return MadeRules(context.rules_of(item))
+        return await make_rules(
+            ask,
+            item["concept"],
+            item["pos"],
+            item["variations"],
+            item.language,
+            context.sentences[item.cluster],
+            temperature=settings.temperature,
+            max_tokens=settings.rule_max_tokens,
+        )
+
+    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+        """Positions, baselines, means over runs; how translations were read."""
+        return metrics.metric_rows(records)
+
+    def remarks(self, records: Sequence[Record]) -> Iterable[str]:
+        """Whether the choice depends on the order of the list."""
+        return metrics.remarks(records)
+
+
+def _without_rules(item: Item, made: MadeRules, more: dict[str, float], runs: int) -> Verdict:
+    """A model whose own rules cannot be read has not done what ``rules = self`` measures: no run is right."""
+    reason = f"its rules for {item['concept']!r} could not be read in {made.tries} tries: {made.problem}"
+    if made.refused:
+        reason = f"a content filter refused its rules for {item['concept']!r}"
+    return Verdict(
+        "refused" if made.refused else "unparsed",
+        variation_name(item["label"]),
+        "",
+        reason,
+        values={"variations": float(len(item["variations"])), **more, **runs_without_choice(runs)},
+        evidence={"concept": item["concept"], "sentence": item["sentence"]},
+    )

@@ -1,0 +1,125 @@
+"""The metrics of DTAiLS, from the values of verdicts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_llmprops.benchmarks.dtails.items import SELECT
+from pytest_llmprops.benchmarks.dtails.positions import (
+    RULE,
+    holm_p_values,
+    mean_and_deviation,
+    order_dependent,
+    position_group,
+    positions,
+    run_accuracies,
+    runs_of,
+)
+from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE
+from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
+from pytest_llmprops.core.statistics import wilson
+
+Values = Mapping[str, float]
+#: the language of rows over all languages: whether places are chosen evenly is a matter of the model
+ALL = "all"
+DIRECTIONS = {
+    "frequency_baseline": "none",
+    # k is the number of variations, and each row says its own.
+    "position_rate": "target:1/k",
+    "position_p": "none",
+    "order_invariant": "higher",
+    "accuracy_mean": "higher",
+    "accuracy_sd": "none",
+    "retry_rate": "lower",
+    "longest_decided_rate": "none",
+    "rules_failed_rate": "lower",
+    "found_rate": "higher",
+    "substring_rate": "none",
+    "parser_rate": "none",
+}
+
+
+def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
+    """Rows of every task, language and source, and positions over all languages of a source."""
+    places = by_place(records)
+    by_source: dict[str, list[Values]] = {}
+    for place, members in places.items():
+        values = [r["values"] for r in members]
+        yield from _baseline(place, values)
+        if place[0] == SELECT:
+            asked = [v for v in values if runs_of(v)]
+            yield from _selected(place, values, asked)
+            by_source.setdefault(place[2], []).extend(asked)
+        else:
+            yield from _translated(place, values)
+    for source, values in by_source.items():
+        if len([place for place in places if place[0] == SELECT and place[2] == source]) > 1:
+            yield from _positions((SELECT, ALL, source), values)
+
+
+def remarks(records: Sequence[Record]) -> Iterator[str]:
+    """What the summary says of a model whose choice depends on the order shown, over all its languages."""
+    values = [r["values"] for r in records if r["task"] == SELECT and r["status"] != "error"]
+    found = positions(v for v in values if runs_of(v))
+    for size in order_dependent(found):
+        shares = ", ".join(f"{share:.0%}" for share in found[size].rates)
+        yield f"{RULE}; of {size} variations: {shares} of {found[size].n} choices"
+
+
+def _baseline(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    known = [v for v in values if "frequency_baseline" in v]
+    if known:
+        # In-sample, over the language's whole file, whatever part of it was asked.
+        yield Metric(
+            *place, "frequency_baseline", known[0]["frequency_baseline"], int(known[0]["frequency_n"])
+        )
+
+
+def _selected(place: Place, values: Sequence[Values], asked: Sequence[Values]) -> Iterator[Metric]:
+    yield from _positions(place, asked)
+    accuracies = run_accuracies(asked)
+    mean, deviation = mean_and_deviation(accuracies)
+    if len(accuracies) > 1:
+        yield Metric(*place, "accuracy_mean", mean, len(accuracies), direction="higher")
+        yield Metric(*place, "accuracy_sd", deviation, len(accuracies))
+    # Without rules nothing was chosen, so nothing could be asked twice.
+    runs = [(v, f"run{n}_") for v in asked if v.get("rules_read", 1.0) for n in range(1, runs_of(v) + 1)]
+    yield rate(place, "retry_rate", [bool(v[run + "retried"]) for v, run in runs], "lower")
+    named = [v[run + "leftmost"] != v[run + "position"] for v, run in runs if v[run + "position"]]
+    yield rate(place, "longest_decided_rate", named, "none")
+    made = [not v["rules_read"] for v in values if "rules_read" in v]
+    if made:
+        yield rate(place, "rules_failed_rate", made, "lower")
+
+
+def _positions(place: Place, asked: Sequence[Values]) -> Iterator[Metric]:
+    found = positions(asked)
+    adjusted = holm_p_values(found)
+    dependent = order_dependent(found)
+    for size, places in found.items():
+        for number, count in enumerate(places.counts, 1):
+            interval = wilson(count, places.n)
+            yield Metric(
+                *place,
+                "position_rate",
+                count / places.n,
+                places.n,
+                position_group(number, size),
+                interval.low,
+                interval.high,
+                f"target:{1 / size:.6g}",
+            )
+        group = f"of{size}"
+        if size in adjusted:
+            yield Metric(*place, "position_p", adjusted[size], places.n, group)
+            invariant = float(size not in dependent)
+            yield Metric(*place, "order_invariant", invariant, places.n, group, direction="higher")
+
+
+def _translated(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    read = [v for v in values if "chosen" in v]
+    yield rate(place, "found_rate", [bool(v["chosen"]) for v in read], "higher")
+    yield rate(place, "substring_rate", [bool(v["substring"]) for v in read], "none")
+    split = [v["tokenizer"] == PARSER for v in read if v["tokenizer"] in (UNICODE, PARSER)]
+    if split:
+        yield rate(place, "parser_rate", split, "none")

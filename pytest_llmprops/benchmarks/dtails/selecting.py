@@ -1,0 +1,183 @@
+"""Asking a chat model which variation is meant, and judging its choice (Barua et al., appendix B.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_llmprops.benchmarks.dtails.positions import run_values
+from pytest_llmprops.benchmarks.dtails.prompts import retried, selection, shown_order, variation_name
+from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_selection
+from pytest_llmprops.core.benchmark import Ask
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.verdicts import Status, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One run's outcome on one item.
+
+    :param order: shown place -> index of the variation. :param reading: its ``index`` is a shown place.
+    """
+
+    status: Status
+    order: tuple[int, ...]
+    reading: Reading
+    reason: str
+    replies: tuple[str, ...]
+
+    @property
+    def chosen(self) -> int | None:
+        """Index of the chosen variation in the item's own order."""
+        return None if self.reading.index is None else self.order[self.reading.index]
+
+
+async def choose(
+    item: Item,
+    ask: Ask,
+    *,
+    run: int,
+    seed: int,
+    temperature: float,
+    max_tokens: int,
+    rules: str,
+    language: str,
+) -> Choice:
+    """Ask once, and once more when the reply does not keep to the template.
+
+    :param run: from 0; decides the order of the variations. :param rules: the text of the prompt, or empty.
+    """
+    variations: Sequence[tuple[str, ...]] = item["variations"]
+    order = shown_order(len(variations), seed, item.base_id, run)
+    shown = [variations[index] for index in order]
+    prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
+    replies: list[Reply] = []
+    reading = Reading()
+    for text in (prompt, retried(prompt, shown)):
+        reply = await ask(Chat.user(text, temperature=temperature, max_tokens=max_tokens, sample=run))
+        replies.append(reply)
+        reading = read_selection(reply.text, shown)
+        if reading.obeyed or reply.finish_reason == "content_filter":
+            break
+    status, reason = _judged(item, shown, reading, replies[-1])
+    return Choice(status, order, reading, reason, tuple(reply.text for reply in replies))
+
+
+def _judged(
+    item: Item, shown: Sequence[tuple[str, ...]], reading: Reading, reply: Reply
+) -> tuple[Status, str]:
+    if reply.finish_reason == "content_filter" and reading.index is None:
+        return "refused", "a content filter refused"
+    if reading.index is not None:
+        chosen = shown[reading.index]
+        # As they stand in the file: two Tamil variations are the same word in two Unicode forms.
+        right = not set(chosen).isdisjoint(item["label"])
+        return ("correct" if right else "wrong"), f"chose {variation_name(chosen)}"
+    if reading.obeyed:
+        return "wrong", reading.problem
+    if declines(reply.text):
+        return "refused", "declined, after one retry"
+    cut = ", cut off" if reply.finish_reason == "length" else ""
+    return "unparsed", f"{reading.problem}{cut}, after one retry"
+
+
+async def select_in_runs(
+    item: Item,
+    ask: Ask,
+    *,
+    runs: int,
+    seed: int,
+    temperature: float,
+    max_tokens: int,
+    rules: str,
+    language: str,
+    more: dict[str, float],
+) -> Verdict:
+    """The verdict over all runs: correct when more than half of them are; its score is their share.
+
+    :param more: further values of the verdict.
+    """
+    choices = await asyncio.gather(
+        *(
+            choose(
+                item,
+                ask,
+                run=run,
+                seed=seed,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                rules=rules,
+                language=language,
+            )
+            for run in range(runs)
+        )
+    )
+    return judge_choices(item, choices, more)
+
+
+def judge_choices(item: Item, choices: Sequence[Choice], more: dict[str, float]) -> Verdict:
+    """One verdict of the runs' choices."""
+    right = sum(choice.status == "correct" for choice in choices)
+    values = {"variations": float(len(item["variations"])), **more}
+    evidence = {"concept": item["concept"], "sentence": item["sentence"]}
+    if item["clue"]:
+        evidence["words that decide"] = "; ".join(item["clue"])
+    for run, choice in enumerate(choices, 1):
+        values |= _values(run, choice)
+        mark = f" of run {run}" if len(choices) > 1 else ""
+        evidence |= {f"{'retry' if n else 'reply'}{mark}": text for n, text in enumerate(choice.replies)}
+    failed = [choice for choice in choices if choice.status != "correct"]
+    status: Status = "correct" if 2 * right > len(choices) else _most_common(failed)
+    first = next(choice for choice in choices if choice.status == status)
+    reason = first.reason if len(choices) == 1 else f"right in {right} of {len(choices)} runs: {first.reason}"
+    return Verdict(
+        status,
+        variation_name(item["label"]),
+        _given(item, choices),
+        reason,
+        right / len(choices),
+        values,
+        evidence,
+    )
+
+
+def runs_without_choice(runs: int) -> dict[str, float]:
+    """The values of runs in which nothing could be asked: none is right, none chose a position."""
+    return {name: value for run in range(1, runs + 1) for name, value in _reading_values(run, Reading()).items()}
+
+
+def _values(run: int, choice: Choice) -> dict[str, float]:
+    found = run_values(run, choice.reading.index, choice.status == "correct")
+    return _reading_values(run, choice.reading) | found | {f"run{run}_retried": float(len(choice.replies) > 1)}
+
+
+def _reading_values(run: int, reading: Reading) -> dict[str, float]:
+    leftmost = 0 if reading.leftmost is None else reading.leftmost + 1
+    return run_values(run, reading.index, right=False) | {
+        f"run{run}_ratio": round(reading.ratio, 4),
+        f"run{run}_start": float(reading.start),
+        f"run{run}_length": float(len(reading.form)),
+        f"run{run}_leftmost": float(leftmost),
+        f"run{run}_retried": 0.0,
+    }
+
+
+def _most_common(failed: Sequence[Choice]) -> Status:
+    counts = Counter(choice.status for choice in failed)
+    order: tuple[Status, ...] = ("wrong", "unparsed", "refused")
+    return max(order, key=lambda status: counts[status])
+
+
+def _given(item: Item, choices: Sequence[Choice]) -> str:
+    """What was chosen, with how often where runs differ; empty where nothing was."""
+    names = [
+        "nothing" if choice.chosen is None else variation_name(item["variations"][choice.chosen])
+        for choice in choices
+    ]
+    counts = Counter(names)
+    if len(counts) == 1:
+        return "" if names[0] == "nothing" else names[0]
+    return ", ".join(f"{name} ({count} of {len(names)})" for name, count in counts.most_common())

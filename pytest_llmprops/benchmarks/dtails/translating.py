@@ -1,0 +1,100 @@
+"""Which variation a translation uses: translation systems and chat models (Barua et al., appendix B.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_llmprops.benchmarks.dtails.prompts import language_name, translation, variation_name
+from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_translation
+from pytest_llmprops.benchmarks.dtails.text import TOKENIZER, unicode_words
+from pytest_llmprops.core.benchmark import Ask
+from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate
+from pytest_llmprops.core.verdicts import Status, Verdict
+
+PARSE = "parse"
+#: ``tokenizer`` in a verdict's values: no words were needed, by Unicode, by the helper ``parse``
+UNNEEDED, UNICODE, PARSER = 0.0, 1.0, 2.0
+
+
+async def translate(
+    item: Item, ask: Ask, *, temperature: float, max_tokens: int, tokenizer: str, more: dict[str, float]
+) -> Verdict:
+    """Have the sentence translated and look for a variation in the translation.
+
+    :param tokenizer: ``auto``, ``stanza`` or ``unicode``. :param more: further values of the verdict.
+    :raises RunStopped: ``stanza`` is asked for and has no model of the language here.
+    """
+    if "translate" in ask.kinds:
+        reply = await ask(Translate(item["sentence"], "en", item.language))
+    else:
+        prompt = translation(item["sentence"], language_name(item.language))
+        reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens))
+    variations: Sequence[tuple[str, ...]] = item["variations"]
+    reading, how, name = read_translation(reply.text, variations, ()), UNNEEDED, ""
+    if reading.index is None and reply.text.strip():
+        words, how, name = await _words(reply.text, item.language, ask, tokenizer)
+        reading = read_translation(reply.text, variations, words)
+    return judge_translation(item, reply, reading, how, name, more)
+
+
+async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], float, str]:
+    """The words of a translation, by what they were found as a value and as a name."""
+    missing = "no model for the role 'parse': --llm-helper parse=stanza"
+    if tokenizer != "unicode" and PARSE in ask.roles:
+        value = (await ask(Parse(text, language, "words"), role=PARSE)).value
+        if value["words"] is not None:
+            return [word[0] for word in value["words"]], PARSER, str(value["by"])
+        missing = str(value.get("missing", "its parser has no model of the language"))
+    if tokenizer == "stanza":
+        raise RunStopped(f"dtails.tokenizer=stanza: {missing}; or take dtails.tokenizer=auto")
+    return unicode_words(text), UNICODE, TOKENIZER
+
+
+def judge_translation(
+    item: Item, reply: Reply, reading: Reading, how: float, name: str, more: dict[str, float]
+) -> Verdict:
+    """The verdict on one translation. One without any variation is wrong, as in the paper."""
+    variations: Sequence[tuple[str, ...]] = item["variations"]
+    chosen = None if reading.index is None else variations[reading.index]
+    status, reason = _judged(item, reply, reading, chosen)
+    if reading.how == "word":
+        reason += f" by a word like it ({reading.ratio:.2f}; words by {name})"
+    elif chosen is None and name:
+        reason += f" (words by {name})"
+    values = {
+        "variations": float(len(variations)),
+        **more,
+        "chosen": 0.0 if reading.index is None else float(reading.index + 1),
+        "substring": float(reading.how == "substring"),
+        "ratio": round(reading.ratio, 4),
+        "start": float(reading.start),
+        "length": float(len(reading.form)),
+        "leftmost": 0.0 if reading.leftmost is None else float(reading.leftmost + 1),
+        "tokenizer": how,
+    }
+    evidence = {"concept": item["concept"], "sentence": item["sentence"], "translation": reply.text}
+    if item["target"]:
+        evidence["reference translation"] = item["target"]
+    if name:
+        evidence["tokenizer"] = name
+    given = variation_name(chosen) if chosen is not None else reply.text
+    return Verdict(
+        status, variation_name(item["label"]), given, reason, float(status == "correct"), values, evidence
+    )
+
+
+def _judged(item: Item, reply: Reply, reading: Reading, chosen: tuple[str, ...] | None) -> tuple[Status, str]:
+    if chosen is not None:
+        right = not set(chosen).isdisjoint(item["label"])
+        return ("correct" if right else "wrong"), f"translated with {variation_name(chosen)}"
+    if reply.finish_reason == "content_filter":
+        return "refused", "a content filter refused"
+    if not reply.text.strip():
+        return "unparsed", "the translation is empty"
+    if declines(reply.text):
+        return "refused", "declined to translate"
+    if reply.finish_reason == "length":
+        return "unparsed", "cut off before any variation"
+    return "wrong", reading.problem

@@ -1,0 +1,1 @@
+"""Word alignment of sentence pairs: one interface, statistical aligners and one over embeddings."""

@@ -1,0 +1,59 @@
+"""Asking one model outside of pytest: for commands that need replies, with store, limits and retries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+from pytest_llmprops.core.requests import Kind, Reply, Request
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.store import CacheMode, default_store
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+_SUBJECT = "subject"
+
+
+class OneModel:
+    """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model, inside ``async with``.
+
+    :param spec: as ``--model`` takes it. :param store: file of the reply store; by default everybody's.
+    """
+
+    roles: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        base_url: str | None = None,
+        store: Path | None = None,
+        concurrency: int = 64,
+        cache: CacheMode = "reuse",
+    ) -> None:
+        parsed = parse_spec(spec, base_url=base_url)
+        self.label = parsed.label
+        self.kinds: frozenset[Kind] = find_backend(parsed.backend).kinds(parsed)
+        self._config = BrokerConfig(
+            {self.label: spec},
+            base_url=base_url,
+            store=str(store or default_store()),
+            concurrency=concurrency,
+            cache=cache,
+        )
+        self._broker: Broker | None = None
+
+    async def __aenter__(self) -> OneModel:
+        self._broker = Broker(self._config)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._broker is not None:
+            await self._broker.close()
+
+    async def __call__(self, request: Request, role: str = _SUBJECT) -> Reply:
+        """The model's reply. :raises BackendError: the call could not be made. :raises RunStopped: none can."""
+        assert self._broker is not None
+        return await self._broker.ask(self.label, role, request)

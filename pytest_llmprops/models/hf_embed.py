@@ -1,0 +1,177 @@
+"""Vectors of texts and of their tokens, by an encoder of the transformers library."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Embed, Reply, Usage
+from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.hf_encoder import WORD_START, HfEncoder, Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+Span = tuple[int, int]
+
+
+class _Text(NamedTuple):
+    """A text's tokens, the places in ``ids`` of those that are not special, and what these cover."""
+
+    ids: Row
+    places: list[int]
+    spans: list[Span]
+
+
+class HfEmbedModel(HfEncoder):
+    """An encoder (BERT, XLM-R, multilingual BERT, MiniLM ...) that turns tokens into vectors.
+
+    A text's vector is the mean over its tokens, special ones left out, not normalised. A text too long for
+    the model is an error, never cut. Vectors are 32-bit floats.
+
+    :param layer: which hidden states: 0 what the embeddings give, n what layer n gives; None for the last.
+    """
+
+    def __init__(self, load: Callable[[], tuple[Any, Any]], *, layer: int | None, **settings: Any) -> None:
+        super().__init__(load, **settings)
+        self._layer = layer
+
+    def embed(self, requests: Sequence[Embed]) -> Sequence[Result]:
+        """One result a request, in order.
+
+        ``Reply.value`` is the text's vector; with ``tokens`` it is ``{"tokens", "spans", "vectors"}``, one
+        entry a token: how the vocabulary writes it, [start, end) in characters of the text, its vector.
+        """
+        with self._lock:
+            start = time.perf_counter()
+            results: dict[int, Result] = {}
+            texts: dict[int, _Text] = {}
+            try:
+                self._loaded()
+                for index, request in enumerate(requests):
+                    try:
+                        texts[index] = self._text(request.text, spans=request.tokens)
+                    except BackendError as error:
+                        results[index] = error
+                vectors = self._vectors(list(texts.values()))
+            except BackendError as error:
+                return [results.get(i, error) for i in range(len(requests))]
+            seconds = (time.perf_counter() - start) / max(len(texts), 1)
+            for (index, text), found in zip(texts.items(), vectors, strict=True):
+                if isinstance(found, BackendError):
+                    results[index] = found
+                    continue
+                value = self._value(text, found) if requests[index].tokens else found.mean(axis=0).tolist()
+                results[index] = Reply(
+                    value=value, served_model=self._name, usage=Usage(len(text.ids), 0), seconds=seconds
+                )
+            return [results[i] for i in range(len(requests))]
+
+    def token_vectors(self, texts: Sequence[str]) -> list[tuple[list[Span], Vectors]]:
+        """For each text its tokens' [start, end) in characters, and their vectors (tokens, size).
+
+        For many texts in one process: they are evaluated in batches of like length. All vectors are held at
+        once (3 KB a token of multilingual BERT), so put a corpus in parts of some thousand texts.
+
+        :raises BackendError: when one of the texts cannot be embedded; the message says which.
+        """
+        with self._lock:
+            self._loaded()
+            rows: list[_Text] = []
+            done: list[tuple[list[Span], Vectors]] = []
+            for number, text in enumerate(texts, 1):
+                try:
+                    rows.append(self._text(text, spans=True))
+                except BackendError as error:
+                    raise self._of_text(error, number, len(texts)) from None
+            for number, (row, found) in enumerate(zip(rows, self._vectors(rows), strict=True), 1):
+                if isinstance(found, BackendError):
+                    raise self._of_text(found, number, len(texts))
+                done.append((row.spans, found))
+            return done
+
+    @staticmethod
+    def _of_text(error: BackendError, number: int, count: int) -> BackendError:
+        message = f"text {number} of {count}: {error.message}"
+        return BackendError(message, kind=error.kind, fatal=error.fatal)
+
+    def _text(self, text: str, *, spans: bool) -> _Text:
+        if not text.strip():
+            raise BackendError(f"{self._name}: the text is empty", kind="request")
+        if spans and not getattr(self._tokenizer, "is_fast", False):
+            raise BackendError(
+                f"{self._name}: its tokenizer does not say which characters a token covers; token vectors need"
+                " a model with a tokenizer.json (a fast tokenizer)",
+                kind="model",
+                fatal=True,
+            )
+        try:
+            encoded = self._tokenizer(
+                text, truncation=False, return_special_tokens_mask=True, return_offsets_mapping=spans
+            )
+        except Exception as error:
+            line = " ".join(str(error).split())[:300]
+            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
+        ids = [int(i) for i in encoded["input_ids"]]
+        self._check_length(len(ids))
+        places = [i for i, special in enumerate(encoded["special_tokens_mask"]) if not special]
+        if not places:
+            raise BackendError(f"{self._name}: the text has no tokens", kind="request")
+        return _Text(ids, places, self._spans(text, ids, places, encoded["offset_mapping"]) if spans else [])
+
+    def _spans(self, text: str, ids: Row, places: list[int], offsets: Sequence[Span]) -> list[Span]:
+        """What the tokens at ``places`` cover of ``text``: nothing for one that only marks a word's start."""
+        names = self._tokenizer.convert_ids_to_tokens([ids[i] for i in places])
+        spans = []
+        for name, place in zip(names, places, strict=True):
+            start, end = _bare(text, *offsets[place])
+            # The library says of a lone mark that it covers the character behind it.
+            alone = name == WORD_START and text[start:end] != WORD_START
+            spans.append((start, start if alone else end))
+        return spans
+
+    def _vectors(self, texts: Sequence[_Text]) -> list[Vectors | BackendError]:
+        """The vectors of each text's tokens, special ones left out."""
+
+        def read(states: Any, indices: list[int]) -> list[Vectors | BackendError]:
+            found: list[Vectors | BackendError] = []
+            for state, index in zip(states.float().cpu().numpy(), indices, strict=True):
+                vectors = state[texts[index].places]
+                if not bool((abs(vectors) < float("inf")).all()):
+                    vectors = BackendError(f"{self._name}: gives values that are no numbers", kind="model")
+                found.append(vectors)
+            return found
+
+        rows = [text.ids for text in texts]
+        return self._in_batches([len(row) for row in rows], lambda indices: self._read(rows, indices, read))
+
+    def _outputs(self, ids: Any, mask: Any) -> Any:
+        if self._layer is None:
+            return self._model(input_ids=ids, attention_mask=mask).last_hidden_state
+        states = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        if self._layer >= len(states):
+            raise BackendError(
+                f"{self._name}: the model has {len(states) - 1} layers, so layer={self._layer} is not one",
+                kind="model",
+                fatal=True,
+            )
+        return states[self._layer]
+
+    def _value(self, text: _Text, vectors: Vectors) -> dict[str, Any]:
+        return {
+            "tokens": self._tokenizer.convert_ids_to_tokens([text.ids[i] for i in text.places]),
+            "spans": [list(span) for span in text.spans],
+            "vectors": vectors.tolist(),
+        }
+
+
+def _bare(text: str, start: int, end: int) -> Span:
+    """A token's characters without the space that some vocabularies write in front of a word."""
+    while start < end and text[start].isspace():
+        start += 1
+    return start, end

@@ -1,0 +1,161 @@
+"""``spacy:PACKAGE_OR_FOLDER``: words, lemmas, tags and dependencies by a spaCy pipeline, installed or in a folder.
+
+A pipeline is of one language; texts of another are answered as missing. Names are not looked for (``ner`` is left
+out). Lemmas, tags and dependencies are there where the pipeline has the components; the relations have the names of
+its own scheme (the English models' ``dobj`` and ``prt`` are Universal Dependencies' ``obj`` and ``compound:prt``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.parsing import Parser, Value, missing, one_line, relative_sha256, word
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.spec import ModelSpec
+
+
+class SpacyParser(Parser):
+    """Analyses by one spaCy pipeline. It is loaded at the first text of its language.
+
+    :param source: the folder to load, or the name of the package. :param meta: the pipeline's ``meta.json``.
+    """
+
+    def __init__(
+        self, source: Path | str, meta: Mapping[str, Any], *, name: str, identity: Mapping[str, Any]
+    ) -> None:
+        super().__init__(name=name, identity=identity)
+        self._source, self._meta = source, meta
+        self._pipeline: Any = None
+
+    def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
+        own = self._meta["lang"]
+        if language != own:
+            return [missing(f"{self._name} is a spaCy model of '{own}', not of '{language}'")] * len(texts)
+        if analysis == "constituency":
+            return [missing(f"{self._name} has no constituency parser, as all of spaCy's")] * len(texts)
+        if self._pipeline is None:
+            self._pipeline = self._load()
+        title = f"{own}_{self._meta['name']} {self._meta['version']}"
+        by = f"spacy {self.identity['version']} {title}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            documents = list(self._pipeline.pipe(texts))
+        return [self._value(document, analysis, by) for document in documents]
+
+    def _load(self) -> Any:
+        try:
+            # It warns of a model made for another version, which its own metadata would refuse if it could not run.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if isinstance(self._source, str):
+                    return importlib.import_module(self._source).load(exclude=["ner"])
+                spacy: Any = importlib.import_module("spacy")
+                return spacy.load(self._source, exclude=["ner"])
+        except Exception as error:
+            line = one_line(error)
+            raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
+
+    def _value(self, document: Any, analysis: str, by: str) -> Value:
+        parsed = document.has_annotation("DEP")
+        tokens = [token for token in document if not token.is_space]
+        if analysis == "dependency" and tokens and not parsed:
+            return missing(f"{self._name} has no dependency parser")
+        # Runs of whitespace are tokens of spaCy; here they are none, so places are counted without them.
+        place = {token.i: number for number, token in enumerate(tokens, start=1)}
+        words = []
+        for token in tokens:
+            head, relation = -1, ""
+            if analysis == "dependency":
+                head, relation = _head(token, place), token.dep_
+            words.append(word(token.text, token.lemma_, token.pos_, head, relation))
+        return {"words": words, "by": by}
+
+    def _free(self) -> None:
+        self._pipeline = None
+
+
+def _head(token: Any, place: Mapping[int, int]) -> int:
+    """The place of a token's head; where that is whitespace, of the head's head; 0 for a root."""
+    above = token.head
+    while above.i not in place and above.head.i != above.i:
+        above = above.head
+    return 0 if above.i == token.i else place.get(above.i, 0)
+
+
+def _read_meta(folder: Path) -> Mapping[str, Any] | None:
+    """``meta.json`` of a pipeline or of its package, where there is one with a language, name and version."""
+    try:
+        found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    stated = isinstance(found, dict) and all(
+        isinstance(found.get(k), str) for k in ("lang", "name", "version")
+    )
+    return found if stated else None
+
+
+def _data_of(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
+    """The folder with a pipeline's files, which a package has inside of it, and its ``meta.json``."""
+    meta = _read_meta(folder)
+    if meta is None:
+        return None
+    inner = folder / f"{meta['lang']}_{meta['name']}-{meta['version']}"
+    for place in (folder, inner):
+        if (place / "config.cfg").is_file():
+            return place, meta
+    return None
+
+
+def _find(name: str) -> tuple[Path | str, Path, Mapping[str, Any]] | None:
+    """(what to load, its folder, its ``meta.json``) of a folder or an installed package."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        data = _data_of(folder)
+        return None if data is None else (data[0].resolve(), data[0], data[1])
+    package = name.replace("-", "_")
+    found = importlib.util.find_spec(package) if package.isidentifier() else None
+    if found is None or found.origin is None:
+        return None
+    data = _data_of(Path(found.origin).parent)
+    return None if data is None else (package, data[0], data[1])
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only()
+    if importlib.util.find_spec("spacy") is None:
+        raise MissingExtra(f"--model {spec.text}", package="spacy", extra="parse")
+    found = _find(spec.name)
+    if found is None:
+        raise UsageError(
+            f"--model {spec.text}: '{spec.name}' is neither the folder of a spaCy model (config.cfg, meta.json) nor an"
+            " installed package of one; python -m spacy download NAME installs one"
+        )
+    source, folder, meta = found
+    files = [f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts]
+    return SpacyParser(
+        source,
+        meta,
+        name=spec.label,
+        identity={
+            "backend": "spacy",
+            "version": importlib.metadata.version("spacy"),
+            "model": f"{meta['lang']}_{meta['name']} {meta['version']}",
+            "files_sha256": relative_sha256(folder, files),
+        },
+    )
+
+
+def _ready(spec: ModelSpec) -> bool:
+    return importlib.util.find_spec("spacy") is not None and _find(spec.name) is not None
+
+
+BACKEND = Backend(_factory, always("parse"), ready=_ready)

@@ -1,0 +1,153 @@
+"""One model asked by a command: the store, limits and failures of a run, without pytest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError, UsageError
+from pytest_llmprops.core.requests import Chat, Segment
+from pytest_llmprops.engine import limits
+from pytest_llmprops.engine.asking import OneModel
+from pytest_llmprops.engine.store import default_store
+from pytest_llmprops.models import registry
+from pytest_llmprops.models.fake import FakeModel
+
+
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(limits, "FIRST_WAIT", 0.001)
+    yield
+
+
+def given(model: Any) -> str:
+    """The specification of a model at hand."""
+    registry.register_model("given", lambda spec, options: model)
+    return "given"
+
+
+def ask(model: OneModel, prompts: Sequence[str]) -> list[Any]:
+    """A reply, or what was raised, for each prompt; all are asked at once."""
+
+    async def work() -> list[Any]:
+        async with model as asking:
+            return await asyncio.gather(*(asking(Chat.user(p)) for p in prompts), return_exceptions=True)
+
+    return asyncio.run(work())
+
+
+def test_replies_are_stored(tmp_path: Path) -> None:
+    """A second command with the same store pays for nothing that the first one asked."""
+    model = FakeModel(lambda chat: chat.prompt.upper())
+    store = tmp_path / "s.sqlite"
+    for cached in (False, True):
+        replies = ask(OneModel(given(model), store=store), ["a", "b", "a"])
+        assert [r.text for r in replies] == ["A", "B", "A"]
+        assert {r.cached for r in replies} == {cached}
+    assert len(model.requests) == 2
+
+
+def test_the_default_store_is_everybodys(tmp_path: Path) -> None:
+    """Without a file the store is the one that pytest uses."""
+    ask(OneModel(given(FakeModel(lambda chat: "x"))), ["a"])
+    assert default_store().is_file() and default_store().is_relative_to(tmp_path)
+
+
+def test_refresh_and_off(tmp_path: Path) -> None:
+    """refresh asks again, off leaves no file."""
+    model = FakeModel(lambda chat: str(len(model.requests)))
+    store = tmp_path / "s.sqlite"
+    texts = [
+        ask(OneModel(given(model), store=store, cache=cache), ["a"])[0].text  # type: ignore[arg-type]
+        for cache in ("reuse", "refresh", "reuse")
+    ]
+    assert texts == ["1", "2", "2"]
+    ask(OneModel(given(model), store=tmp_path / "none.sqlite", cache="off"), ["a"])
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_concurrency_is_bounded(tmp_path: Path) -> None:
+    """No more calls are in flight than allowed."""
+    now: list[int] = [0, 0]
+
+    async def respond(chat: Chat) -> str:
+        now[0] += 1
+        now[1] = max(now)
+        await asyncio.sleep(0.01)
+        now[0] -= 1
+        return "x"
+
+    ask(OneModel(given(FakeModel(respond)), store=tmp_path / "s", concurrency=3), [str(n) for n in range(9)])
+    assert now == [0, 3]
+
+
+def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
+    """A failure that may pass is retried; one that stays is raised for its request alone."""
+    model = FakeModel(lambda chat: BackendError("no") if chat.prompt == "b" else chat.prompt, fail=1.0)
+    a, b = ask(OneModel(given(model), store=tmp_path / "s"), ["a", "b"])
+    assert a.text == "a" and isinstance(b, BackendError) and str(b) == "no"
+
+
+def test_a_fatal_failure_stops(tmp_path: Path) -> None:
+    """After a wrong key nothing more is asked, and one line says so."""
+    model = FakeModel(lambda chat: BackendError("wrong key", kind="key", fatal=True))
+    results = ask(OneModel(given(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
+    assert all(isinstance(r, (RunStopped, BackendError)) for r in results)
+    assert "given: wrong key" in map(str, results) and len(model.requests) == 1
+
+
+def test_the_model_is_closed(tmp_path: Path) -> None:
+    """The model is freed at the end, also when what was asked of it failed."""
+    closed = []
+
+    class Closing(FakeModel):
+        def close(self) -> None:
+            closed.append(True)
+
+    async def work() -> None:
+        async with OneModel(given(Closing(["x"])), store=tmp_path / "s") as asking:
+            await asking(Chat.user("a"))
+            raise KeyError("b")
+
+    with pytest.raises(KeyError):
+        asyncio.run(work())
+    assert closed == [True]
+
+
+def test_it_may_be_used_twice(tmp_path: Path) -> None:
+    """One model can be entered again, as a second event loop does."""
+    model = OneModel(given(FakeModel(lambda chat: chat.prompt)), store=tmp_path / "s")
+    assert [ask(model, [text])[0].text for text in ("a", "b")] == ["a", "b"]
+
+
+def test_what_it_serves() -> None:
+    """Kinds, label and roles are known before anything is loaded; a kind that is not served is an error."""
+    model = OneModel("fake:constant?text=A")
+    assert (model.kinds, model.roles, model.label) == ({"chat"}, frozenset(), "fake-constant-text=A")
+
+    async def work() -> None:
+        async with model as asking:
+            await asking(Segment("x"))
+
+    with pytest.raises(BackendError, match="does not serve segment"):
+        asyncio.run(work())
+
+
+def test_an_unknown_model() -> None:
+    """A specification that no rule places is refused at once."""
+    with pytest.raises(UsageError, match="nosuch"):
+        OneModel("nosuch")
+
+
+def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A store inside of a file is one line, before the model is asked."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    model = FakeModel(["x"])
+    with pytest.raises(StoreError) as caught:
+        ask(OneModel(given(model), store=tmp_path / "file" / "s.sqlite"), ["a"])
+    assert "\n" not in str(caught.value) and not model.requests

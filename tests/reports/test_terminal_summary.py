@@ -1,0 +1,88 @@
+"""The summary on the terminal: which metrics it shows, and what it says of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fixtures.recorded import verdict
+from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.runs.summary import summary_rows
+
+FOLDER = Path("run")
+
+
+def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
+    """A row of ``metrics``."""
+    row = {"model": "old", "benchmark": "sums", "task": "add", "language": language, "source": "builtin"}
+    return row | {"group": "1of2", "name": "position_rate", "value": value} | changes
+
+
+def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **facts: Any) -> list[str]:
+    """The summary of a run of one item a model with these metrics."""
+    names = sorted({"sums", *(m["benchmark"] for m in metrics)})
+    records = [verdict(model=model, benchmark=name) for model in models for name in names]
+    told = {
+        "models": {model: {} for model in models},
+        "summary": summary_rows(records),
+        "metrics": metrics,
+        "protocols": {},
+        "deviations": {},
+        "calls": {},
+        "complete": True,
+        **facts,
+    }
+    return summary_lines(told, records, FOLDER, ())
+
+
+def shown(found: list[str], name: str = "position_rate") -> list[str]:
+    """What the lines of a metric say."""
+    return [line.partition(": ")[2] for line in found if line.startswith(f"  {name}: ")]
+
+
+def test_rows_over_all_languages_hide_single_ones() -> None:
+    """Where a metric has a row over all languages its single languages are left to the record."""
+    found = lines([metric("af", 0.75), metric("hy", 0.25), metric("all", 0.5)])
+    assert shown(found) == ["add/all/1of2 0.5"]
+
+
+def test_other_metrics_keep_their_languages() -> None:
+    """A metric, or a task, without a row over all languages shows each of them."""
+    rows = [metric("af", 0.75), metric("all", 0.5), metric("af", 0.7, name="retry_rate", group="")]
+    found = lines([*rows, metric("af", 0.1, task="take")])
+    assert shown(found) == ["add/all/1of2 0.5, take/af/1of2 0.1"]
+    assert shown(found, "retry_rate") == ["add/af 0.7"]
+    assert shown(lines(rows[:1])) == ["add/af/1of2 0.75"]
+
+
+def test_each_model_benchmark_and_source_by_itself() -> None:
+    """A row over all languages hides those of its own model, benchmark and source only."""
+    rows = [metric("af", 0.75), metric("all", 0.5)]
+    other = [metric("af", 0.9, model="new"), metric("af", 0.8, benchmark="other")]
+    found = lines([*rows, *other], models=("old", "new"))
+    assert shown(found) == ["add/af/1of2 0.8", "add/all/1of2 0.5", "add/af/1of2 0.9"]
+    published = lines([*rows, metric("af", 0.6, source="published")])
+    assert shown(published) == ["add/all/1of2 0.5, add/af/1of2 0.6"]
+
+
+def test_remarks_stand_with_their_model() -> None:
+    """What a benchmark remarks on a model stands in that model's block of that benchmark, after its numbers."""
+    remarks = [
+        {"model": "new", "benchmark": "sums", "text": "not order-invariant"},
+        {"model": "old", "benchmark": "other", "text": "of another benchmark"},
+    ]
+    found = lines([metric("af", 0.5), metric("af", 0.5, model="new")], models=("old", "new"), remarks=remarks)
+    assert [line for line in found if "invariant" in line] == ["  new: not order-invariant"]
+    assert found.index("  new: not order-invariant") > max(
+        i for i, line in enumerate(found) if line.startswith("  position_rate")
+    )
+    assert not any("of another benchmark" in line for line in found)
+    assert lines([]) == lines([], remarks=[])
+
+
+def test_remarks_cannot_drive_the_terminal() -> None:
+    """Control characters in a remark are shown as such."""
+    remarks = [{"model": "old", "benchmark": "sums", "text": "\x1b[2Jgone\u202e"}]
+    assert "  old: \ufffd[2Jgone\ufffd" in lines([], remarks=remarks)
+    joined = [{**remarks[0], "text": "\u0645\u200c\u062a"}]
+    assert "  old: \u0645\u200c\u062a" in lines([], remarks=joined), "joiners are part of a word"
