@@ -1,0 +1,245 @@
+"""The oracle benchmark: do the model's own answers survive a checker? (Zeng, Wang & Ibbetson)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pytest_llmprops.benchmarks.oracle import metrics
+from pytest_llmprops.benchmarks.oracle.aligning import EMBED, PARSE, Aligner
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES, items
+from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    LinearityChecker,
+    LinearitySettings,
+    Sentence,
+    bound_of,
+)
+from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, ParaphraseSettings, Phi
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.synonym_rules import (
+    POOL_FILE,
+    RULES_FILE,
+    Pool,
+    SynonymRules,
+    parse_pool,
+    parse_rules,
+)
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.verdicts import Status, Verdict
+
+_ASSUMED = (
+    "temperature and length left at the server's defaults",
+    "entities are compared normalised: case, quotes, articles, possessives and punctuation at the ends do not count",
+    "rules, classes and pool of the synonym generator, and the guards on its replacements, are this project's",
+    "node vectors are means of token vectors; unary chains of a tree are one node; punctuation counts as covered",
+    "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only",
+)
+RULES: tuple[Rule, ...] = ("any", "majority", "single")
+_STATUSES: dict[str, Status] = {
+    "accepted": "correct",
+    "accepted-yes": "correct",
+    "accepted-no": "correct",
+    "consistent": "correct",
+    "rejected": "wrong",
+    "inconsistent": "wrong",
+    "refused": "refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Rules and pool of the synonym generator."""
+
+    rules: SynonymRules
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How sentences and pairs are checked; ``LinearitySettings`` and ``ParaphraseSettings`` say what each means.
+
+    :param no_tests: of a "no". :param search: which sentences the search for a counterexample takes.
+    :param shrink_calls: most calls of one search.
+    """
+
+    samples: int = 11
+    tests: int = 5
+    rule: Rule = "any"
+    synonym_votes: int = 7
+    named_votes: int = 11
+    paraphrase: bool = False
+    phi: Phi = "or"
+    no_tests: int = 1
+    paraphrases: int = 5
+    indifferentiable: Literal["asked", "potential", "random"] = "asked"
+    ask_identical: bool = True
+    reference: bool = True
+    askings: int = 5
+    temperature: float | None = None
+    max_tokens: int | None = None
+    search: Literal["none", "rejected", "all"] = "rejected"
+    shrink_calls: int = 200
+
+    def __post_init__(self) -> None:
+        self.linearity()
+        self.pairs()
+        if not 1 <= self.askings <= 100:
+            raise ValueError("askings must be from 1 to 100")
+        if self.shrink_calls < 1:
+            raise ValueError("shrink_calls must be at least 1")
+
+    def linearity(self) -> LinearitySettings:
+        """Those of the linearity checker. :raises ValueError: a number is out of range."""
+        return LinearitySettings(
+            self.samples,
+            self.tests,
+            self.rule,
+            self.synonym_votes,
+            self.named_votes,
+            self.paraphrase,
+            self.temperature,
+            self.max_tokens,
+        )
+
+    def pairs(self) -> ParaphraseSettings:
+        """Those of the paraphrase checker. :raises ValueError: a number is out of range."""
+        return ParaphraseSettings(
+            self.phi, self.no_tests, self.paraphrases, self.indifferentiable, self.ask_identical, self.reference
+        )
+
+
+class OracleChecker(Benchmark):
+    """An answer is accepted by a checker that knows no right answers, or it is not to be trusted."""
+
+    name = "oracle"
+    about = "Do the model's own answers survive a checker that puts further questions to it?"
+    task_about = {
+        LINEARITY: "Entities are replaced by others of their kind: is each extracted whatever becomes of the others?",
+        YES: "The model calls two sentences equivalent: can that be proved, phrase by phrase, by its own answers?",
+        NO: "The model calls two sentences not equivalent: does it tell apart which one a paraphrase comes from?",
+        CONSISTENCY: "Sanity check: does the model answer alike when it is asked again?",
+        OWN: "Sanity check: does the model hold its own paraphrase equivalent, each time?",
+        RANDOM: "Sanity check: two unrelated sentences; the answer no must be accepted.",
+    }
+    controls = frozenset({CONSISTENCY, OWN, RANDOM})
+    metric_directions = metrics.DIRECTIONS
+    presentation = frozenset({"search", "shrink_calls"})
+    tasks_by_answer = frozenset({YES, NO})
+    protocols = {
+        "paper": NamedSettings(Settings(), assumed=_ASSUMED),
+        "quick": NamedSettings(
+            Settings(
+                samples=3,
+                tests=3,
+                rule="majority",
+                synonym_votes=1,
+                named_votes=1,
+                indifferentiable="potential",
+                ask_identical=False,
+                reference=False,
+                askings=3,
+                max_tokens=400,
+            ),
+            gives_up=(
+                "samples (3 of 11), tests (3 of 5) and votes: 27 calls a sentence in place of 165; proofs of pairs that"
+                " need none; oracle-confirmed alignment of paraphrases"
+            ),
+        ),
+    }
+
+    def load(self, files: DataFiles) -> Loaded:
+        rules_from = files if files.exists(RULES_FILE) else files.builtin
+        rules = parse_rules(rules_from.json(RULES_FILE), RULES_FILE)
+        pool_from = files if files.exists(POOL_FILE) else files.builtin
+        pool = parse_pool(pool_from.json(POOL_FILE), rules, POOL_FILE)
+        every = tuple(items(files))
+        return Loaded((*every, *sanity_items(every)), Context(rules, pool))
+
+    def roles_of(self, task: str) -> frozenset[str]:
+        return frozenset() if task in (LINEARITY, CONSISTENCY) else frozenset({PARSE, EMBED})
+
+    async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+        settings = protocol.settings
+
+        async def to_model(chat: Chat) -> Reply:
+            return await ask(chat)
+
+        oracle = Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
+        rng = protocol.rng(item.id)
+        if item.task == LINEARITY:
+            labels = tuple(name for name, _ in item["entities"])
+            checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+            found = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
+            return _verdict(item, found, {"rule": float(RULES.index(settings.rule))})
+        align = Aligner(ask)
+        if item.task == OWN:
+            found = await own_paraphrase(
+                item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
+            )
+            return _verdict(item, found)
+        pair = Pair(item["first"], item["second"], item["label"])
+        if item.task == CONSISTENCY:
+            return _verdict(item, await self_consistency(pair, oracle, settings.askings))
+        if item.task == RANDOM:
+            found = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
+            verdict = _verdict(item, found)
+            if found.outcome == "accepted-yes":
+                return replace(verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {found.why}")
+            return verdict
+        found = await ParaphraseChecker(settings.pairs(), align).check(pair, oracle, rng)
+        verdict = _verdict(item, found)
+        said = found.values["said_yes"]
+        return verdict if said < 0 else replace(verdict, task=YES if said else NO)
+
+    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+        """What was accepted, and what that is worth: figure 6 and tables 1 to 5."""
+        return metrics.metric_rows(records)
+
+    def remarks(self, records: Sequence[Record]) -> Iterable[str]:
+        """The bound of an acceptance, and that a rejected answer is not turned into its opposite."""
+        tested = [r["values"] for r in records if r["task"] == LINEARITY and r["values"].get("tests")]
+        for samples, tests, rule in sorted({(v["samples"], v["tests"], v["rule"]) for v in tested}):
+            settings = LinearitySettings(samples=int(samples), tests=int(tests), rule=RULES[int(rule)])
+            yield f"accepted sentences: {bound_of(settings).text}"
+        no = [r["values"] for r in records if r["task"] == NO and r["values"].get("tests_or")]
+        if no:
+            most = int(max(v["tests_or"] for v in no))
+            yield (
+                f"accepted no: a model whose answers do not depend on the coin passes {most} test(s) with probability"
+                f" at most {0.5**most:.3g}"
+            )
+        if any(r["task"] in (YES, NO) for r in records):
+            yield "a rejected answer is not trusted; it is never turned into its opposite"
+
+
+def _verdict(item: Item, found: Acceptance, more: dict[str, float] | None = None) -> Verdict:
+    """A checker's decision as a verdict; what cannot be measured or read is ``unparsed``."""
+    status = _STATUSES.get(found.outcome, "unparsed")
+    if found.values.get("answers_unreadable", 0.0) and not found.values["answers_yes"] + found.values["answers_no"]:
+        status = "unparsed"
+    evidence = dict(found.evidence)
+    if item.task in (LINEARITY, OWN):
+        evidence.setdefault("sentence", item["text"] if item.task == LINEARITY else item["first"])
+    else:
+        evidence = {"sentence 1": item["first"], "sentence 2": item["second"], **evidence}
+    if found.bound is not None:
+        evidence["bound"] = found.bound.text
+    return Verdict(
+        status,
+        "accepted",
+        found.outcome,
+        found.why,
+        float(status == "correct"),
+        {**found.values, **(more or {})},
+        evidence,
+    )

@@ -1,0 +1,194 @@
+"""Items of the oracle-checker: sentences for the linearity test, and pairs for the paraphrase decision.
+
+Files, under the data folder; all are optional but those that are built in:
+
+=============================================  ===================================================================
+``oracle/general.jsonl``, ``technical.jsonl``  built in: sentences with labelled entities
+``oracle/pairs.jsonl``                         built in: pairs of sentences with their label
+``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
+``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
+``oracle/sentences.txt``                       the user's own, a sentence a line (``data.prepare_oracle``); not
+                                               labelled. Where ``SOURCE.json`` says so, it is all that is read
+=============================================  ===================================================================
+
+Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), each standing literally in the text;
+``domain`` (``general``, ``technical``, ``published`` or ``own``). The items of a Re-DocRED document are one cluster.
+
+Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not: ``first``, ``second``, ``label`` (a bool)
+and ``level`` (``clear`` or ``subtle``, "" in published pairs).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from pytest_llmprops.benchmarks.oracle.redocred import labelled_sentences
+from pytest_llmprops.core.benchmark import DataFiles
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.items import Item
+
+LINEARITY, YES, NO = "linearity", "yes", "no"
+LANGUAGE = "en"
+DOMAINS = ("general", "technical")
+LEVELS = ("clear", "subtle")
+PAIRS = "oracle/pairs.jsonl"
+OWN = "oracle/sentences.txt"
+#: the letter of a file in its items' ids
+REDOCRED: Mapping[str, str] = {
+    "d": "redocred/dev_revised.json",
+    "t": "redocred/test_revised.json",
+    "r": "redocred/train_revised.json",
+}
+MSRP = ("msrp/msr_paraphrase_train.txt", "msrp/msr_paraphrase_test.txt")
+MSRP_COLUMNS = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
+#: longest line that is taken for a sentence, in characters
+LONGEST = 2000
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
+
+
+def items(files: DataFiles) -> Iterator[Item]:
+    """The items that are there: sentences, then pairs, each file in its order.
+
+    :raises DataError: a file is not what it should be, or there is none.
+    """
+    if files.source == "builtin":
+        for domain in DOMAINS:
+            yield from _labelled_items(files, domain)
+        yield from _builtin_pairs(files)
+        return
+    published = files.source != "generated"
+    corpora = {letter: path for letter, path in REDOCRED.items() if published and files.exists(path)}
+    pairs = [path for path in MSRP if published and files.exists(path)]
+    if not (corpora or pairs or files.exists(OWN)):
+        files.text(MSRP[0] if published else OWN)  # names a missing file, and how to get it
+    for letter, path in corpora.items():
+        yield from _redocred_items(files, letter, path)
+    if files.exists(OWN):
+        yield from _own_items(files)
+    yield from _msrp_items(files, pairs)
+
+
+def own_sentences(text: str, path: str) -> tuple[str, ...]:
+    """The sentences of a text, one a line, without white space at their ends; blank lines are skipped.
+
+    :param path: the file, for messages.
+    :raises DataError: there is none; a line has control characters or more than ``LONGEST`` characters.
+    """
+    found: list[str] = []
+    # not splitlines(), which splits at characters that a sentence may have
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        sentence = " ".join(line.split())
+        if len(sentence) > LONGEST:
+            _fail(f"{path}: line {number}", f"{len(sentence)} characters", "write a sentence a line")
+        if any(unicodedata.category(character) == "Cc" for character in sentence):
+            _fail(f"{path}: line {number}", "has control characters", "write plain text, a sentence a line")
+        if sentence:
+            found.append(sentence)
+    if not found:
+        _fail(path, "there is no sentence in it", "write a sentence a line")
+    return tuple(found)
+
+
+def _linearity(
+    name: str, text: str, entities: tuple[tuple[str, str], ...], domain: str, source: str, cluster: str = ""
+) -> Item:
+    fields = {"text": text, "entities": entities, "domain": domain}
+    return Item(name, LINEARITY, LANGUAGE, source, cluster, fields)
+
+
+def _labelled_items(files: DataFiles, domain: str) -> Iterator[Item]:
+    path = f"oracle/{domain}.jsonl"
+    for row in files.jsonl(path, required=("id", "text", "entities")):
+        place = f"{path}: row {row['id']!r}"
+        name = f"oracle/{domain}/{_id(row['id'], place)}"
+        text = _sentence(row["text"], place)
+        yield _linearity(name, text, _entities(row["entities"], text, place), domain, files.source)
+
+
+def _entities(entities: Any, text: str, place: str) -> tuple[tuple[str, str], ...]:
+    if type(entities) is not list:
+        _fail(place, "'entities' is no list", 'write [{"name": "Oslo", "kind": "city"}] or []')
+    found: dict[str, str] = {}
+    for entity in entities:
+        name, kind = (entity.get("name"), entity.get("kind")) if type(entity) is dict else (None, None)
+        if type(name) is not str or type(kind) is not str or not name.strip() or not kind.strip():
+            _fail(place, f"the entity {entity!r}", 'write {"name": "Oslo", "kind": "city"}')
+        if name in found:
+            _fail(place, f"the entity {name!r} stands twice", "name it once")
+        if not stands_in(name, text):
+            _fail(place, f"the entity {name!r} does not stand in the text", "write it as it stands there")
+        found[name] = kind
+    return tuple(found.items())
+
+
+def stands_in(name: str, text: str) -> bool:
+    """Whether ``name`` stands literally in ``text``, not as part of a longer word."""
+    left = r"(?<!\w)" if name[:1].isalnum() else ""
+    right = r"(?!\w)" if name[-1:].isalnum() else ""
+    return re.search(left + re.escape(name) + right, text) is not None
+
+
+def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
+    for found in labelled_sentences(files.json(path), path):
+        cluster = f"oracle/p/{letter}{found.document:04d}"
+        name = f"{cluster}-{found.sentence:02d}"
+        yield _linearity(name, found.text, found.entities, "published", files.source, cluster)
+
+
+def _own_items(files: DataFiles) -> Iterator[Item]:
+    for number, text in enumerate(own_sentences(files.text(OWN), OWN), start=1):
+        yield _linearity(f"oracle/own/{number:04d}", text, (), "own", "generated")
+
+
+def _pair(name: str, first: str, second: str, label: bool, level: str, source: str) -> Item:
+    fields = {"first": first, "second": second, "label": label, "level": level}
+    return Item(name, YES if label else NO, LANGUAGE, source, fields=fields)
+
+
+def _builtin_pairs(files: DataFiles) -> Iterator[Item]:
+    for row in files.jsonl(PAIRS, required=("id", "first", "second", "label", "level")):
+        place = f"{PAIRS}: row {row['id']!r}"
+        name = f"oracle/pair/{_id(row['id'], place)}"
+        label, level = row["label"], row["level"]
+        if type(label) is not int or label not in (0, 1):
+            _fail(place, f"the label is {label!r}", "write 1 for equivalent sentences, 0 for others")
+        if level not in LEVELS:
+            _fail(place, f"the level is {level!r}", f"write {' or '.join(LEVELS)}")
+        first, second = _sentence(row["first"], place), _sentence(row["second"], place)
+        yield _pair(name, first, second, label == 1, level, files.source)
+
+
+def _msrp_items(files: DataFiles, paths: Iterable[str]) -> Iterator[Item]:
+    seen: dict[str, str] = {}
+    for path in paths:
+        for number, row in enumerate(files.tsv_literal(path, required=MSRP_COLUMNS), start=1):
+            place = f"{path}: row {number}"
+            label, one, two, first, second = (row[column] for column in MSRP_COLUMNS)
+            if label not in ("0", "1"):
+                _fail(place, f"the Quality is {label!r}", "write 1 for equivalent sentences, 0 for others")
+            own = f"{_id(one, place)}-{_id(two, place)}"
+            if own in seen:
+                _fail(place, f"repeats the pair {own} of {seen[own]}", "give every pair ids of its own")
+            seen[own] = f"{path}, row {number}"
+            first, second = _sentence(first, place), _sentence(second, place)
+            yield _pair(f"oracle/pair/{own}", first, second, label == "1", "", files.source)
+
+
+def _id(value: Any, place: str) -> str:
+    if type(value) is not str or not _ID.match(value):
+        _fail(place, f"the id is {value!r}", "write letters, digits and _ . - (up to 60)")
+    return value
+
+
+def _sentence(value: Any, place: str) -> str:
+    if type(value) is not str or not value.strip():
+        _fail(place, "a sentence is empty", "write it out")
+    return value.strip()
+
+
+def _fail(place: str, what: str, fix: str) -> NoReturn:
+    raise DataError(f"{place}: {what}; {fix}")

@@ -1,0 +1,162 @@
+"""Replies to prompts 5 to 7, read strictly as JSON, with one repair (Zeng et al., appendix B.1).
+
+A reply is one JSON object, bare or between fences; the keys that were asked for are read, others are ignored.
+Anything else is a problem, told to the model once. What cannot be read then is no answer: neither yes nor no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pytest_llmprops.benchmarks.dtails.rules_reply import is_unicode, short, strict_json
+from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import (
+    ANSWER_FORM,
+    PARAPHRASES_FORM,
+    Messages,
+    paraphrases_prompt,
+    repaired,
+)
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+
+FENCE = "```"
+#: most of an unreadable reply that is sent back with the request to repair it, in characters
+LONGEST_SENT_BACK = 4_000
+#: longest paraphrase that is taken, in characters: it is put into further prompts
+LONGEST_PARAPHRASE = 4_000
+_SAID = {"yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """How a reply was read.
+
+    :param problem: why it cannot be read, in one phrase; empty where it can. :param fenced: the JSON stood between
+        fences. :param repaired: the reply read is the second, after the request to repair the first.
+    :param refused: a content filter stopped it. :param text: the reply itself, untrusted.
+    """
+
+    problem: str = ""
+    fenced: bool = False
+    repaired: bool = False
+    refused: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply to prompt 5 or 6: ``said`` is True for yes, False for no, None where no answer can be read."""
+
+    said: bool | None
+    explanation: str = ""
+    notes: Notes = Notes()
+
+    @property
+    def word(self) -> str:
+        """``yes``, ``no`` or ``unreadable``."""
+        return "unreadable" if self.said is None else "yes" if self.said else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Paraphrases:
+    """A reply to prompt 7; ``texts`` is empty where it cannot be read."""
+
+    texts: tuple[str, ...]
+    notes: Notes = Notes()
+
+
+_Read = TypeVar("_Read", Answer, Paraphrases)
+
+
+def read_answer(reply: str) -> Answer:
+    """``{"answer": "yes", "explanation": "..."}``; yes or no in any case; the explanation may be missing."""
+    data, notes = _read_object(reply)
+    if data is None:
+        return Answer(None, "", notes)
+    if "answer" not in data:
+        return Answer(None, "", replace(notes, problem="the key 'answer' is missing"))
+    given = data["answer"]
+    said = _SAID.get(given.strip().casefold()) if isinstance(given, str) else None
+    if said is None:
+        shown = short(given) if isinstance(given, str) else "not a text"
+        problem = f'the value of \'answer\' is {shown}: it must be "yes" or "no"'
+        return Answer(None, "", replace(notes, problem=problem))
+    explanation = data.get("explanation")
+    return Answer(said, explanation if isinstance(explanation, str) else "", notes)
+
+
+def read_paraphrases(reply: str) -> Paraphrases:
+    """``{"paraphrases": ["...", ...]}``: a list of texts, of which none is empty, in the reply's order."""
+    data, notes = _read_object(reply)
+    if data is None:
+        return Paraphrases((), notes)
+    if "paraphrases" not in data:
+        return Paraphrases((), replace(notes, problem="the key 'paraphrases' is missing"))
+    given = data["paraphrases"]
+    problem = _list_problem(given)
+    if problem:
+        return Paraphrases((), replace(notes, problem=problem))
+    return Paraphrases(tuple(" ".join(text.split()) for text in given), notes)
+
+
+def _list_problem(given: Any) -> str:
+    if not isinstance(given, list) or not given:
+        return "the value of 'paraphrases' is not a list of sentences"
+    for number, text in enumerate(given, 1):
+        if not isinstance(text, str) or not text.strip() or not is_unicode(text):
+            return f"element {number} of 'paraphrases' is not a text, or is empty"
+        if len(text) > LONGEST_PARAPHRASE:
+            return f"element {number} of 'paraphrases' is longer than {LONGEST_PARAPHRASE} characters"
+    return ""
+
+
+async def ask_answer(oracle: Oracle, messages: Messages, *, sample: int = 0) -> Answer:
+    """The oracle's yes or no to prompt 5 or 6. :raises BackendError: the call could not be made."""
+    return await _asked(oracle, messages, ANSWER_FORM, read_answer, sample)
+
+
+async def ask_paraphrases(oracle: Oracle, sentence: str, *, sample: int = 0) -> Paraphrases:
+    """The oracle's paraphrases by prompt 7. :raises BackendError: the call could not be made."""
+    return await _asked(oracle, paraphrases_prompt(sentence), PARAPHRASES_FORM, read_paraphrases, sample)
+
+
+async def _asked(
+    oracle: Oracle, messages: Messages, form: str, read: Callable[[str], _Read], sample: int
+) -> _Read:
+    """Ask, and once more where the reply cannot be read; a filtered reply would be filtered again."""
+    first = await _read_reply(oracle, messages, read, sample)
+    if not first.notes.problem or first.notes.refused:
+        return first
+    again = repaired(messages, first.notes.text[:LONGEST_SENT_BACK], first.notes.problem, form)
+    second = await _read_reply(oracle, again, read, sample)
+    return replace(second, notes=replace(second.notes, repaired=True))
+
+
+async def _read_reply(oracle: Oracle, messages: Messages, read: Callable[[str], _Read], sample: int) -> _Read:
+    reply = await oracle(messages, sample=sample)
+    found = read(reply.text)
+    problem = found.notes.problem
+    refused = bool(problem) and reply.finish_reason == "content_filter"
+    if refused:
+        problem = "a content filter refused"
+    elif problem and reply.finish_reason == "length":
+        problem += " (cut off)"
+    return replace(found, notes=replace(found.notes, problem=problem, refused=refused))
+
+
+def _read_object(reply: str) -> tuple[dict[str, Any] | None, Notes]:
+    """The reply's object, or None with the problem."""
+    text = reply.strip()
+    parts = text.split(FENCE)
+    fenced = len(parts) == 3 and not parts[0].strip() and not parts[2].strip()
+    if fenced:
+        label, _, rest = parts[1].partition("\n")
+        text = (rest if label.strip().casefold() == "json" else parts[1]).strip()
+    try:
+        data, problem = strict_json(text), ""
+    except ValueError as error:
+        data, problem = None, f"it is not JSON ({error})" if text else "it is empty"
+    if not problem and not isinstance(data, dict):
+        data, problem = None, "it is not a JSON object"
+    return data, Notes(problem, fenced, text=reply)

@@ -1,0 +1,295 @@
+"""The linearity checker for entity extraction (Zeng, Wang & Ibbetson, sections 3 and 5.1, appendix A).
+
+Outcomes of :class:`LinearityChecker`:
+
+=============  ======================================================================================================
+accepted       every test passed; or the answer has no entities, so that there is nothing to test (``no_entities``)
+rejected       a test failed
+unmeasurable   there are entities, but none can be tested, or more than 12: a limit of the measurement
+unparsed       no reply about the sentence itself could be read as a list
+refused        a content filter withheld every reply about it
+=============  ======================================================================================================
+
+``Acceptance.values`` (counts, unless said otherwise):
+
+======================  ============================================================================================
+accepted                1 or 0
+no_entities             1 where the answer is empty: accepted trivially, counted apart
+unmeasurable            1 where the outcome is
+linear_not_faithful     1 where it is accepted although f is not the complement on some tested sentence
+entities                of the answer, #E
+tested                  of them in the vectors, m
+named                   of the tested ones
+not_literal             not in the sentence as the model writes them; left out of the vectors
+contained               standing inside longer entities only; left out
+no_synonym              without a valid replacement; left out
+con_o                   how often the answer came among the samples of the original sentence
+con_o_2, con_o_3 ...    the sizes of the other groups of equal answers, largest first (figure 10)
+con_rs                  the least such number over the tested sentences
+samples                 askings of each sentence
+unread                  replies that were no list, cut off or filtered, of the original and the tested sentences
+tests, tests_passed     by the decision rule; ``tests_passed`` is A_test
+combinations            of samples, over all tests: tests x samples^3
+combinations_passed     of those; A_rate is the quotient. Unread replies are in the former and never pass.
+sentences               different x among the tests' x, y and x XOR y whose replies could be read
+identity                of those whose vector is the complement of x; identity_rate is the quotient
+lost, both, extra       over those: entities in neither form, in both, and names that are no entity's
+paraphrase_missed       of all tested x, where no paraphrase kept the entities
+labelled                labelled entities, where the sentence has labels
+labelled_extracted      of those, in the answer
+======================  ============================================================================================
+
+``identity``, ``lost``, ``both`` and ``extra`` are of the answer that decides: the most frequent set, the first
+sample's under ``single``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_llmprops.benchmarks.oracle.culprits import culprits, explanation
+from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, Entity, locate
+from pytest_llmprops.benchmarks.oracle.extraction import (
+    Extracted,
+    Names,
+    Samples,
+    most_frequent,
+    normalised,
+)
+from pytest_llmprops.benchmarks.oracle.linear_tests import (
+    OneTest,
+    Replies,
+    Rule,
+    Subject,
+    deciding,
+    extracted,
+    run_tests,
+)
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import entity_lines, test_texts
+from pytest_llmprops.benchmarks.oracle.linearity_settings import (
+    PAPER,
+    QUICK,
+    LinearitySettings,
+    bound_of,
+)
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
+from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
+from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
+from pytest_llmprops.core.linearity import complement, draws
+
+__all__ = ["PAPER", "QUICK", "LinearityChecker", "LinearitySettings", "Prepared", "Sentence", "bound_of"]
+
+#: entities that a plan supposes in a sentence, one of them to be replaced by prompt 4: the paper found 3.7 on
+#: average, 76% of them named (figure 6, appendix A.4)
+SUPPOSED_ENTITIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What is checked. :param labels: names of its labelled entities; None where it has no labels."""
+
+    text: str
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A sentence ready to be tested, or the reason why it cannot be.
+
+    :param stopped: the decision, where there is nothing to test; else None.
+    :param values: what is known before any test.
+    """
+
+    subject: Subject
+    original: Samples
+    stopped: Acceptance | None
+    values: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+class LinearityChecker:
+    """Accepts a model's entities of a sentence when the extraction is linear in them."""
+
+    name = "linearity"
+
+    def __init__(self, settings: LinearitySettings, rules: SynonymRules, pool: Pool) -> None:
+        self.settings = settings
+        self.rules = rules
+        self.pool = pool
+
+    async def check(self, x: Sentence | str, oracle: Oracle, rng: random.Random) -> Acceptance:
+        """Measure one sentence; see the module's tables.
+
+        :param rng: two numbers are drawn from it, one for the pool and one for the tests, so that the tests do not
+            depend on the entities. Each test's x and y are drawn uniformly and with replacement.
+        :raises BackendError: a call could not be made.
+        """
+        pool_seed, test_seed = rng.getrandbits(64), rng.getrandbits(64)
+        prepared = await self.prepare(x, oracle, pool_seed)
+        if prepared.original.planned:
+            prepared = await self._supposed(prepared, oracle)
+        elif prepared.stopped is not None:
+            return prepared.stopped
+        replies = self.replies(prepared, oracle)
+        pairs = draws(random.Random(test_seed), prepared.subject.m, self.settings.tests)
+        ruled, every = await run_tests(pairs, replies, self.settings.rule)
+        tested = dict.fromkeys(z for a, b in pairs for z in (a, b, a ^ b))
+        samples = {z: await replies.of(z) for z in tested}
+        return self._decided(prepared, replies, ruled, every, samples)
+
+    async def prepare(self, x: Sentence | str, oracle: Oracle, pool_seed: int) -> Prepared:
+        """Ask for the answer on the sentence, find its entities, and choose their synonyms.
+
+        :raises BackendError: a call could not be made.
+        """
+        sentence = Sentence(x) if isinstance(x, str) else x
+        original = await extracted(sentence.text, oracle, self.settings.samples)
+        names, con_o = most_frequent(original.sets)
+        if not con_o:
+            return self._unread(sentence, original)
+        answer = locate(original.first_with(names), sentence.text)
+        candidates = [entity for entity in answer if entity.spans]
+        chosen: tuple[Synonym, ...] = ()
+        if len(candidates) <= MOST_ENTITIES:
+            generator = Generator(
+                sentence.text,
+                oracle,
+                self.rules,
+                self.pool,
+                pool_seed,
+                self.settings.synonym_votes,
+                self.settings.named_votes,
+            )
+            chosen = await generator.synonyms(answer)
+        subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
+        values = self._counts(sentence, original, answer, names, con_o, subject)
+        evidence = {"sentence": sentence.text, "entities": entity_lines(answer, chosen)}
+        prepared = Prepared(subject, original, None, values, evidence)
+        return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates)))
+
+    def replies(self, prepared: Prepared, oracle: Oracle) -> Replies:
+        """Where the replies about R(x) of a prepared sentence are asked for, with what is known already."""
+        prompt = self.rules.prompts["paraphrase"] if self.settings.paraphrase else ""
+        known = {prepared.subject.sentence: prepared.original}
+        return Replies(prepared.subject, oracle, self.settings.samples, prompt, known)
+
+    async def _supposed(self, prepared: Prepared, oracle: Oracle) -> Prepared:
+        """For a plan, which has no replies: what an ordinary sentence would ask; its longest words are entities."""
+        text = prepared.subject.sentence
+        words = sorted(set(re.findall(r"\w+", text)), key=lambda word: (-len(word), word))[:SUPPOSED_ENTITIES]
+        answer = locate([Extracted(word) for word in words], text)
+        prompt = fill(self.rules.prompts["synonyms"], entity=answer[0].name if answer else "", text=text)
+        await asyncio.gather(*(oracle(prompt, sample=k) for k in range(self.settings.synonym_votes)))
+        synonyms = (Synonym(e, f"not {e.name}", "pool", "supposed") for e in answer if e.spans)
+        return replace(prepared, subject=Subject(text, answer, tuple(synonyms)), stopped=None)
+
+    def _unread(self, sentence: Sentence, original: Samples) -> Prepared:
+        refused = original.refused == len(original.readings)
+        why = "a content filter refused" if refused else original.readings[0].problem
+        values = {"accepted": 0.0, "samples": float(len(original.readings)), "unread": float(original.unread)}
+        evidence = {"sentence": sentence.text}
+        stopped = Acceptance(False, "refused" if refused else "unparsed", why, evidence, None, values)
+        return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
+
+    def _counts(
+        self,
+        sentence: Sentence,
+        original: Samples,
+        answer: Sequence[Entity],
+        names: Names,
+        con_o: int,
+        subject: Subject,
+    ) -> dict[str, float]:
+        states = [entity.state for entity in answer]
+        counts: dict[str, Any] = {
+            "entities": len(answer),
+            "tested": subject.m,
+            "named": sum(bool(entity.named) for entity in subject.tested),
+            "not_literal": states.count("not_literal"),
+            "contained": states.count("contained"),
+            "no_synonym": states.count("tested") - subject.m,
+            "con_o": con_o,
+            "samples": len(original.readings),
+            "unread": original.unread,
+        }
+        sizes = sorted(Counter(original.sets).values(), reverse=True)
+        counts |= {f"con_o_{place}": size for place, size in enumerate(sizes[1:], 2)}
+        if sentence.labels is not None:
+            labels = {normalised(label) for label in sentence.labels}
+            counts |= {"labelled": len(labels), "labelled_extracted": len(labels & names)}
+        return {name: float(value) for name, value in counts.items()}
+
+    def _decided(
+        self,
+        prepared: Prepared,
+        replies: Replies,
+        ruled: Sequence[OneTest],
+        every: Sequence[OneTest],
+        samples: Mapping[int, Samples],
+    ) -> Acceptance:
+        settings, subject = self.settings, prepared.subject
+        accepted = all(test.passed for test in ruled)
+        answers = {x: names for x, s in samples.items() if (names := deciding(s, settings.rule)) is not None}
+        faithful = all(_faithful(x, s, subject, settings.rule) for x, s in samples.items())
+        counts: dict[str, Any] = {
+            "accepted": accepted,
+            "linear_not_faithful": accepted and not faithful,
+            "con_rs": min(most_frequent(s.sets)[1] for s in samples.values()),
+            "unread": prepared.values["unread"] + _unread_of(samples.values(), prepared.original),
+            "tests": len(ruled),
+            "tests_passed": sum(test.passed for test in ruled),
+            "combinations": sum(test.total for test in every),
+            "combinations_passed": sum(test.passing for test in every),
+            "sentences": len(answers),
+            "identity": sum(subject.vector(n) == complement(x, subject.m) for x, n in answers.items()),
+            "lost": sum(subject.lost(names) for names in answers.values()),
+            "both": sum(subject.both(names) for names in answers.values()),
+            "extra": sum(len(subject.others(names)) for names in answers.values()),
+            "paraphrase_missed": len(replies.missed),
+        }
+        values = {**prepared.values, **{name: float(value) for name, value in counts.items()}}
+        evidence = {**prepared.evidence, **test_texts(ruled, samples, subject)}
+        if accepted:
+            why = f"{len(ruled)} of {len(ruled)} tests passed"
+            why += "" if faithful else "; linear, not faithful"
+            return Acceptance(True, "accepted", why, evidence, bound_of(settings), values)
+        found = culprits(ruled, samples, subject, settings.rule, prepared.original)
+        evidence["culprits"] = "\n".join(map(str, found))
+        return Acceptance(False, "rejected", explanation(ruled, found), evidence, None, values)
+
+
+def _nothing_to_test(prepared: Prepared, candidates: int) -> Acceptance | None:
+    values, evidence = dict(prepared.values), prepared.evidence
+    if not prepared.subject.answer:
+        values |= {"accepted": 1.0, "no_entities": 1.0}
+        return Acceptance(True, "accepted", "no entities, so nothing to test", evidence, None, values)
+    if prepared.subject.m:
+        return None
+    if candidates > MOST_ENTITIES:
+        why = f"{candidates} entities, and at most {MOST_ENTITIES} can be tested"
+    elif candidates:
+        why = f"no replacement was found for any of {candidates} entities"
+    else:
+        why = f"none of {len(prepared.subject.answer)} entities stands in the sentence"
+    values |= {"accepted": 0.0, "unmeasurable": 1.0}
+    return Acceptance(False, "unmeasurable", why, evidence, None, values)
+
+
+def _faithful(x: int, samples: Samples, subject: Subject, rule: Rule) -> bool:
+    """Whether f(x) is the complement of x, in the sense of the rule: some sample's, the most frequent, the first."""
+    wanted = complement(x, subject.m)
+    if rule == "any":
+        return any(subject.vector(names) == wanted for names in set(samples.sets))
+    names = deciding(samples, rule)
+    return names is not None and subject.vector(names) == wanted
+
+
+def _unread_of(samples: Iterable[Samples], original: Samples) -> int:
+    """Unread replies about different sentences, the original's not counted again."""
+    return sum(s.unread for text, s in {s.text: s for s in samples}.items() if text != original.text)

@@ -1,0 +1,66 @@
+"""How the linearity checker measures a sentence, and what its acceptance is then worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
+from pytest_llmprops.benchmarks.oracle.scheme import AskChat, Bound, Oracle
+from pytest_llmprops.core.linearity import rejection_bound
+
+#: the distances for which a bound is printed (section 3)
+EPSILONS = (0.1, 0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearitySettings:
+    """How a sentence is measured; the defaults are the paper's.
+
+    :param samples: askings of each sentence. :param tests: tests a sentence. :param rule: when a test passes.
+    :param synonym_votes: askings of prompts 3 and 4. :param named_votes: askings of prompt 2.
+    :param paraphrase: R(x) is an entity-preserving paraphrase of the sentence with replacements (section 3.2).
+    """
+
+    samples: int = 11
+    tests: int = 5
+    rule: Rule = "any"
+    synonym_votes: int = 7
+    named_votes: int = 11
+    paraphrase: bool = False
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "tests", "synonym_votes", "named_votes"):
+            if not 1 <= getattr(self, name) <= 100:
+                raise ValueError(f"{name} must be from 1 to 100")
+        if self.rule not in get_args(Rule):
+            raise ValueError(f"rule must be one of {', '.join(get_args(Rule))}")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError("max_tokens must be at least 1, or none")
+
+    def oracle(self, ask: AskChat) -> Oracle:
+        """A model asked with these settings."""
+        return Oracle(ask, temperature=self.temperature, max_tokens=self.max_tokens)
+
+
+PAPER = LinearitySettings()
+#: 27 askings of tested sentences in place of 165, and a rule to which the bound applies
+QUICK = LinearitySettings(samples=3, tests=3, rule="majority", synonym_votes=1, named_votes=1, max_tokens=400)
+
+
+def bound_of(settings: LinearitySettings) -> Bound:
+    """What an acceptance under these settings is worth (Theorem 3.1 over the tests of one sentence).
+
+    Under ``any`` nothing: a test is the best of all combinations of samples. Where a reply could not be read f has no
+    value and the test fails, so the bound speaks of extractors that are far whatever one takes that value for.
+    """
+    if settings.rule == "any":
+        return Bound(f"no bound: best of {settings.samples**3:,} combinations")
+    worth = [(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
+    text = "; ".join(
+        f"an extractor {epsilon}-far from linear would have been rejected with probability at least {p:.3f}"
+        for epsilon, p in worth
+    )
+    return Bound(text, *worth[0])

@@ -1,0 +1,250 @@
+"""The metrics of the oracle-checker, from the values of verdicts alone (Zeng et al., section 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
+from pytest_llmprops.core.statistics import mean_interval
+
+LINEARITY, YES, NO = "linearity", "yes", "no"
+#: the task of rows over all pairs, whatever the answer
+PAIRS = "pairs"
+CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
+#: the categories of table 5 by the number in a verdict's values
+CATEGORIES = {1: "AI", 2: "ĀI", 3: "AĪ", 4: "ĀĪ"}
+PHIS = ("or", "and")
+DIRECTIONS = {
+    "acceptance_rate": "higher",
+    "entity_acceptance_rate": "higher",
+    "a_rate": "higher",
+    "a_test": "higher",
+    "con_o": "higher",
+    "con_rs": "higher",
+    "entities": "none",
+    "identity_rate": "higher",
+    "lost_rate": "lower",
+    "both_rate": "lower",
+    "extra_per_sentence": "lower",
+    "linear_not_faithful_rate": "lower",
+    "no_entities_rate": "none",
+    "unmeasurable_rate": "none",
+    "named_share": "none",
+    "label_overlap": "higher",
+    "labelled_entity_acceptance_rate": "higher",
+    "spearman": "none",
+    "label_agreement": "higher",
+    "yes_rate": "none",
+    "provable_rate": "none",
+    "acceptance_rate_paper": "higher",
+    "triangular_rate": "lower",
+    "inconsistent_rate": "lower",
+    "untested_rate": "none",
+    "consistency_rate": "higher",
+}
+Values = Mapping[str, float]
+
+
+def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
+    """Rows of every task, language and source; of pairs also over both answers."""
+    pairs: dict[tuple[str, str], list[Record]] = {}
+    for place, members in by_place(records).items():
+        task, language, source = place
+        if task == LINEARITY:
+            yield from _linearity(place, members)
+        elif task in (YES, NO):
+            pairs.setdefault((language, source), []).extend(members)
+            yield from (_yes if task == YES else _no)(place, [r["values"] for r in members])
+        else:
+            yield from _sanity(place, [r["values"] for r in members])
+    for (language, source), members in pairs.items():
+        yield from _pairs((PAIRS, language, source), [r["values"] for r in members])
+
+
+# ---- linearity
+
+
+def _domain(record: Record) -> str:
+    """``general``, ``technical`` … : the second part of the item's id."""
+    return str(record["id"]).split("/")[1]
+
+
+def _linearity(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
+    read = [r for r in members if "entities" in r["values"]]
+    yield rate(place, "no_entities_rate", [bool(r["values"].get("no_entities")) for r in read], "none")
+    yield rate(place, "unmeasurable_rate", [bool(r["values"].get("unmeasurable")) for r in read], "none")
+    tested = [r for r in read if r["values"].get("tests")]
+    domains = dict.fromkeys(map(_domain, tested))
+    groups = {"": tested}
+    if len(domains) > 1:
+        groups |= {name: [r for r in tested if _domain(r) == name] for name in domains}
+    for group, those in groups.items():
+        yield from _tested(place, group, those)
+    labelled = [r["values"] for r in tested if r["values"].get("labelled")]
+    yield from _share(place, "label_overlap", labelled, "labelled_extracted", "labelled")
+    accepted = [{**v, "in_accepted": v["labelled_extracted"] * v["accepted"]} for v in labelled]
+    yield from _share(
+        place, "labelled_entity_acceptance_rate", accepted, "in_accepted", "labelled_extracted"
+    )
+    yield from _correlations(place, [r["values"] for r in tested])
+
+
+def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metric]:
+    """Sentences that had something to test; those accepted trivially are counted apart."""
+    if not those:
+        return
+    values = [r["values"] for r in those]
+    clusters = [str(r["cluster"]) for r in those]
+    mean = _mean(place, values, clusters)
+    yield mean("acceptance_rate", lambda v: v["accepted"], group)
+    covered = [{**v, "covered": v["entities"] * v["accepted"]} for v in values]
+    yield from _share(place, "entity_acceptance_rate", covered, "covered", "entities", group)
+    yield mean("a_rate", _a_rate, group)
+    yield mean("a_test", lambda v: v["tests_passed"] / v["tests"], group)
+    yield mean("con_o", lambda v: v["con_o"] / v["samples"], group)
+    yield mean("con_rs", lambda v: v["con_rs"] / v["samples"], group)
+    yield mean("entities", lambda v: v["entities"], group)
+    yield mean("linear_not_faithful_rate", lambda v: v["linear_not_faithful"], group)
+    yield from _share(place, "identity_rate", values, "identity", "sentences", group)
+    yield from _share(place, "named_share", values, "named", "tested", group)
+    slots = [{**v, "slots": v["sentences"] * v["tested"]} for v in values]
+    yield from _share(place, "lost_rate", slots, "lost", "slots", group)
+    yield from _share(place, "both_rate", slots, "both", "slots", group)
+    yield from _share(place, "extra_per_sentence", values, "extra", "sentences", group)
+    if not group:
+        accepted = [r for r in those if r["values"]["accepted"]]
+        if accepted:
+            mean = _mean(place, [r["values"] for r in accepted], [str(r["cluster"]) for r in accepted])
+            yield mean("a_rate", _a_rate, "accepted")
+
+
+def _a_rate(values: Values) -> float:
+    return values["combinations_passed"] / values["combinations"]
+
+
+def _mean(
+    place: Place, values: Sequence[Values], clusters: Sequence[str]
+) -> Callable[[str, Callable[[Values], float], str], Metric]:
+    """A mean over sentences with its interval, by cluster where clusters have several."""
+
+    def row(name: str, number: Callable[[Values], float], group: str) -> Metric:
+        numbers = [number(v) for v in values]
+        value = math.fsum(numbers) / len(numbers)
+        low: float | None = None
+        high: float | None = None
+        if all(0 <= n <= 1 for n in numbers):
+            low, high, _ = mean_interval(numbers, clusters)
+        return Metric(*place, name, value, len(numbers), group, low, high, DIRECTIONS[name])
+
+    return row
+
+
+def _share(
+    place: Place, name: str, values: Sequence[Values], part: str, whole: str, group: str = ""
+) -> Iterator[Metric]:
+    """A ratio of sums, without an interval: its parts are not independent."""
+    total = math.fsum(v[whole] for v in values)
+    if total:
+        value = math.fsum(v[part] for v in values) / total
+        yield Metric(*place, name, value, int(total), group, direction=DIRECTIONS[name])
+
+
+def _correlations(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Table 1: Spearman's rank correlation; left out where one of the two does not vary."""
+    rows: dict[str, Callable[[Values], float]] = {
+        "a_test": lambda v: v["tests_passed"],
+        "a_rate": _a_rate,
+        "entities": lambda v: v["entities"],
+    }
+    columns: dict[str, Callable[[Values], float]] = {
+        "con_o": lambda v: v["con_o"],
+        "con_rs": lambda v: v["con_rs"],
+        "entities": lambda v: v["entities"],
+    }
+    if len(values) < 3:
+        return
+    from scipy.stats import spearmanr
+
+    for row, first in rows.items():
+        for column, second in columns.items():
+            a, b = [first(v) for v in values], [second(v) for v in values]
+            if row != column and len(set(a)) > 1 and len(set(b)) > 1:
+                found = float(spearmanr(a, b).statistic)
+                yield Metric(*place, "spearman", found, len(values), f"{row} ~ {column}")
+
+
+# ---- pairs
+
+
+def _hits(values: Iterable[Values], name: str) -> list[bool]:
+    return [v[name] > 0 for v in values if name in v]
+
+
+def _yes(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    said = [v for v in values if v["said_yes"] == 1]
+    yield rate(place, "acceptance_rate", _hits(said, "accepted"), "higher")
+    for phi in PHIS:
+        yield rate(place, "acceptance_rate", _hits(said, f"phi_{phi}"), "higher", group=phi)
+    yield from _agreement(place, said)
+
+
+def _no(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    said = [v for v in values if v["said_yes"] == 0]
+    yield rate(place, "acceptance_rate", _hits(said, "accepted"), "higher")
+    yield rate(place, "acceptance_rate_paper", _hits(said, "accepted_paper"), "higher")
+    for phi in PHIS:
+        tested = [v for v in said if v.get(f"trust_{phi}") not in (None, 5)]
+        for number, name in CATEGORIES.items():
+            those = [v for v in tested if v.get(f"category_{phi}") == number]
+            if those:
+                hits = [v[f"trust_{phi}"] == 1 for v in those]
+                yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
+                hits = [v[f"trust_paper_{phi}"] == 1 for v in those]
+                yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
+    trust = [v["trust_or"] for v in said if "trust_or" in v]
+    for name, number in (("triangular_rate", 2), ("inconsistent_rate", 3), ("untested_rate", 5)):
+        yield rate(place, name, [t == number for t in trust], DIRECTIONS[name])
+    yield from _agreement(place, said)
+
+
+def _agreement(place: Place, said: Sequence[Values]) -> Iterator[Metric]:
+    labelled = [v["said_yes"] == v["label"] for v in said if v["label"] >= 0]
+    if labelled:
+        yield rate(place, "label_agreement", labelled, "higher")
+
+
+def _pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Tables 2 and 3: by label and by answer."""
+    said = [v for v in values if v.get("said_yes", -1) >= 0]
+    yield from _agreement(place, said)
+    groups = {
+        "label yes": [v for v in said if v["label"] == 1],
+        "label no": [v for v in said if v["label"] == 0],
+        "answer yes": [v for v in said if v["said_yes"] == 1],
+        "answer no": [v for v in said if v["said_yes"] == 0],
+    }
+    for name, those in groups.items():
+        if name.startswith("label") and those:
+            yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in those], "none", group=name)
+        for phi in PHIS:
+            proved = _hits(those, f"phi_{phi}")
+            # Without the reference only answers of yes are put to the prover.
+            if proved and len(proved) == len(those):
+                yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
+
+
+def _sanity(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    if place[0] == RANDOM:
+        said = [v for v in values if v.get("said_yes", -1) >= 0]
+        yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
+        for phi in PHIS:
+            yield rate(place, "provable_rate", _hits(said, f"phi_{phi}"), "none", group=phi)
+        return
+    asked = [v for v in values if "consistent" in v]
+    yield rate(place, "consistency_rate", _hits(asked, "consistent"), "higher")
+    if place[0] == OWN:
+        yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in asked], "none")
+        yes = [v for v in asked if v["said_yes"] == 1]
+        for phi in PHIS:
+            yield rate(place, "provable_rate", _hits(yes, f"phi_{phi}"), "none", group=f"{phi}, answer yes")

@@ -1,0 +1,221 @@
+"""Paraphrase decision: is an oracle's "yes" proved, its "no" to be trusted? (Zeng et al., sections 4 and 5.2)
+
+Outcomes of :class:`ParaphraseChecker`: ``accepted-yes``, ``accepted-no``, ``rejected``; and where prompt 5 got no
+answer, ``unreadable`` or ``refused`` (a content filter). A rejected answer is not trusted; it is never turned into its
+opposite.
+
+What is recorded of a decision: ``paraphrase_record``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Rho
+from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases, ask_answer, ask_paraphrases
+from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import (
+    Pair,
+    answer_shown,
+    answer_values,
+    candidate_values,
+    tests_shown,
+    why_no,
+)
+from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.trust import (
+    Candidate,
+    Trust,
+    category_of,
+    put_to_the_test,
+    usable,
+)
+
+#: potential alignments of two sentences, by a parser and an encoder; where these fail ``Alignments.without_trees``
+Align = Callable[[str, str], Awaitable[Alignments]]
+Phi = Literal["or", "and"]
+PHIS: tuple[Phi, Phi] = ("or", "and")
+
+
+@dataclass(frozen=True, slots=True)
+class ParaphraseSettings:
+    """How a pair is checked. The defaults are the paper's.
+
+    :param phi: the kind of alignment by which the decision is made; both kinds are recorded.
+    :param tests: of a "no", each with a coin of its own.
+    :param paraphrases: of each sentence, at most (prompt 7 asks for five).
+    :param indifferentiable: how such paraphrases are found: ``asked``, by alignments whose phrase pairs the oracle
+        confirms; ``potential``, by the potential alignments alone, which asks nothing; ``random``, not at all, as
+        in section 5.2.1's third sanity check.
+    :param ask_identical: also ask whether two phrases of the same words are equivalent.
+    :param reference: also try to prove pairs to which the answer was not yes (table 3's reference columns).
+    :raises ValueError: for fewer than one test or paraphrase.
+    """
+
+    phi: Phi = "or"
+    tests: int = 1
+    paraphrases: int = 5
+    indifferentiable: Literal["asked", "potential", "random"] = "asked"
+    ask_identical: bool = True
+    reference: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("tests", "paraphrases"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+
+
+#: fewer questions: none on phrases of the same words, on phrases of paraphrases, or on pairs that need no proof
+QUICK = ParaphraseSettings(indifferentiable="potential", ask_identical=False, reference=False)
+
+
+class ParaphraseChecker:
+    """Accepts a "yes" that is proved and a "no" that passes its tests.
+
+    :param align: async, the potential alignments of two sentences.
+    """
+
+    name: ClassVar[str] = "paraphrase"
+
+    def __init__(self, settings: ParaphraseSettings, align: Align) -> None:
+        self.settings = settings
+        self.align = align
+
+    async def check(self, x: Pair, oracle: Oracle, rng: random.Random) -> Acceptance:
+        """Ask by prompt 5 and check the answer. :raises BackendError: a call could not be made."""
+        answer = await ask_answer(oracle, sentences_prompt(x.first, x.second))
+        values = answer_values(x, answer)
+        evidence = {"answer": answer_shown(answer)}
+        if answer.said is None:
+            if self.settings.reference:
+                proof = await self.proof(x.first, x.second, oracle)
+                values |= proof.values
+            outcome = "refused" if answer.notes.refused else "unreadable"
+            repair = ", after one repair" if answer.notes.repaired else ""
+            why = f"no answer: {answer.notes.problem}{repair}"
+            return Acceptance(False, outcome, why, evidence, None, values)
+        if answer.said:
+            return await self._yes(x, oracle, values, evidence)
+        return await self._no(x, oracle, rng, values, evidence)
+
+    async def proof(self, first: str, second: str, oracle: Oracle) -> Proof:
+        """An attempt to prove that two sentences are equivalent, whatever the oracle answered."""
+        alignments = await self.align(first, second)
+        return await prove(alignments, oracle, ask_identical=self.settings.ask_identical)
+
+    async def _yes(
+        self, x: Pair, oracle: Oracle, values: dict[str, float], evidence: dict[str, str]
+    ) -> Acceptance:
+        proof = await self.proof(x.first, x.second, oracle)
+        accepted = _holds(proof.rho, self.settings.phi)
+        if proof.rho.phi_or:
+            evidence["aligned phrases"] = proof.shown
+        if proof.refused:
+            evidence["refused phrases"] = proof.refused_shown
+        if accepted:
+            why = f"yes, proved by {len(proof.confirmed.pairs(aligned_only=True))} phrase pairs"
+        else:
+            why = f"yes, but not proved: {proof.failure}"
+        values |= proof.values | {"accepted": float(accepted), "accepted_paper": float(accepted)}
+        return Acceptance(accepted, "accepted-yes" if accepted else "rejected", why, evidence, None, values)
+
+    async def _no(
+        self,
+        x: Pair,
+        oracle: Oracle,
+        rng: random.Random,
+        values: dict[str, float],
+        evidence: dict[str, str],
+    ) -> Acceptance:
+        (rho, measured), given = await asyncio.gather(
+            self._own_alignment(x, oracle),
+            asyncio.gather(*(ask_paraphrases(oracle, sentence) for sentence in x.sentences)),
+        )
+        values |= measured
+        candidates = await self._candidates(x, given, oracle)
+        values |= candidate_values(candidates, given, self.settings.paraphrases)
+        for number, found in enumerate(given, 1):
+            shown = [c.text for c in candidates if c.source == number]
+            evidence[f"paraphrases of sentence {number}"] = found.notes.problem or "\n".join(shown) or "none"
+        results = await self._tested(x, rho, candidates, oracle, rng)
+        for phi in PHIS:
+            values |= {f"{name}_{phi}": number for name, number in results[phi].values.items()}
+        trust = results[self.settings.phi]
+        accepted = trust.outcome == "accepted"
+        values |= {"accepted": float(accepted), "accepted_paper": float(trust.accepted_by_paper)}
+        evidence |= tests_shown(x, trust)
+        outcome = "accepted-no" if accepted else "rejected"
+        return Acceptance(
+            accepted, outcome, why_no(trust), evidence, trust.bound if accepted else None, values
+        )
+
+    async def _own_alignment(self, x: Pair, oracle: Oracle) -> tuple[Rho, dict[str, float]]:
+        """Whether the sentences themselves are aligned (category A), as the settings find it; with its values."""
+        how = self.settings.indifferentiable
+        if self.settings.reference or how == "asked":
+            proof = await self.proof(x.first, x.second, oracle)
+            return (proof.potential.rho if how == "potential" else proof.rho), proof.values
+        if how == "random":
+            return Rho(), {}
+        alignments = await self.align(x.first, x.second)
+        rho = alignments.rho
+        return rho, {
+            "trees_missing": float(bool(alignments.missing)),
+            "potential_or": float(rho.phi_or),
+            "potential_and": float(rho.phi_and),
+        }
+
+    async def _candidates(self, x: Pair, given: Sequence[Paraphrases], oracle: Oracle) -> list[Candidate]:
+        """The paraphrases of both sentences that can be drawn, with whether each aligns to the other sentence."""
+        texts = [
+            (text, source)
+            for source in (1, 2)
+            for text in usable(given[source - 1], x.sentences[source - 1], self.settings.paraphrases)
+        ]
+        if self.settings.indifferentiable == "random":
+            return [Candidate(text, source) for text, source in texts]
+        found = await asyncio.gather(
+            *(self._alignment(text, x.sentences[2 - source], oracle) for text, source in texts)
+        )
+        return [
+            Candidate(text, source, rho.phi_or, rho.phi_and)
+            for (text, source), rho in zip(texts, found, strict=True)
+        ]
+
+    async def _alignment(self, text: str, other: str, oracle: Oracle) -> Rho:
+        if self.settings.indifferentiable == "asked":
+            return (await self.proof(text, other, oracle)).rho
+        return (await self.align(text, other)).rho
+
+    async def _tested(
+        self, x: Pair, rho: Rho, candidates: Sequence[Candidate], oracle: Oracle, rng: random.Random
+    ) -> Mapping[Phi, Trust]:
+        """The tests for both kinds of alignment; one series serves both where they draw from the same."""
+        if self.settings.indifferentiable == "random":
+            trust = await put_to_the_test(x.sentences, candidates, oracle, rng, self.settings.tests)
+            return {"or": trust, "and": trust}
+        pools = {
+            "or": [c for c in candidates if c.phi_or],
+            "and": [c for c in candidates if c.phi_and],
+        }
+        results: dict[Phi, Trust] = {}
+        for phi in PHIS:
+            category = category_of(_holds(rho, phi), bool(pools[phi]))
+            pool = pools[phi] or candidates
+            before = results.get("or")
+            if before is not None and pool == (pools["or"] or candidates):
+                results[phi] = Trust(category, before.tests, before.fair)
+            else:
+                results[phi] = await put_to_the_test(
+                    x.sentences, pool, oracle, rng, self.settings.tests, category=category
+                )
+        return results
+
+
+def _holds(rho: Rho, phi: Phi) -> bool:
+    return rho.phi_or if phi == "or" else rho.phi_and

@@ -1,0 +1,40 @@
+"""Items of the sanity checks of section 5.2.1, made of the pairs that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_llmprops.benchmarks.oracle.items import NO, YES
+from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.sanity import random_pairs
+from pytest_llmprops.core.items import CONTROL_MARK, Item
+from pytest_llmprops.core.seeds import generator
+
+#: cases of each check: the paper's 500 where there are as many pairs, else a third of them
+MOST = 500
+#: the draw is part of the items, which are the same in every run
+_SEED = 0
+
+
+def sanity_items(every: Sequence[Item]) -> Iterator[Item]:
+    """Of the pairs among ``every``: pairs to be asked about again, first sentences to be paraphrased, random pairs.
+
+    Ids are the pair's with ``+consistency`` and ``+own_paraphrase``, and ``oracle/random/0001``.
+    """
+    by_source: dict[str, list[Item]] = {}
+    for item in every:
+        if item.task in (YES, NO):
+            by_source.setdefault(item.source, []).append(item)
+    for source, pairs in by_source.items():
+        rng = generator(_SEED, "oracle", "sanity", source)
+        count = min(MOST, len(pairs) // 3)
+        for task in (CONSISTENCY, OWN):
+            for item in sorted(rng.sample(pairs, count), key=lambda item: item.id):
+                yield Item(
+                    f"{item.id}{CONTROL_MARK}{task}", task, item.language, source, item.cluster, item.fields
+                )
+        firsts = [item["first"] for item in pairs]
+        mark = "" if source == "builtin" else source[0]
+        for number, pair in enumerate(random_pairs(firsts, rng, count) if count else (), 1):
+            fields = {"first": pair.first, "second": pair.second, "label": False, "level": ""}
+            yield Item(f"oracle/random/{mark}{number:04d}", RANDOM, pairs[0].language, source, "", fields)

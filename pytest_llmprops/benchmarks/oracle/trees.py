@@ -1,0 +1,277 @@
+"""Constituency trees as Algorithm 1 walks them, and sentences with their trees (Zeng et al., section 4.3).
+
+A leaf is a token under its part of speech, one node. Unary chains are collapsed: two nodes over the same tokens
+have the same vector (``alignment.node_vectors``), so they are one node to the algorithm. Kept apart, a chain
+would stop paths at places that depend on the parser's labels alone, and ``ROOT`` over ``S`` would let the whole
+sentence be a phrase, which the paper rules out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pytest_llmprops.core.errors import DataError
+
+#: half-open: from the first token (or character) to the one after the last
+Span = tuple[int, int]
+
+#: how treebanks write a bracket that is a token
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_PIECES = re.compile(r"[()]|[^\s()]+")
+#: quotation marks, which treebanks write as `` and '' whatever stands in the text
+_QUOTES = re.compile("``|''|[\"“”„«»]")
+#: category P in Unicode, though they are read as words
+_SAID = frozenset("%&#@")
+#: tags of prepositions: Penn Treebank's, and Universal Dependencies'
+_PREPOSITION_TAGS = frozenset({"IN", "TO", "ADP"})
+#: words that Penn tags IN although they join clauses; as such they are no prepositions
+_SUBORDINATORS = frozenset(
+    [
+        "although",
+        "because",
+        "if",
+        "lest",
+        "once",
+        "so",
+        "that",
+        "though",
+        "unless",
+        "whereas",
+        "whether",
+        "while",
+        "whilst",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A constituent: ``label``, the tokens ``[start, end)`` it covers, and its parts, none for a token."""
+
+    label: str
+    start: int
+    end: int
+    children: tuple[Node, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Tokens it covers."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A sentence's constituents.
+
+    :param tokens: in order. :param tags: their parts of speech.
+    :ivar nodes: in pre-order, the root first. :ivar parents: of each node, its parent's place in ``nodes``;
+        -1 for the root. :ivar leaves: of each token, the place of its node. :ivar core: the span from the first
+        to the last token that is more than punctuation; of all tokens where none is.
+    :raises DataError: when the leaves are not the tokens, one each in order.
+    """
+
+    root: Node
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    nodes: tuple[Node, ...] = field(init=False, repr=False, compare=False)
+    parents: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    leaves: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    core: Span = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        nodes: list[Node] = []
+        parents: list[int] = []
+        todo = [(self.root, -1)]
+        while todo:
+            node, parent = todo.pop()
+            todo += [(child, len(nodes)) for child in reversed(node.children)]
+            nodes.append(node)
+            parents.append(parent)
+        leaves = [place for place, node in enumerate(nodes) if not node.children]
+        spans = [(nodes[place].start, nodes[place].end) for place in leaves]
+        if spans != [(token, token + 1) for token in range(len(self.tokens))] or not spans:
+            raise DataError("a tree whose leaves are not its tokens, one each: check the parser's output")
+        if len(self.tags) != len(self.tokens):
+            raise DataError(
+                f"a tree with {len(self.tokens)} tokens and {len(self.tags)} tags: give one a token"
+            )
+        object.__setattr__(self, "nodes", tuple(nodes))
+        object.__setattr__(self, "parents", tuple(parents))
+        object.__setattr__(self, "leaves", tuple(leaves))
+        words = [token for token in range(len(self.tokens)) if self.is_word(token)]
+        object.__setattr__(self, "core", (words[0], words[-1] + 1) if words else (0, len(self.tokens)))
+
+    @classmethod
+    def from_brackets(cls, text: str, *, collapse: bool = True) -> Tree:
+        """The tree of ``(ROOT (S (NP (PRP It)) (VP (VBZ rains))))``; several are put under one root ``TEXT``.
+
+        :param collapse: make one node, ``ROOT+S``, of a node and its only child.
+        :raises DataError: in one line, for brackets that do not close, a node without a label or without parts.
+        """
+        trees, tokens, tags = _read(text, collapse)
+        root = trees[0] if len(trees) == 1 else Node("TEXT", 0, len(tokens), tuple(trees))
+        return cls(root, tuple(tokens), tuple(tags))
+
+    def siblings(self, place: int) -> tuple[Node, ...]:
+        """The other parts of the node's parent, in order; none for the root."""
+        parent = self.parents[place]
+        if parent < 0:
+            return ()
+        node = self.nodes[place]
+        return tuple(other for other in self.nodes[parent].children if other.start != node.start)
+
+    def is_whole(self, place: int) -> bool:
+        """Whether the node lacks nothing of the sentence, or only punctuation."""
+        node = self.nodes[place]
+        return node.start <= self.core[0] and node.end >= self.core[1]
+
+    def is_word(self, token: int) -> bool:
+        """Whether the token is more than punctuation."""
+        return not is_punctuation(self.tokens[token])
+
+    def must_be_covered(self, token: int) -> bool:
+        """Whether an alignment must cover it: all but prepositions, each by itself, and punctuation.
+
+        The paper exempts "individual prepositional words" and is silent on punctuation, which says nothing
+        that could be aligned. Prepositions go by their tag; a conjunction that Penn tags alike ("if") is none.
+        """
+        tagged = self.tags[token] in _PREPOSITION_TAGS
+        return self.is_word(token) and not (tagged and self.tokens[token].lower() not in _SUBORDINATORS)
+
+
+def collapsed(node: Node) -> Node:
+    """``node`` with every unary chain below made one node; labels are joined by ``+``, the upper one first."""
+    children = tuple(collapsed(child) for child in node.children)
+    if len(children) == 1:
+        return Node(f"{node.label}+{children[0].label}", node.start, node.end, children[0].children)
+    return Node(node.label, node.start, node.end, children)
+
+
+def is_punctuation(token: str) -> bool:
+    """Only punctuation (Unicode category P and the backtick, without ``% & # @``)."""
+    return all((unicodedata.category(mark)[0] == "P" and mark not in _SAID) or mark in "`´" for mark in token)
+
+
+def _read(text: str, collapse: bool) -> tuple[list[Node], list[str], list[str]]:
+    """Trees, tokens and tags of a bracketed string, without recursion: its depth is the parser's affair."""
+    tokens: list[str] = []
+    tags: list[str] = []
+    done: list[Node] = []
+    # One entry an open bracket: its label, where it starts, its parts, its token.
+    opened: list[tuple[str, int, list[Node], list[str]]] = []
+    pieces = _PIECES.findall(text)
+    for index, piece in enumerate(pieces):
+        if piece == "(":
+            label = pieces[index + 1] if index + 1 < len(pieces) else ")"
+            opened.append(("" if label in "()" else label, len(tokens), [], []))
+        elif piece == ")":
+            if not opened:
+                raise _malformed(text, "a bracket closes that was not opened")
+            node = _closed(text, *opened.pop(), tokens, tags, collapse)
+            (opened[-1][2] if opened else done).append(node)
+        elif not opened:
+            raise _malformed(text, f"{piece[:40]!r} stands outside of all brackets")
+        elif pieces[index - 1] != "(":
+            opened[-1][3].append(piece)
+    if opened or not done:
+        raise _malformed(text, "a bracket is not closed" if opened else "it is empty")
+    return done, tokens, tags
+
+
+def _closed(
+    text: str,
+    label: str,
+    start: int,
+    parts: list[Node],
+    words: list[str],
+    tokens: list[str],
+    tags: list[str],
+    collapse: bool,
+) -> Node:
+    if bool(parts) == bool(words) or len(words) > 1:
+        raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
+    if words:
+        tokens.append(_BRACKETS.get(words[0], words[0]))
+        tags.append(label)
+        return Node(label, start, start + 1)
+    if not collapse or len(parts) > 1:
+        return Node(label, start, len(tokens), tuple(parts))
+    only = parts[0]
+    # A bare bracket around a tree, as treebank files have it, adds no label.
+    return Node(f"{label}+{only.label}" if label else only.label, start, only.end, only.children)
+
+
+def _malformed(text: str, problem: str) -> DataError:
+    return DataError(f"no tree in {text[:60]!r}: {problem}; check the parser's output")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A sentence with its tree.
+
+    :param spans: of each token, its characters in ``text``.
+    :raises DataError: when there is not one span a token.
+    """
+
+    text: str
+    tree: Tree
+    spans: tuple[Span, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.spans) != len(self.tree.tokens):
+            raise DataError(
+                f"{len(self.spans)} places for {len(self.tree.tokens)} tokens in {self.text[:60]!r}: "
+                "give one a token"
+            )
+
+    @classmethod
+    def of(cls, text: str, brackets: str) -> Parsed:
+        """``text`` with its tree as brackets. :raises DataError: where tree and text do not fit."""
+        tree = Tree.from_brackets(brackets)
+        return cls(text, tree, located(text, tree.tokens))
+
+    def phrase(self, span: Span) -> str:
+        """The tokens ``[start, end)`` as they stand in the text."""
+        start, end = span
+        return self.text[self.spans[start][0] : self.spans[end - 1][1]]
+
+    def uncovered(self, covered: Sequence[bool]) -> tuple[str, ...]:
+        """Runs of tokens that are not covered although one of them must be, as they stand in the text."""
+        return tuple(self.phrase(run) for run in self._runs(covered))
+
+    def _runs(self, covered: Sequence[bool]) -> Iterator[Span]:
+        """Such runs, without the punctuation at their ends."""
+        start = 0
+        count = len(covered)
+        while start < count:
+            end = start
+            while end < count and not covered[end]:
+                end += 1
+            words = [token for token in range(start, end) if self.tree.is_word(token)]
+            if any(self.tree.must_be_covered(token) for token in words):
+                yield words[0], words[-1] + 1
+            start = end + 1
+
+
+def located(text: str, tokens: Sequence[str]) -> tuple[Span, ...]:
+    """Characters ``[start, end)`` of each token in ``text``, in order.
+
+    Treebank quotes (two backticks, two apostrophes) are found as whichever quotation mark stands there.
+
+    :raises DataError: naming the first token that does not come next, only spaces left out.
+    """
+    spans: list[Span] = []
+    place = 0
+    for token in tokens:
+        start = text.find(token, place)
+        end = start + len(token)
+        if _QUOTES.fullmatch(token) and (mark := _QUOTES.search(text, place)):
+            start, end = mark.span()
+        if start < 0 or text[place:start].strip():
+            raise DataError(f"the parser's token {token[:40]!r} is not what follows {text[:place][-40:]!r}")
+        spans.append((start, end))
+        place = end
+    return tuple(spans)

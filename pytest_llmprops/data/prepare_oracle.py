@@ -1,0 +1,58 @@
+"""The user's own sentences for the linearity test: a folder that ``--llm-data`` reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pytest_llmprops.benchmarks.oracle.items import OWN, own_sentences
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.sheet_files import save
+
+VERSION = 1
+GENERATOR = "oracle-sentences"
+
+
+def write_sentences(file: Path | str, out: Path | str) -> list[Path]:
+    """Write the sentences of a text file, one a line, into ``<out>/oracle``, each of them once.
+
+    ``sentences.txt`` gets the sentences and ``SOURCE.json`` the mark that they are nobody's publication, with their
+    number and that of the repetitions left out. An earlier set of this function's is replaced.
+
+    :return: both files, ``SOURCE.json`` last.
+    :raises DataError: the file cannot be read or has no sentence; see ``own_sentences``.
+    :raises UsageError: ``out`` holds data from elsewhere, which would be hidden, or cannot be written.
+    """
+    file, folder = Path(file), Path(out) / "oracle"
+    sentences = own_sentences(DataFolder(file.parent, "own").given(str(file)), str(file))
+    kept = list(dict.fromkeys(sentences))
+    target, source = Path(out) / OWN, folder / "SOURCE.json"
+    _check_free(Path(out), target, source)
+    record = {
+        "source": "generated", "generator": GENERATOR, "file": file.name, "n": len(kept),
+        "repeated": len(sentences) - len(kept), "version": VERSION,
+    }  # fmt: skip
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # the mark first: a crash in between must not leave sentences without it
+        save(source, json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+        save(target, "".join(f"{sentence}\n" for sentence in kept))
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
+        ) from None
+    return [target, source]
+
+
+def _check_free(out: Path, target: Path, source: Path) -> None:
+    """Refuse a folder whose published data the mark would hide, or whose sentences are not this module's."""
+    for name in ("redocred", "msrp"):
+        if (out / name).exists():
+            raise UsageError(f"{out}: holds the published data '{name}'; choose another output folder")
+    if source.is_file():
+        found = DataFolder(source.parent, "generated").json(source.name)
+        if not isinstance(found, dict) or found.get("generator") != GENERATOR:
+            raise UsageError(f"{source}: written by something else; choose another output folder")
+    elif target.exists():
+        raise UsageError(f"{target}: there already, without SOURCE.json; choose another output folder")

@@ -1,0 +1,167 @@
+"""The algebra of the linearity test: laws, counting, and Theorem 3.1 on functions of known distance."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, chisquare
+
+from pytest_llmprops.core.linearity import (
+    FAR,
+    complement,
+    distance,
+    distance_to_homomorphisms,
+    draws,
+    failing_bits,
+    failure_bound,
+    failure_rate,
+    homomorphisms,
+    is_homomorphism,
+    is_linear_test,
+    passing_combinations,
+    rejection_bound,
+    xnor,
+)
+
+
+@st.composite
+def vectors(draw: st.DrawFn, count: int) -> tuple[int, ...]:
+    """(m, count vectors of m bits); shrinks to m = 1 and zeros."""
+    m = draw(st.integers(1, 12))
+    return (m, *(draw(st.integers(0, 2**m - 1)) for _ in range(count)))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[int, list[int]]:
+    """(m, a function of m bits to m bits as a table); shrinks to m = 1 and the constant 0."""
+    m = draw(st.integers(1, 3))
+    return m, draw(st.lists(st.integers(0, 2**m - 1), min_size=2**m, max_size=2**m))
+
+
+@given(vectors(3))
+def test_xnor_is_a_group(case: tuple[int, ...]) -> None:
+    """XNOR is associative and commutative, has the vector of ones as neutral element, and inverts each by itself."""
+    m, u, v, w = case
+    ones = 2**m - 1
+    assert xnor(u, xnor(v, w, m), m) == xnor(xnor(u, v, m), w, m)
+    assert xnor(u, v, m) == xnor(v, u, m)
+    assert xnor(u, ones, m) == u and xnor(u, u, m) == ones
+    assert 0 <= xnor(u, v, m) <= ones
+
+
+@given(vectors(2))
+def test_ideal_extractor_passes_always(case: tuple[int, ...]) -> None:
+    """The complement, which is what the ideal extractor answers, passes the test for all x and y."""
+    m, x, y = case
+    assert is_linear_test(complement(x, m), complement(y, m), complement(x ^ y, m), m)
+    assert failing_bits(complement(x, m), complement(y, m), complement(x ^ y, m), m) == 0
+
+
+@given(vectors(3))
+def test_failing_bits_are_what_makes_a_test_fail(case: tuple[int, ...]) -> None:
+    """Turning over bits of f(x XOR y) in a passing test makes exactly those bits fail."""
+    m, u, v, flip = case
+    passing = xnor(u, v, m)
+    assert failing_bits(u, v, passing ^ flip, m) == flip
+    assert is_linear_test(u, v, passing ^ flip, m) == (flip == 0)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_homomorphisms_are_all_and_only_those(m: int) -> None:
+    """There are 2^(m*m), all different, and each passes every test; for m = 2 no other function does."""
+    found = list(homomorphisms(m))
+    assert len(found) == len(set(found)) == 2 ** (m * m)
+    assert all(is_homomorphism(table, m) for table in found)
+    assert tuple(complement(x, m) for x in range(2**m)) in found
+    if m == 2:
+        every = itertools.product(range(4), repeat=4)
+        assert {table for table in every if is_homomorphism(table, 2)} == set(found)
+
+
+@given(tables())
+def test_theorem_at_the_exact_distance(case: tuple[int, list[int]]) -> None:
+    """Counted over all pairs, a function fails at least as often as Theorem 3.1 says for its distance."""
+    m, table = case
+    assert failure_rate(table, m) >= failure_bound(distance_to_homomorphisms(table, m)) - 1e-12
+
+
+def test_theorem_holds_for_everything_at_least_so_far() -> None:
+    """Up to 1/6, no function at least epsilon far fails less often than the bound at epsilon.
+
+    All functions of two bits to two, and of four bits to one (three bits of them constant).
+    """
+    cases = [(list(table), 2) for table in itertools.product(range(4), repeat=4)]
+    one_bit = [[(code >> x & 1) for x in range(16)] for code in range(0, 2**16, 7)]
+    rates = [(distance_to_homomorphisms(table, m), failure_rate(table, m)) for table, m in cases]
+    linear = [[(x & mask).bit_count() & 1 ^ 1 for x in range(16)] for mask in range(16)]
+    for table in one_bit:
+        failed = sum(table[x ^ y] ^ table[x] ^ table[y] ^ 1 for x in range(16) for y in range(16))
+        rates.append((min(distance(table, g) for g in linear), failed / 256))
+    for epsilon in (0.05, 0.1, 1 / 6):
+        far = [rate for far_by, rate in rates if far_by >= epsilon]
+        assert far and min(far) >= failure_bound(epsilon)
+
+
+@pytest.mark.parametrize(
+    ("flips", "epsilon"),
+    [({1: 0b101}, 1 / 8), ({1: 0b101, 6: 0b101}, 2 / 8), ({1: 0b001, 6: 0b010, 3: 0b111}, 3 / 8)],
+)
+def test_simulated_tests_fail_often_enough(flips: dict[int, int], epsilon: float) -> None:
+    """The ideal extractor changed on one, two and three of eight points: drawn tests fail as often as promised.
+
+    The distance is verified against all 512 homomorphisms; 4,000 drawn tests are held to the bound and to the
+    exact rate by binomial tests.
+    """
+    m = 3
+    table = [complement(x, m) for x in range(8)]
+    for x, flip in flips.items():
+        table[x] ^= flip
+    assert distance_to_homomorphisms(table, m) == epsilon
+    n = 4000
+    failed = sum(
+        not is_linear_test(table[x], table[y], table[x ^ y], m) for x, y in draws(random.Random(5), m, n)
+    )
+    assert binomtest(failed, n, failure_bound(epsilon), alternative="less").pvalue > 0.001
+    assert binomtest(failed, n, failure_rate(table, m)).pvalue > 0.001
+
+
+def test_printed_bounds() -> None:
+    """The figures of section 3 (.936, .765) and of the five-test protocol (.746)."""
+    assert round(rejection_bound(0.1, 10), 3) == 0.936
+    assert round(rejection_bound(0.05, 10), 3) == 0.765
+    assert round(rejection_bound(0.1, 5), 3) == 0.746
+    assert failure_bound(FAR) == 0.375 and failure_bound(0.26) == 2 / 9
+    assert rejection_bound(0.1, 0) == 0 == rejection_bound(0, 7)
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.1])
+def test_no_bound_for_what_is_no_distance(epsilon: float) -> None:
+    """A distance outside [0, 1] and a negative number of tests are refused."""
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        failure_bound(epsilon)
+    with pytest.raises(ValueError, match="-1"):
+        rejection_bound(0.1, -1)
+
+
+@given(st.integers(1, 4), st.data())
+def test_combinations_are_counted_as_by_enumeration(m: int, data: st.DataObject) -> None:
+    """Counting by different vectors gives what going through all combinations gives."""
+    lists = [data.draw(st.lists(st.integers(0, 2**m - 1), max_size=11)) for _ in range(3)]
+    passing, total = passing_combinations(*map(Counter, lists), m)
+    combinations = list(itertools.product(*lists))
+    assert total == len(combinations)
+    assert passing == sum(is_linear_test(*combination, m) for combination in combinations)
+
+
+def test_draws_are_uniform_with_replacement() -> None:
+    """Pairs repeat, both halves are uniform over all vectors, and the same seed gives the same pairs."""
+    pairs = draws(random.Random(1), 2, 4000)
+    assert len(set(pairs)) == 16
+    assert chisquare(list(Counter(pairs).values())).pvalue > 0.001
+    assert pairs == draws(random.Random(1), 2, 4000)
+    assert draws(random.Random(1), 0, 2) == [(0, 0), (0, 0)]
