@@ -101,8 +101,9 @@ class Gating:
                     fnmatchcase(one, task) != fnmatchcase(other, task) for one in decided for other in decided
                 ):
                     raise UsageError(
-                        f"{self.gate.file}: rule {rule.name}: which items of {name} are {' or '.join(sorted(decided))} is"
-                        " known from the answers only; name no task, or drop sequential = true"
+                        f"{self.gate.file}: rule {rule.name}: which items of {name} are"
+                        f" {' or '.join(sorted(decided))} is known from the answers only; name no task, or drop"
+                        " sequential = true"
                     )
 
     def decide(self, facts: Mapping[str, Any], records: Sequence[Record]) -> GateResult:
