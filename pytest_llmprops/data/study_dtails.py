@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_llmprops.benchmarks.dtails import sheets as asked
-from pytest_llmprops.benchmarks.dtails.rules_reply import strict_json
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.data.sheet_files import Table, read_table, text_of
 
 KEY, FORMAT = "key.json", "dtails-key 1"

@@ -31,9 +31,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pytest_llmprops.benchmarks.dtails.prompts import Variations, variation_name
-from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE, is_unicode, short, strict_json
+from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE
 from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
 
 FORMAT = "dtails-rules 1"
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.prompts import Variations, variation_name
 from pytest_llmprops.benchmarks.dtails.reading import FENCE
 from pytest_llmprops.benchmarks.dtails.text import folded
+from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
 
 #: longest rule that is taken: a rule is a few sentences, and goes into every prompt of its concept
 LONGEST_RULE = 4_000
-_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +71,3 @@ def _reply_texts(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
         if len(value) > LONGEST_RULE:
             return f"the value of {short(name)} is longer than {LONGEST_RULE} characters", {}
     return "", {name: found[name].strip() for name in names}
-
-
-def strict_json(text: str) -> Any:
-    """One JSON document. :raises ValueError: in one line, for anything else, a key that stands twice, NaN."""
-    try:
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def is_unicode(text: str) -> bool:
-    """No lone surrogate, which JSON can spell and no UTF-8 file can hold."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _no_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {short(next(key for key in keys if keys.count(key) > 1))} stands twice")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def short(text: str) -> str:
-    """For messages: one line, not long, everything unprintable as an escape."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile
-from pytest_llmprops.benchmarks.dtails.rules_reply import short
 from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.strict_json import short
 
 SELECTION, RULES = "selection", "rules"
 TASKS = (SELECTION, RULES)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pytest_llmprops.benchmarks.dtails.rules_reply import is_unicode, short, strict_json
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import (
     ANSWER_FORM,
     PARAPHRASES_FORM,
@@ -19,6 +18,7 @@ from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import (
     repaired,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
 
 FENCE = "```"
 #: most of an unreadable reply that is sent back with the request to repair it, in characters
