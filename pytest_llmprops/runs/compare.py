@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from pytest_llmprops.benchmarks import find_benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.runs.comparable import differences
@@ -65,15 +67,32 @@ class Paired:
 def with_tasks_of(records: Iterable[Record], others: Iterable[Record]) -> list[Record]:
     """``records``, each under the task that ``others`` have the same item under.
 
-    Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two.
+    Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two. Any
+    other item stays where it is.
+
+    :param others: records, or whatever else has ``benchmark``, ``task``, ``language``, ``source`` and ``id``.
     """
-    tasks = {(r["benchmark"], r["source"], r["id"]): r["task"] for r in others}
-    return [
-        r
-        if (task := tasks.get((r["benchmark"], r["source"], r["id"]), r["task"])) == r["task"]
-        else {**r, "task": task}
-        for r in records
-    ]
+    tasks = {_without_task(r): r["task"] for r in others}
+    found = []
+    for record in records:
+        task = tasks.get(_without_task(record), record["task"])
+        if task != record["task"] and {task, record["task"]} <= _tasks_by_answer(record["benchmark"]):
+            record = {**record, "task": task}
+        found.append(record)
+    return found
+
+
+def _without_task(record: Record) -> tuple[str, str, str, str]:
+    return record["benchmark"], record["language"], record["source"], record["id"]
+
+
+@cache
+def _tasks_by_answer(benchmark: str) -> frozenset[str]:
+    """None of a benchmark that is not installed here."""
+    try:
+        return find_benchmark(benchmark).tasks_by_answer
+    except (UsageError, ImportError):
+        return frozenset()
 
 
 def pair_records(baseline: Iterable[Record], candidate: Iterable[Record]) -> Paired:
@@ -260,7 +279,8 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
 
 
 def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, dict[str, Any]]]) -> Contrast:
-    before, after = baseline.records, candidate.records
+    after = candidate.records
+    before = with_tasks_of(baseline.records, after)
     paired = pair_records(before, after)
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
     places = list(dict.fromkeys(key.place for key in keys))
