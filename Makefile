@@ -48,6 +48,7 @@ lint: $(VENV)/dev
 test: lint $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
 	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest --timeout 300
 	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_litellm.py tests/models/test_openai.py \
+		tests/models/test_openai_samples.py \
 		tests/models/test_transport.py tests/models/test_prices.py
 
 # litellm pins an older OpenAI SDK: an environment of its own, in which the OpenAI backend is tested, too.

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.oracle_speed import oracle
 from bench.process import Measured, measure
 from bench.stub_server import RunningStub, running_stub
 
@@ -275,6 +276,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "one": one,
     "faults": faults,
     "direct": direct,
+    "oracle": oracle,
 }
 
 

@@ -16,7 +16,9 @@ Model names choose a scenario: ``reasoner…`` (refuses temperature and max_toke
 ``missing`` (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``,
 ``refusing``, ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``, ``limited-date``,
 ``limited-ms`` (429 at the first attempt, three ways of Retry-After), ``no-max-completion-tokens``,
-``no-stop`` (refuses these parameters), ``slow`` (ten times the delay), ``hang`` (no answer).
+``no-stop`` (refuses these parameters), ``slow`` (ten times the delay), ``hang`` (no answer). Of several
+choices in one answer (``n``): ``no-n`` refuses them by name, ``no-n-unsaid`` with a 400 that does not say why,
+``one-of-n`` gives one, ``few-of-n`` every other one, ``filtered-second`` has the second withheld.
 The key ``wrong`` is answered with 401, ``forbidden`` with 403.
 """
 
@@ -27,6 +29,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -55,7 +58,8 @@ class StubOptions:
         separated by ``|``.
     :param fail_all: every call answers 500. :param html: every call answers a web page.
     :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape
-        sequences), ``huge`` (2 MB) or ``constant:TEXT``.
+        sequences), ``huge`` (2 MB), ``sample`` (the choice's number), ``oracle`` (what the prompts of the
+        oracle-checker's linearity test ask for) or ``constant:TEXT``.
     """
 
     port: int = 0
@@ -87,11 +91,46 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
         return ""
     if rule == "control":
         return "A\x1b[31mred\x1b[0m\x00\x07\u202e"
+    if rule == "sample":
+        return str(sample)
+    if rule == "oracle":
+        return _oracle_answer(prompt) or answer_text("hash", prompt, sample)
     if rule == "huge":
         return "A" + " very" * 400_000
     if rule.startswith("constant:"):
         return rule.removeprefix("constant:")
     raise ValueError(f"unknown answer rule {rule!r}")
+
+
+_NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
+_ABOUT = re.compile(r'"(?P<about>[^"]*)" in the sentence "')
+#: three letters each
+_SYLLABLES = "BraCorDunFelGorHalJunKelLorMarNorPelRasSolTamVex"
+
+
+def _oracle_answer(prompt: str) -> str:
+    """An ideal extractor, whose entities are the words with a capital; "" for a prompt of another kind.
+
+    One name in three is of a class that is neither in the pool nor certain to be named.
+    """
+    if prompt.startswith("Please perform entity recognition"):
+        text = prompt[prompt.index('"') + 1 : prompt.index('"\n')]
+        names = dict.fromkeys(_NAME.findall(text))
+        kinds = {name: "gadget" if _share("kind", name) < 1 / 3 else "city" for name in names}
+        return "\n".join(f"{place}. {kinds[name]}: {name}" for place, name in enumerate(names, 1)) or "none"
+    about = _ABOUT.search(prompt)
+    if about is None:
+        return ""
+    if prompt.startswith("Is the entity"):
+        return "It is the name of one thing. [[named entity]]"
+    name = about["about"]
+    made = ["".join(_pick(name, k, part).lower() for part in range(3)).capitalize() for k in range(5)]
+    return "\n".join(f"{place}. {text}" for place, text in enumerate(made, 1))
+
+
+def _pick(*parts: Any) -> str:
+    start = 3 * int(_share("syllable", *parts) * (len(_SYLLABLES) // 3))
+    return _SYLLABLES[start : start + 3]
 
 
 @dataclass(slots=True)
@@ -221,7 +260,10 @@ class Stub:
         limit = data.get("max_completion_tokens", data.get("max_tokens"))
         reasoning = REASONING_TOKENS if model.startswith("reasoner") else 0
         choices, completion = [], 0
-        for index in range(data.get("n") or 1):
+        wanted = range(data.get("n") or 1)
+        if model.endswith("-of-n"):
+            wanted = wanted[:1] if model == "one-of-n" else wanted[::2]
+        for index in wanted:
             text, finish = answer_text(self.options.answer, prompt, index), "stop"
             room = None if limit is None else max(0, limit - reasoning)
             tokens = text.split(" ")
@@ -230,7 +272,7 @@ class Stub:
                 text = " ".join(tokens)
             completion += len(tokens) + min(reasoning, limit if limit is not None else reasoning)
             message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
-            if model == "filtered-reply":
+            if model == "filtered-reply" or (model == "filtered-second" and index == 1):
                 message["content"], finish = None, "content_filter"
             if model == "refusing":
                 message["content"], message["refusal"] = (None, "I cannot help with that.")
@@ -287,6 +329,9 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
         return _error(400, "Unrecognized request argument supplied: max_completion_tokens", None)
     if model == "no-stop" and "stop" in data:
         return _unsupported("stop", "Unsupported parameter: 'stop' is not supported with this model.")
+    if model.startswith("no-n") and (data.get("n") or 1) > 1:
+        why = "'n' : number must be at most 1" if model == "no-n" else "The request cannot be served."
+        return _error(400, why, "invalid_request_error")
     if model == "strict" and (unknown := set(data) - {"model", "messages", "temperature", "max_tokens"}):
         return _error(400, f"Unrecognized request argument supplied: {min(unknown)}", None)
     if model == "missing":

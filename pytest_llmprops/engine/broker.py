@@ -3,63 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
-from pytest_llmprops.core.requests import Reply, Request, request_key
+from pytest_llmprops.core.requests import Chat, Reply, Request, request_key
+from pytest_llmprops.engine.calls import Calls, Counters, Served
+from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.lanes import Send, lane
-from pytest_llmprops.engine.limits import Breaker, RateLimit, retrying, worth_retrying
+from pytest_llmprops.engine.lanes import lane
+from pytest_llmprops.engine.limits import Breaker
 from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.engine.store import ReplyStore
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions, Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations, parse_spec
 
 #: replies that are remembered where there is no store
 RECENT = 10_000
 
 
-@dataclass(slots=True)
-class Counters:
-    """What the broker did so far; ``calls`` of the run record."""
-
-    requests: int = 0
-    cache_hits: int = 0
-    #: requests that waited for an equal one's reply
-    joined: int = 0
-    sent: int = 0
-    answered: int = 0
-    retries: int = 0
-    failed: int = 0
-    in_flight: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
-    oldest_seconds: float = 0.0
-
-
-@dataclass(slots=True)
-class Served:
-    """A model in use."""
-
-    model: Model
-    send: Send
-    breaker: Breaker
-    served_as: set[str]
-    deviations: set[str]
-
-
 class Broker:
-    """Owns the reply store, the total concurrency, rate limits, retries, budgets and models.
+    """Owns the reply store and the models; :class:`~pytest_llmprops.engine.calls.Calls` makes the calls.
 
     All methods but the constructor run in one event loop.
     """
@@ -68,16 +37,12 @@ class Broker:
         import_registrations(config.registrations)
         self.config = config
         self.counters = Counters()
-        self.stopped: str | None = None
-        self._on_stop = on_stop
         #: called when the first reply has to be waited for, because the store does not have it
         self.on_first_call: Callable[[], None] = lambda: None
         self._started = time.monotonic()
         self._store = ReplyStore(Path(config.store)) if config.cache != "off" else None
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
-        self._slots = asyncio.Semaphore(config.concurrency)
-        self._over = asyncio.Event()
-        self._rate = RateLimit(config.rpm, self._pause)
+        self._calls = Calls(config, self.counters, lambda: self.on_first_call(), on_stop)
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
         self._not_again: set[str] = set()
@@ -91,7 +56,17 @@ class Broker:
             options = BackendOptions(self.config.base_url, self.config.timeout, self.config.concurrency)
             model = find_backend(spec.backend).factory(spec, options)
             served = self._served[label] = Served(model, lane(model), Breaker(), set(), set())
+            if hasattr(model, "most_samples"):
+                served.together = self._together(label, served)
+            if not getattr(model, "stored", True):
+                served.computed = Computed(served.send)
         return served
+
+    def _together(self, label: str, served: Served) -> Together:
+        async def ask(requests: Sequence[Chat]) -> Sequence[Reply]:
+            return await self._calls.replies(label, served, requests)
+
+        return Together(cast("SampleModel", served.model), ask)
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """The reply to ``request`` by the model called ``label``, from the store or by a call.
@@ -105,6 +80,10 @@ class Broker:
         except Exception as error:
             raise self.stop(str(error)) from None
         key = request_key(served.model.identity, request)
+        if served.computed is not None:
+            computed = await self._compute(label, served, served.computed, key, request)
+            self._note(role, served, request, computed, kept=False)
+            return computed
         self.counters.requests += 1
         reply = self._stored(served.model, key)
         if reply is None:
@@ -114,16 +93,36 @@ class Broker:
         else:
             self.counters.cache_hits += 1
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, time.time() - reply.stored)
+        self._note(role, served, request, reply, kept=True)
+        return reply
+
+    def _note(self, role: str, served: Served, request: Request, reply: Reply, *, kept: bool) -> None:
+        """Take down who served a request, and log it; ``kept`` with its reply."""
         if reply.served_model:
             served.served_as.add(reply.served_model)
         # A replayed run departs from its requests as the recorded one did.
         served.deviations.update(reply.deviations)
         if self._log:
             try:
-                self._log.add(role, request, reply)
+                self._log.add(role, request, reply, kept=kept)
             except OSError as error:
                 raise self.stop(f"requests.jsonl cannot be written: {error.strerror}") from None
-        return reply
+
+    async def _compute(
+        self, label: str, served: Served, computed: Computed, key: str, request: Request
+    ) -> Reply:
+        """The reply of a model whose replies are not stored: no call, so that no budget and no store counts."""
+        if not computed.known(key):
+            self.on_first_call()
+        try:
+            reply = await computed.reply(key, request)
+        except BackendError as error:
+            reason = served.breaker.failure(error, final=True)
+            if reason:
+                raise self.stop(f"{label}: {reason}") from None
+            raise
+        served.breaker.success(empty=False)
+        return dataclasses.replace(reply, key=key, deviations=tuple(served.model.deviations()))
 
     def _stored(self, model: Model, key: str) -> Reply | None:
         if self._store is None:
@@ -147,14 +146,11 @@ class Broker:
         return await asyncio.shield(future)
 
     async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
-        try:
-            reply = await self._with_retries(label, served, request)
-        except BackendError as error:
-            self.counters.failed += 1
-            reason = served.breaker.failure(error, final=True)
-            if reason:
-                raise self.stop(f"{label}: {reason}") from None
-            raise
+        together = served.together
+        if together is not None and isinstance(request, Chat) and together.takes(request):
+            reply = await together.send(request)
+        else:
+            [reply] = await self._calls.replies(label, served, [request])
         reply = dataclasses.replace(
             reply,
             key=key,
@@ -174,72 +170,6 @@ class Broker:
             self.stop(f"{label}: {reason}")
         return reply
 
-    async def _with_retries(self, label: str, served: Served, request: Request) -> Reply:
-        first = await self._try(served, request)
-        if isinstance(first, Reply):
-            return first
-        self._failed_try(label, served, first)
-        if not worth_retrying(first):
-            raise first
-        result: Reply | BackendError | None = None
-        async for attempt in retrying(self.config.retries, self._pause):
-            with attempt:
-                if result is None:
-                    result = first
-                else:
-                    self.counters.retries += 1
-                    result = await self._try(served, request)
-                    if isinstance(result, Reply):
-                        return result
-                    self._failed_try(label, served, result)
-                raise result
-        raise AssertionError("tenacity reraises")  # pragma: no cover
-
-    def _failed_try(self, label: str, served: Served, error: BackendError) -> None:
-        reason = served.breaker.failure(error, final=False)
-        if reason:
-            raise self.stop(f"{label}: {reason}")
-
-    async def _pause(self, seconds: float) -> None:
-        """Sleep, unless the run is stopped meanwhile."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
-        if self.stopped is not None:
-            raise RunStopped(self.stopped)
-
-    async def _try(self, served: Served, request: Request) -> Reply | BackendError:
-        if served.model.blocking:
-            # A local model works on one batch at a time; the slots are for calls over the network.
-            return await self._sent(served, request)
-        async with self._slots:
-            await self._rate.wait()
-            return await self._sent(served, request)
-
-    async def _sent(self, served: Served, request: Request) -> Reply | BackendError:
-        if self.stopped is not None:
-            raise RunStopped(self.stopped)
-        counters = self.counters
-        self._within_budget()
-        if not counters.sent:
-            self.on_first_call()
-        counters.sent += 1
-        counters.in_flight += 1
-        begun = time.monotonic()
-        try:
-            result = await served.send(request)
-        finally:
-            counters.in_flight -= 1
-            counters.seconds += time.monotonic() - begun
-        return result
-
-    def _within_budget(self) -> None:
-        most = self.config.max_calls
-        if most is not None and self.counters.sent >= most:
-            raise self.stop(f"--llm-max-calls {most} is spent")
-        cost = self.config.max_cost
-        if cost is not None and self.counters.cost_usd >= cost:
-            raise self.stop(f"--llm-max-cost {cost:g} is spent: {self.counters.cost_usd:.4f} USD so far")
-
     def _count(self, reply: Reply, *, local: bool) -> None:
         counters = self.counters
         counters.answered += 1
@@ -251,26 +181,34 @@ class Broker:
             # A model in this process costs nothing; of an API we do not know.
             counters.unpriced += 1
 
+    @property
+    def stopped(self) -> str | None:
+        """Why the run is over; None while it is not."""
+        return self._calls.stopped
+
     def stop(self, reason: str) -> RunStopped:
         """End the run: every open and later request fails with the returned exception's reason."""
-        if self.stopped is None:
-            self.stopped = " ".join(reason.split())
-            self._over.set()
-            # After this, tries that are under way still finish and are stored; nothing new is sent.
-            self._on_stop(self.stopped)
-        return RunStopped(self.stopped)
+        return self._calls.stop(reason)
 
     def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
-        """How many of the (model label, request) pairs the store could answer; none is counted as asked."""
+        """How many of the (model label, request) pairs take no call, as the store or a model here answers them.
+
+        None is counted as asked.
+        """
         count = 0
         for label, request in asked:
-            model = self._serve(label).model
-            count += self._stored(model, request_key(model.identity, request)) is not None
+            served = self._serve(label)
+            key = request_key(served.model.identity, request)
+            count += served.computed is not None or self._stored(served.model, key) is not None
         return count
 
     def notes(self) -> list[str]:
-        """What the user should read in the summary: trouble with the store."""
-        return list(self._store.notes) if self._store else []
+        """What the user should read in the summary: trouble with the store, and what servers do not take."""
+        notes = list(self._store.notes) if self._store else []
+        for label, served in self._served.items():
+            if served.together is not None:
+                notes += (f"{label}: {note}" for note in cast("SampleModel", served.model).notes())
+        return notes
 
     def report(self) -> dict[str, Any]:
         """Counters and facts about the models, as plain values."""
@@ -287,6 +225,10 @@ class Broker:
             future.cancel()
         await asyncio.gather(*self._in_work.values(), return_exceptions=True)
         for served in self._served.values():
+            if served.together is not None:
+                await served.together.close()
+            if served.computed is not None:
+                await served.computed.close()
             # Some SDKs can close their connections only in a coroutine.
             closing = getattr(served.model, "aclose", None)
             if closing is None:

@@ -13,7 +13,7 @@ from pytest_llmprops.core.benchmark import Benchmark, Serve
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.broker import Counters
+from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.lanes import BatchLane, Send, lane
 from pytest_llmprops.models.base import BackendOptions, Model, Result, serve

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import bisect
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Kind, Request
-from pytest_llmprops.models.base import Model, Result, serve
+from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
+from pytest_llmprops.models.base import Model, Result, SampleModel, serve
 
 Send = Callable[[Request], Awaitable[Result]]
 
@@ -25,6 +25,16 @@ def lane(model: Model) -> Send:
 
 def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Reply] | BackendError:
+    """Put requests that are equal but for their sample to ``model`` by one call; it may give fewer replies."""
+    try:
+        return await model.samples(requests[0], len(requests))
+    except BackendError as error:
+        return error
+    except Exception as error:
+        return BackendError(_one_line(error), kind="backend")
 
 
 class SingleLane:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, request_key
 from pytest_llmprops.engine.evaluator import Case, evaluate
@@ -34,13 +34,15 @@ class Planned:
     """Calls that cases of one benchmark and model would make.
 
     ``calls`` counts what an unhelpful model would cause (each first reply empty), the common case for
-    benchmarks that ask once.
+    benchmarks that ask once. Each sample of a prompt counts: whether an API gives several by one call, only its first
+    answer tells. ``prompts`` counts the calls where it gives all that are asked for.
     """
 
     benchmark: str
     model: str
     items: int = 0
     calls: int = 0
+    prompts: int = 0
     prompt_characters: int = 0
     completion_tokens: int = 0
     asked: list[tuple[str, Request]] = field(default_factory=list)
@@ -59,6 +61,7 @@ def plan(cases: Iterable[Case]) -> list[Planned]:
 async def _plan(cases: Iterable[Case]) -> list[Planned]:
     rows: dict[tuple[str, str], Planned] = {}
     known: set[tuple[str, str, str, str]] = set()
+    known_prompts: set[tuple[str, str, str, str]] = set()
     for case in cases:
         row = rows.setdefault((case.benchmark.name, case.model), Planned(case.benchmark.name, case.model))
         row.items += 1
@@ -70,6 +73,7 @@ async def _plan(cases: Iterable[Case]) -> list[Planned]:
             known.add(key)
             row.calls += 1
             row.asked.append((label, request))
+            row.prompts += _is_new(row, label, request, known_prompts)
             if isinstance(request, Chat):
                 row.prompt_characters += len(request.prompt)
                 row.completion_tokens += request.max_tokens or 0
@@ -77,6 +81,16 @@ async def _plan(cases: Iterable[Case]) -> list[Planned]:
 
         await evaluate(case, ask)
     return list(rows.values())
+
+
+def _is_new(row: Planned, label: str, request: Request, known: set[tuple[str, str, str, str]]) -> bool:
+    """Whether no other sample of ``request`` is in ``known``; it is from now on."""
+    if isinstance(request, Chat):
+        request = replace(request, sample=0)
+    key = (row.benchmark, row.model, label, request_key({}, request))
+    new = key not in known
+    known.add(key)
+    return new
 
 
 def total_calls(rows: Sequence[Planned]) -> int:

@@ -11,6 +11,8 @@ from typing import Any
 
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
 
+#: stands in the place of a reply that no record keeps
+NOT_KEPT = "computed in each run, not kept"
 #: A shared beginning shorter than this is not worth a line of its own.
 MIN_PREFIX = 256
 
@@ -29,9 +31,10 @@ class RequestLog:
         self._prefixes: list[tuple[str, str]] = []
         self._last = ""
 
-    def add(self, role: str, request: Request, reply: Reply) -> None:
+    def add(self, role: str, request: Request, reply: Reply, *, kept: bool = True) -> None:
         """Append the pair; a key already written in this run is not repeated.
 
+        :param kept: write the reply, too; without it stands a note.
         :raises OSError: on a full disk.
         """
         if reply.key in self._written:
@@ -45,12 +48,13 @@ class RequestLog:
                 if definition:
                     lines.append(definition)
         answer = reply.to_json()
+        shown = {k: answer[k] for k in ("text", "value", "logprobs") if k in answer}
         line = {
             "key": reply.key,
             "role": role,
             "kind": asked.pop("kind"),
             "request": asked,
-            "reply": {k: answer[k] for k in ("text", "value", "logprobs") if k in answer},
+            "reply": shown if kept else {"text": "", "note": NOT_KEPT},
             "finish_reason": reply.finish_reason,
             "served_model": reply.served_model,
             "usage": dict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import gc
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.evaluator import Case, Evaluator, Outcome
+from pytest_llmprops.engine.evaluator import BrokerAsk, Case, Evaluator, Outcome
 from pytest_llmprops.engine.in_process import InProcess, NoBroker
 
 T = TypeVar("T")
@@ -72,8 +73,9 @@ class Engine:
             self.broker = BrokerClient(socket)
         else:
             self.broker = NoBroker()
-        ask = self.broker.ask if in_process is None else self._ask
-        self._evaluator = Evaluator(self._thread.loop, ask, window=window)
+        #: the way of a request to a model; to be awaited in work given to :meth:`start`
+        self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
+        self._evaluator = Evaluator(self._thread.loop, self.ask, window=window)
         if isinstance(self.broker, Broker):
             self.broker.on_first_call = self._evaluator.settled.set
 
@@ -94,6 +96,10 @@ class Engine:
         if not self._evaluator.is_submitted(case):
             self._evaluator.submit([case])
         return self._evaluator.outcome(case, timeout=timeout)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begin ``work`` on the engine's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
 
     def let_settle(self, seconds: float) -> None:
         """Wait until all submitted cases are done or one has to wait for a call, at most ``seconds``.

@@ -31,6 +31,10 @@ class Model(Protocol):
     order: a :class:`Reply`, or a :class:`BackendError` as a value. Plain methods of a ``blocking``
     model run in one thread, one batch at a time; methods of other models are coroutines, called
     concurrently. Batches reach a blocking model sorted by prompt, so that neighbours share a prefix.
+
+    A local model may say ``stored = False``: its replies (vectors) are cheaper to compute than to keep, and the same
+    each time. They are neither stored nor logged, may hold numpy arrays, and are no calls: they are computed whatever
+    ``--llm-cache`` says and count for no budget.
     """
 
     #: all that pins the output: backend, name, revision or file hash, base URL. Part of every store key.
@@ -55,6 +59,23 @@ class ChatModel(Model, Protocol):
     """Continues conversations."""
 
     def chat(self, requests: Sequence[Chat]) -> Results: ...
+
+
+class SampleModel(ChatModel, Protocol):
+    """A chat model over a network of which one call can ask for several replies to one prompt."""
+
+    @property
+    def most_samples(self) -> int:
+        """Replies that one call may ask for; 1 from the moment when the server is found to give no more."""
+        ...
+
+    def samples(self, request: Chat, count: int) -> Awaitable[Sequence[Reply] | BackendError]:
+        """Up to ``count`` replies to ``request``, by one call; none where the server refuses several at once."""
+        ...
+
+    def notes(self) -> Sequence[str]:
+        """What the user should read in the summary, beside ``deviations``: it changes no reply."""
+        ...
 
 
 class SegmentModel(Model, Protocol):
@@ -82,7 +103,10 @@ class FillMaskModel(Model, Protocol):
 
 
 class EmbedModel(Model, Protocol):
-    """``Reply.value`` is a vector, or ``{"tokens": [...], "vectors": [...]}``."""
+    """``Reply.value`` is a vector, or ``{"tokens": [...], "spans": [...], "vectors": [[...], ...]}``.
+
+    ``spans`` are characters [start, end) of the text. The vectors may be a numpy array (tokens, size).
+    """
 
     def embed(self, requests: Sequence[Embed]) -> Results: ...
 

@@ -29,8 +29,8 @@ _DISPENSABLE = (
 _FIXED = ("model", "messages", "stream", "n")
 
 
-def body_of(model: str, request: Chat) -> dict[str, Any]:
-    """The JSON body that asks for ``request``, before any departure.
+def body_of(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
+    """The JSON body that asks for ``count`` replies to ``request``, before any departure.
 
     :raises UsageError: when ``--llm-param`` names what the plugin itself decides.
     """
@@ -38,6 +38,8 @@ def body_of(model: str, request: Chat) -> dict[str, Any]:
         "model": model,
         "messages": [{"role": m.role, "content": m.content} for m in request.messages],
     }
+    if count > 1:
+        body["n"] = count
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.max_tokens is not None:

@@ -39,6 +39,10 @@ _REFUSED = re.compile(
     r"|deprecated|extra inputs|extra_forbidden|incompatible",
     re.IGNORECASE,
 )
+#: what servers call the samples of one call, as far as no other error speaks of them
+_SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
+_NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
+_NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
 _TRANSIENT = (408, 409, 425, 429)
 
 
@@ -121,6 +125,15 @@ def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str,
             if re.search(form.format(re.escape(name)), message):
                 return name
     return None
+
+
+def refuses_several(status: int, body: Any) -> bool:
+    """Whether the error of a call with ``n`` says that the server gives only one reply a call."""
+    message, _, _, param = _details(body)
+    if status in (400, 422):
+        return param == "n" or bool(_NO_SEVERAL.search(message))
+    # Some servers answer so with a fault of their own.
+    return status in (500, 501) and bool(_NO_SEVERAL_AT_ALL.search(message))
 
 
 def is_filtered(status: int, body: Any) -> bool:

@@ -207,7 +207,11 @@ def _need(spec: ModelSpec, packages: Iterable[str]) -> None:
             raise MissingExtra(f"--model {spec.text}", package=package, extra="hf")
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def make(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Model:
+    """The model of a specification. :param name: as tables call it; "" for that of its folder or repository.
+
+    :raises UsageError: in one line, for a model that cannot be had.
+    """
     spec.only(*PARAMETERS)
     packages = ["torch", "transformers", *(["gguf", "accelerate"] if "gguf_file" in spec.params else [])]
     _need(spec, packages)
@@ -259,7 +263,7 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         return model.to(device).eval(), tokenizer
 
     settings: dict[str, Any] = {
-        "name": Path(source.path).name if "files_sha256" in source.pin else spec.name,
+        "name": name or (Path(source.path).name if "files_sha256" in source.pin else spec.name),
         "identity": {
             "backend": "hf",
             "kind": kind,
@@ -296,4 +300,4 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     return HfChatModel(load, seed=seed, **settings)
 
 
-BACKEND = Backend(_factory, kinds)
+BACKEND = Backend(make, kinds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Span = tuple[int, int]
+_MAIN = threading.main_thread()
 
 
 class _Text(NamedTuple):
@@ -32,10 +35,13 @@ class HfEmbedModel(HfEncoder):
     """An encoder (BERT, XLM-R, multilingual BERT, MiniLM ...) that turns tokens into vectors.
 
     A text's vector is the mean over its tokens, special ones left out, not normalised. A text too long for
-    the model is an error, never cut. Vectors are 32-bit floats.
+    the model is an error, never cut. Vectors are 32-bit floats. They are not stored: those of a sentence's tokens
+    take 50 kB, and a few milliseconds.
 
     :param layer: which hidden states: 0 what the embeddings give, n what layer n gives; None for the last.
     """
+
+    stored = False
 
     def __init__(self, load: Callable[[], tuple[Any, Any]], *, layer: int | None, **settings: Any) -> None:
         super().__init__(load, **settings)
@@ -45,7 +51,8 @@ class HfEmbedModel(HfEncoder):
         """One result a request, in order.
 
         ``Reply.value`` is the text's vector; with ``tokens`` it is ``{"tokens", "spans", "vectors"}``, one
-        entry a token: how the vocabulary writes it, [start, end) in characters of the text, its vector.
+        entry a token: how the vocabulary writes it, [start, end) in characters of the text, and its row of the
+        array ``vectors`` (tokens, size).
         """
         with self._lock:
             start = time.perf_counter()
@@ -53,6 +60,7 @@ class HfEmbedModel(HfEncoder):
             texts: dict[int, _Text] = {}
             try:
                 self._loaded()
+                self._compute_alone()
                 for index, request in enumerate(requests):
                     try:
                         texts[index] = self._text(request.text, spans=request.tokens)
@@ -71,6 +79,21 @@ class HfEmbedModel(HfEncoder):
                     value=value, served_model=self._name, usage=Usage(len(text.ids), 0), seconds=seconds
                 )
             return [results[i] for i in range(len(requests))]
+
+    def _compute_alone(self) -> None:
+        """Give the broker's thread of this model one of torch's threads; other threads keep theirs.
+
+        Sentences come in small batches, for which threads wait for one another longer than they compute, the more so
+        beside pytest's workers. Bulk work (:meth:`token_vectors`) and other models take all.
+        """
+        torch: Any = importlib.import_module("torch")
+        most = torch.get_num_threads()
+        if most > 1 and self._model.device.type == "cpu" and threading.current_thread() is not _MAIN:
+            torch.set_num_threads(1)
+            # The number is this thread's own, but new threads begin with the last one that was set: set it back there.
+            other = threading.Thread(target=torch.set_num_threads, args=(most,))
+            other.start()
+            other.join()
 
     def token_vectors(self, texts: Sequence[str]) -> list[tuple[list[Span], Vectors]]:
         """For each text its tokens' [start, end) in characters, and their vectors (tokens, size).
@@ -166,7 +189,7 @@ class HfEmbedModel(HfEncoder):
         return {
             "tokens": self._tokenizer.convert_ids_to_tokens([text.ids[i] for i in text.places]),
             "spans": [list(span) for span in text.spans],
-            "vectors": vectors.tolist(),
+            "vectors": vectors,
         }
 
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
-from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models import errors
-from pytest_llmprops.models.api import ApiCalls
+from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.departures import Departures
 from pytest_llmprops.models.openai_sdk import normalised_url
@@ -47,18 +47,29 @@ class LiteLLMModel:
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
         self._spec, self._options = spec, options
-        self._calls = ApiCalls(spec.name, url or spec.name, Departures())
+        self._calls = ApiCalls(spec.name, url or spec.name, Departures(), most_samples=most_samples(spec))
         self._complete: Any = None
         self.identity: Mapping[str, Any] = {"backend": "litellm", "name": spec.name, "base_url": url}
         self.pinned = pinned_by_name(spec.name)
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
         """One result per request, in order."""
-        if self._complete is None:
-            self._complete = load_litellm().acompletion
-            self._calls.hidden = errors.secrets()
-            self._calls.price = price(self._spec.name, self._spec.params)
+        self._open()
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    @property
+    def most_samples(self) -> int:
+        """Replies that one call may ask for; 1 with ``?n=off`` and once the API is found to give no more."""
+        return self._calls.most_samples
+
+    async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
+        """Up to ``count`` replies to ``request``, by one call; none where the API refuses several at once."""
+        self._open()
+        return await self._calls.samples(request, count, self._post)
+
+    def notes(self) -> Sequence[str]:
+        """What was found about the API that changes no reply."""
+        return self._calls.notes
 
     def deviations(self) -> Sequence[str]:
         """What the API made us leave out or change, so far."""
@@ -72,6 +83,13 @@ class LiteLLMModel:
         if self._complete is not None:
             litellm: Any = importlib.import_module("litellm")
             await litellm.close_litellm_async_clients()
+
+    def _open(self) -> None:
+        """Import litellm, at the first call."""
+        if self._complete is None:
+            self._complete = load_litellm().acompletion
+            self._calls.hidden = errors.secrets()
+            self._calls.price = price(self._spec.name, self._spec.params)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}
@@ -97,7 +115,8 @@ def load_litellm() -> Any:
 
 
 def _make(spec: ModelSpec, options: BackendOptions) -> LiteLLMModel:
-    spec.only("price_in", "price_out")
+    spec.only("price_in", "price_out", "n")
+    most_samples(spec)
     if spec.params:
         price(spec.name, spec.params)
     if importlib.util.find_spec("litellm") is None:

@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models import errors
-from pytest_llmprops.models.api import ApiCalls
+from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.departures import Departures
 from pytest_llmprops.models.prices import price
@@ -43,7 +43,8 @@ class OpenAIModel:
         url = normalised_url(self._url)
         self._official = _is_openai(url)
         self._spec, self._timeout = spec, options.timeout
-        self._calls = ApiCalls(spec.name, url, Departures(completion_tokens=self._official))
+        departures = Departures(completion_tokens=self._official)
+        self._calls = ApiCalls(spec.name, url, departures, most_samples=most_samples(spec))
         self._client: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
@@ -61,6 +62,23 @@ class OpenAIModel:
         if len(requests) == 1:
             return [await self._calls.reply(requests[0], self._post)]
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    @property
+    def most_samples(self) -> int:
+        """Replies that one call may ask for; 1 with ``?n=off`` and once the API is found to give no more."""
+        return self._calls.most_samples
+
+    async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
+        """Up to ``count`` replies to ``request``, by one call; none where the API refuses several at once."""
+        if self._client is None:
+            failed = self._open()
+            if failed is not None:
+                return failed
+        return await self._calls.samples(request, count, self._post)
+
+    def notes(self) -> Sequence[str]:
+        """What was found about the API that changes no reply."""
+        return self._calls.notes
 
     def deviations(self) -> Sequence[str]:
         """What the API made us leave out or change, so far."""
@@ -147,7 +165,8 @@ def _is_openai(url: str) -> bool:
 
 
 def _make(spec: ModelSpec, options: BackendOptions) -> OpenAIModel:
-    spec.only("price_in", "price_out")
+    spec.only("price_in", "price_out", "n")
+    most_samples(spec)
     if spec.params:
         price(spec.name, spec.params)
     if importlib.util.find_spec("openai") is None:

@@ -107,7 +107,12 @@ class Parser(ABC):
                 return [BackendError(f"{self._name} fails: {one_line(error)}", kind="backend")]
             return [self._group([text], language, analysis)[0] for text in texts]
         seconds = (time.perf_counter() - start) / len(texts)
-        return [Reply(value=value, served_model=self._name, seconds=seconds) for value in values]
+        # Nobody served a text for which there is no model: a helper that never could is not a part of a run.
+        names = ["" if value["words"] is None else self._name for value in values]
+        return [
+            Reply(value=value, served_model=name, seconds=seconds)
+            for value, name in zip(values, names, strict=True)
+        ]
 
     def deviations(self) -> Sequence[str]:
         return ()

@@ -58,10 +58,12 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "stanza": _module("stanza_parser")[1],
     "spacy": _module("spacy_parser")[1],
     "words": _module("word_parser")[1],
+    "first-of": _module("first_of")[1],
+    "minilm": _module("minilm")[1],
     "fake": _module("fake")[1],
 }
 # Backends of one model, whose name stands without a colon.
-_ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words")
+_ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words", "minilm")
 _registered: dict[str, tuple[Backend, str]] = {}
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
 

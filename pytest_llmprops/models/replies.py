@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
@@ -22,13 +23,15 @@ def pinned_by_name(name: str) -> bool:
     return _DATED.search(name) is not None
 
 
-def _first_message(answer: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """(choice, message) of the first choice, if there is one."""
+def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """(choice, message) of each choice, in the order of the answer."""
     choices = answer.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        return None
-    message = choices[0].get("message")
-    return choices[0], message if isinstance(message, Mapping) else {}
+    found = []
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, Mapping):
+            message = choice.get("message")
+            found.append((choice, message if isinstance(message, Mapping) else {}))
+    return found
 
 
 def _member(values: Mapping[str, Any], *names: str) -> Any:
@@ -49,6 +52,17 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
     return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
 
 
+def shares(usage: Usage, count: int) -> list[Usage]:
+    """The usage of one call with ``count`` choices as that of each: even parts, the first ones one token larger.
+
+    Their sum is the call's, so the prompt counts once. A server does not say what each choice took.
+    """
+    if count == 1:
+        return [usage]
+    numbers = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
+    return [Usage(*(total // count + (place < total % count) for total in numbers)) for place in range(count)]
+
+
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
@@ -61,12 +75,13 @@ def _text(content: Any) -> str:
 
 
 def spent_on_reasoning(answer: Mapping[str, Any]) -> bool:
-    """Whether a reasoning model used up its token budget before the first visible word."""
-    first = _first_message(answer)
-    if first is None or first[0].get("finish_reason") != "length" or _text(first[1].get("content")).strip():
-        return False
-    thought = first[1].get("reasoning_content") or first[1].get("reasoning")
-    return usage_of(answer).reasoning_tokens > 0 or bool(thought)
+    """Whether a reasoning model used up its token budget before the first visible word, in any choice."""
+    for choice, message in _messages(answer):
+        if choice.get("finish_reason") == "length" and not _text(message.get("content")).strip():
+            thought = message.get("reasoning_content") or message.get("reasoning")
+            if thought or usage_of(answer).reasoning_tokens > 0:
+                return True
+    return False
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
@@ -90,34 +105,42 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
         return None
 
 
-def chat_reply(
-    answer: Mapping[str, Any], price: Price | None, seconds: float, url: str, model: str
-) -> Reply | BackendError:
-    """The reply in ``answer``; a :class:`BackendError` where it holds no choice.
+def chat_replies(
+    answer: Mapping[str, Any], count: int, price: Price | None, seconds: float, url: str, model: str
+) -> list[Reply] | BackendError:
+    """The first ``count`` choices in ``answer``, or as many as there are; a :class:`BackendError` where there is none.
 
-    ``answer["cost_usd"]``, where a backend put it, counts when there is no ``price``.
+    Usage and cost of the call are divided between them. ``answer["cost_usd"]``, where a backend put it, counts when
+    there is no ``price``.
 
     :param seconds: how long the call took. :param url: where the answer comes from, for the message.
     """
-    first = _first_message(answer)
-    if first is None:
+    found = _messages(answer)[:count]
+    if not found:
         text = f"{url} answered for {model} without a choice"
         return BackendError(text, kind="response", transient=True)
-    choice, message = first
+    cost = answer.get("cost_usd")
+    given = None if cost is None else cost / len(found)
+    served = str(answer.get("model") or "")
+    return [
+        replace(
+            _reply(choice, message),
+            served_model=served,
+            usage=usage,
+            cost_usd=given if price is None else price.of(usage),
+            seconds=seconds,
+            stored=time.time(),
+        )
+        for (choice, message), usage in zip(found, shares(usage_of(answer), len(found)), strict=True)
+    ]
+
+
+def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
+    """What one choice says."""
     text, finish = (_text(message.get("content")), _FINISH.get(choice.get("finish_reason") or "", "stop"))
     refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
     if isinstance(refusal, str) and refusal and not text:
         text, finish = refusal, "content_filter"
     if len(text) > LONGEST_TEXT:
         text, finish = text[:LONGEST_TEXT], "length"
-    usage = usage_of(answer)
-    return Reply(
-        text,
-        finish_reason=finish,
-        served_model=str(answer.get("model") or ""),
-        usage=usage,
-        logprobs=_logprobs(choice),
-        cost_usd=answer.get("cost_usd") if price is None else price.of(usage),
-        seconds=seconds,
-        stored=time.time(),
-    )
+    return Reply(text, finish_reason=finish, logprobs=_logprobs(choice))

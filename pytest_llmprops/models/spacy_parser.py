@@ -1,8 +1,12 @@
-"""``spacy:PACKAGE_OR_FOLDER``: words, lemmas, tags and dependencies by a spaCy pipeline, installed or in a folder.
+"""``spacy:PACKAGE_OR_FOLDER``: words, lemmas, tags, dependencies and trees by a spaCy pipeline.
 
-A pipeline is of one language; texts of another are answered as missing. Names are not looked for (``ner`` is left
-out). Lemmas, tags and dependencies are there where the pipeline has the components; the relations have the names of
-its own scheme (the English models' ``dobj`` and ``prt`` are Universal Dependencies' ``obj`` and ``compound:prt``).
+The pipeline is installed or in a folder. It is of one language; texts of another are answered as missing. Names are
+not looked for (``ner`` is left out). Lemmas, tags and dependencies are there where the pipeline has the components; the
+relations have the names of its own scheme (the English models' ``dobj`` and ``prt`` are Universal Dependencies' ``obj``
+and ``compound:prt``).
+
+Trees (``constituency``) are no parser's own: they are derived from the dependencies (``models/projection.py``), and
+``by`` says so. Schemes that do not know ``nsubj`` (the German models') have none.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.parsing import Parser, Value, missing, one_line, relative_sha256, word
+from pytest_llmprops.models.phrases import Token
+from pytest_llmprops.models.projection import VERSION, bracketed
 from pytest_llmprops.models.registry import Backend, always
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -39,13 +45,17 @@ class SpacyParser(Parser):
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
         own = self._meta["lang"]
         if language != own:
-            return [missing(f"{self._name} is a spaCy model of '{own}', not of '{language}'")] * len(texts)
-        if analysis == "constituency":
-            return [missing(f"{self._name} has no constituency parser, as all of spaCy's")] * len(texts)
+            what = f"{self._name} is a spaCy model of '{own}', not of '{language}' (Stanza has more languages)"
+            return [missing(what)] * len(texts)
         if self._pipeline is None:
             self._pipeline = self._load()
+        if analysis == "constituency" and "nsubj" not in self._pipeline.pipe_labels.get("parser", ()):
+            what = "no dependency parser with a subject relation (nsubj), from which trees could be derived"
+            return [missing(f"{self._name} has {what}")] * len(texts)
         title = f"{own}_{self._meta['name']} {self._meta['version']}"
         by = f"spacy {self.identity['version']} {title}"
+        if analysis == "constituency":
+            by += ", trees from its dependencies"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             documents = list(self._pipeline.pipe(texts))
@@ -77,7 +87,12 @@ class SpacyParser(Parser):
             if analysis == "dependency":
                 head, relation = _head(token, place), token.dep_
             words.append(word(token.text, token.lemma_, token.pos_, head, relation))
-        return {"words": words, "by": by}
+        value: Value = {"words": words, "by": by}
+        if analysis == "constituency":
+            value["tree"] = bracketed(
+                [Token(t.text, t.tag_, t.pos_, _head(t, place) - 1, t.dep_) for t in tokens]
+            )
+        return value
 
     def _free(self) -> None:
         self._pipeline = None
@@ -150,6 +165,7 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
             "version": importlib.metadata.version("spacy"),
             "model": f"{meta['lang']}_{meta['name']} {meta['version']}",
             "files_sha256": relative_sha256(folder, files),
+            "trees": VERSION,
         },
     )
 

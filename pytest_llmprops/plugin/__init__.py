@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict
+    from pytest_llmprops.plugin.hypothesis_search import Search
 
 MARKER = "llmprops"
 NO_MODEL = "no model chosen: pass --model SPEC, for example --model smollm2 or --model gpt-4o"
@@ -42,14 +43,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
-    if marker is None or "verdict" not in metafunc.fixturenames:
+    name = next((name for name in ("verdict", "search") if name in metafunc.fixturenames), None)
+    if marker is None or name is None:
         return
     session = metafunc.config.pluginmanager.get_plugin(PLUGIN_NAME)
     if session is not None:
         session.parametrize(metafunc, marker)
         return
     skip = pytest.mark.skip(reason=NO_MODEL)
-    metafunc.parametrize("verdict", [pytest.param("no-model", marks=skip)], indirect=True, ids=["no-model"])
+    metafunc.parametrize(name, [pytest.param("no-model", marks=skip)], indirect=True, ids=["no-model"])
     metafunc.config.stash[_SKIPPED] = True
 
 
@@ -73,3 +75,16 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     session: Any = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
     result: Verdict = session.verdict(request.node)
     return result
+
+
+@pytest.fixture
+def search(request: pytest.FixtureRequest) -> Search:
+    """What hypothesis looks into: the property that this case's item is measured by, for a test that draws points.
+
+    Its parameter is the case's short id, ``<model label>-<item id>``. ``search.holds(*point)`` says whether the
+    property holds; ``search.run(test)`` has hypothesis run a function under ``@given`` that asserts it, and fails with
+    one line on the smallest counterexample. A search makes no verdict and is counted apart.
+    """
+    session: Any = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
+    found: Search = session.searching.begin(request.node)
+    return found

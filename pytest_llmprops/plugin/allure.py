@@ -243,9 +243,9 @@ class CaseLogger(AllureFileLogger):
 
     @allure_commons.hookimpl
     def report_container(self, container: Any) -> None:
-        # A file a case that says nothing but that there was a verdict.
+        # A file a case that says nothing but that there was a verdict, or a search.
         fixtures = {f.name.partition("::")[0] for f in (*container.befores, *container.afters)}
-        if not fixtures <= {_VERDICT}:
+        if not fixtures <= {_VERDICT, "search"}:
             super().report_container(container)  # type: ignore[no-untyped-call]
 
 

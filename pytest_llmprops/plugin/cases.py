@@ -21,6 +21,7 @@ from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.groups import Group
+from pytest_llmprops.models.first_of import together
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import Settings
@@ -72,10 +73,17 @@ class Cases:
 
     def _add_default_helpers(self) -> frozenset[str]:
         found = {}
-        for role, text in DEFAULT_HELPERS.items():
-            spec = parse_spec(text)
-            if role not in self.helper_specs and find_backend(spec.backend).ready(spec):
-                found[role] = spec
+        for role, texts in DEFAULT_HELPERS.items():
+            if role in self.helper_specs:
+                continue
+            specs = [parse_spec(text) for text in texts]
+            there: dict[str, ModelSpec] = {}
+            for spec in specs:
+                # Of one backend the first model: another would only make this run unlike those of other machines.
+                if spec.backend not in there and find_backend(spec.backend).ready(spec):
+                    there[spec.backend] = spec
+            if there:
+                found[role] = parse_spec(together([spec.text for spec in there.values()]))
         self.helper_specs |= found
         return frozenset(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pytest_llmprops.plugin.in_process_facts import NOTHING_ASKED, add_in_proces
 from pytest_llmprops.plugin.last_facts import in_order, last_facts
 from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
+from pytest_llmprops.plugin.search_record import SearchRecord, search_lines
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
 
@@ -26,6 +27,7 @@ class Controller:
         self.session = session
         self.settings = session.settings
         self.record: RunRecord | None = None
+        self.searches: SearchRecord | None = None
         self.progress: Progress | None = None
         self.broker_process: BrokerProcess | None = None
         #: lines for the summary that are neither results nor errors of a case
@@ -78,7 +80,10 @@ class Controller:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self.distributed or self.session.will_not_run(session):
             return
-        total = sum(self.session.unit_of(item) is not None for item in session.items)
+        total = sum(
+            self.session.unit_of(item) is not None or self.session.searched_by(item) is not None
+            for item in session.items
+        )
         not_served = any(s.not_served for s in self.session.cases.selections.values())
         if total or (self.session.gating is not None and not_served):
             self.open_record()
@@ -91,6 +96,7 @@ class Controller:
         try:
             folder = new_run_folder(self.settings.run, models, root)
             self.record = RunRecord(folder, self._first_facts())
+            self.searches = SearchRecord(folder)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         except OSError as error:
@@ -145,16 +151,26 @@ class Controller:
             self._unneeded.add(report.llmprops_unneeded)
             if self.progress is not None:
                 self.progress.count("gate decided")
+        searched = hasattr(report, "llmprops_search")
+        if searched and self.searches is not None:
+            self._keep(self.searches.add, report.llmprops_search)
+        if self.progress is not None and (searched or hasattr(report, "llmprops_unsearched")):
+            self.progress.count("searched", {})
         if record is None or self.record is None:
             return
         if self.progress is not None:
             self.progress.count(record["status"], record.get("counts"))
+        if "lines" in record:
+            # Taken out, since pytest keeps every report to its end.
+            self._keep(self.record.add_lines, record.pop("lines"), record.pop("records", None))
+        else:
+            self._keep(self.record.add, record)
+
+    def _keep(self, add: Callable[..., None], *what: Any) -> None:
+        """Append to the record; when the disk is full the run ends."""
+        assert self.record is not None
         try:
-            if "lines" in record:
-                # Taken out, since pytest keeps every report to its end.
-                self.record.add_lines(record.pop("lines"), record.pop("records", None))
-            else:
-                self.record.add(record)
+            add(*what)
         except OSError as error:
             if self.stopped is None:
                 kept = len(self.record.records)
@@ -176,11 +192,17 @@ class Controller:
 
     def pytest_report_teststatus(self, report: Any, config: pytest.Config) -> tuple[str, str, Any] | None:
         record = getattr(report, "llmprops", None)
-        if record is None or report.when != "call":
+        if self.progress is not None and hasattr(report, "llmprops_unsearched"):
+            # A letter would break the live line.
+            return report.outcome, "", "SKIPPED"
+        searched = hasattr(report, "llmprops_search")
+        if report.when != "call" or (record is None and not searched):
             return None
-        status = record["status"]
         if hasattr(report, "wasxfail"):
             return "xfailed", "" if self.progress is not None else "x", "XFAIL"
+        if record is None:
+            return self._search_status(report)
+        status = record["status"]
         letter = (
             ""
             if self.progress is not None
@@ -188,6 +210,16 @@ class Controller:
         )
         markup = {"green": True} if status == "correct" else {"red": True}
         return report.outcome, letter, (status.upper(), markup)
+
+    def _search_status(self, report: Any) -> tuple[str, str, Any]:
+        # Hypothesis runs in the call, where pytest knows no errors.
+        if report.llmprops_search["error"]:
+            category, letter, word = "error", "E", "ERROR"
+        else:
+            letter, word = (".", "PASSED") if report.passed else ("F", "COUNTEREXAMPLE")
+            category = report.outcome
+        markup = {"green": True} if report.passed else {"red": True}
+        return category, "" if self.progress is not None else letter, (word, markup)
 
     def pytest_keyboard_interrupt(self) -> None:
         self._interrupted = True
@@ -249,6 +281,7 @@ class Controller:
             whole=not self._interrupted and self.stopped is None,
             unneeded=len(self._unneeded),
             default_roles=self.session.cases.default_roles,
+            searches=self.searches.rows if self.searches is not None else (),
         )
         last |= {"stopped": self.stopped, "notes": self.notes}
         if self.session.gating is not None:
@@ -271,6 +304,8 @@ class Controller:
         if self.broker_process is not None:
             self.broker_process.close()
             self.broker_process = None
+        if self.searches is not None:
+            self.searches.close()
 
     def pytest_unconfigure(self) -> None:
         self.close_engines()
@@ -281,7 +316,7 @@ class Controller:
         # of wrong answers would bury it. They are put back before pytest counts.
         stats = terminalreporter.stats
         failed = stats.get("failed", [])
-        others = [r for r in failed if not hasattr(r, "llmprops")]
+        others = [r for r in failed if not hasattr(r, "llmprops") and not hasattr(r, "llmprops_search")]
         if len(others) < len(failed):
             stats["failed"] = others
         try:
@@ -306,6 +341,8 @@ class Controller:
         facts["stopped"] = self.stopped
         reporter.section("llmprops", sep="=")
         for line in summary_lines(facts, self._in_order, self.record.folder, self.notes):
+            reporter.write_line(line)
+        for line in search_lines(self.searches.rows if self.searches is not None else ()):
             reporter.write_line(line)
         if "gate" in facts:
             from pytest_llmprops.reports.gate import gate_lines

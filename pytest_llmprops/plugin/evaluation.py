@@ -15,7 +15,7 @@ from pytest_llmprops.engine.evaluator import CLOSED, Case, Outcome
 from pytest_llmprops.engine.groups import Group, GroupOutcome, group_outcome
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
-from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.cases import HELPER, Cases
 from pytest_llmprops.plugin.options import Settings
 
 if TYPE_CHECKING:
@@ -67,9 +67,15 @@ class Evaluation:
         self._item_by_item: set[tuple[str, str]] = set()
 
     def check_models(self) -> None:
-        """Make every model once, which loads nothing heavy but finds missing packages, keys and files."""
+        """Make every model once, which loads nothing heavy but finds missing packages, keys and files.
+
+        But for helpers that nobody named: they are known to be there, and most runs never ask them.
+        """
         in_process = set()
+        unnamed = {HELPER + role for role in self._cases.default_roles}
         for label in self._cases.model_specs():
+            if label in unnamed:
+                continue
             spec = self._cases.spec_of(label)
             model = find_backend(spec.backend).factory(spec, self._options())
             if getattr(model, "in_worker", False):
@@ -185,7 +191,7 @@ class Evaluation:
             try:
                 return self.engine.outcome(case, timeout=0.25)
             except TimeoutError:
-                self._tell_waiting()
+                self.tell_waiting()
 
     def wait_for_group(self, group: Group) -> GroupOutcome:
         """What becomes of the items that one pytest case reports."""
@@ -193,7 +199,7 @@ class Evaluation:
         outcomes: Iterable[Outcome] | None = None
         served = self._served_here()
         if served is not None and served.takes_batches(group.cases[0]):
-            self._tell_waiting()
+            self.tell_waiting()
             outcomes = served.evaluate(group.cases)
         if outcomes is None:
             self.engine.submit(group.cases)
@@ -203,7 +209,8 @@ class Evaluation:
     def _one_by_one(self, cases: Sequence[Case]) -> Iterator[Outcome]:
         return (self.wait(case, begin=False) for case in cases)
 
-    def _tell_waiting(self) -> None:
+    def tell_waiting(self) -> None:
+        """Report progress while a case of this process waits."""
         if self.on_wait is not None:
             self.on_wait()
 
@@ -214,7 +221,7 @@ class Evaluation:
         outcome = self._ready.pop(case.key, None)
         if outcome is not None:
             return outcome
-        self._tell_waiting()
+        self.tell_waiting()
         cases, start = self._at_once[batch], self._place.get(batch, 0)
         if start >= len(cases) or cases[start] is not case:
             # Reported in another order than was said.

@@ -80,7 +80,7 @@ class Gating:
 
         :raises UsageError: naming the rule.
         """
-        places: list[Mapping[str, Any]] = [place_of(case) for case in selected]
+        places: list[Mapping[str, Any]] = [place for case in selected for place in _possible(case)]
         for selection in cases.selections.values():
             places += [dict(zip(PLACE, place, strict=True)) for place in selection.places_not_served]
         self.gate.check_matches(places)
@@ -109,6 +109,13 @@ class Gating:
     def decide(self, facts: Mapping[str, Any], records: Sequence[Record]) -> GateResult:
         """The decision on a finished run."""
         return decide(self.gate, facts, records, self.baseline)
+
+
+def _possible(case: Case) -> list[dict[str, str]]:
+    """Where a case may stand once its answer is known."""
+    place, decided = place_of(case), case.benchmark.tasks_by_answer
+    tasks = sorted(decided) if case.item.task in decided else [case.item.task]
+    return [{**place, "task": task} for task in tasks]
 
 
 def place_of(case: Case) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_llmprops.engine.broker import Counters
+from pytest_llmprops.engine.calls import Counters
 
 #: the report of a session that has no broker
 NOTHING_ASKED: Mapping[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.plugin.cases import HELPER, load_benchmark
+from pytest_llmprops.plugin.search_record import search_counts
 from pytest_llmprops.runs.record import RunRecord
 from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
@@ -34,19 +35,23 @@ def last_facts(
     whole: bool,
     unneeded: int,
     default_roles: Collection[str] = (),
+    searches: Sequence[Record] = (),
 ) -> dict[str, Any]:
     """The facts known only at the end.
 
     :param report: the broker's. :param whole: the run was neither interrupted nor stopped.
     :param unneeded: cases that a sequential gate did not need.
-    :param default_roles: helpers that nobody named: recorded where they were asked.
+    :param default_roles: helpers that nobody named: recorded where they served something.
+    :param searches: those that were made, as :class:`~pytest_llmprops.plugin.search_record.SearchRecord` has them.
     """
     models = record.facts["models"]
-    asked = {label.removeprefix(HELPER) for label in report["models"]}
-    helpers = {r: h for r, h in record.facts["helpers"].items() if r not in default_roles or r in asked}
+    served = {label.removeprefix(HELPER) for label, found in report["models"].items() if found["served_as"]}
+    helpers = {r: h for r, h in record.facts["helpers"].items() if r not in default_roles or r in served}
     deviations = {}
     for label, found in report["models"].items():
         role = label.removeprefix(HELPER)
+        if label != role and role not in helpers:
+            continue
         (helpers[role] if label != role else models[label]).update(
             {k: found[k] for k in ("identity", "pinned", "served_as")}
         )
@@ -61,7 +66,8 @@ def last_facts(
     metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
     expected, done = facts.get("cases", 0), len(verdicts)
     last = {
-        "complete": bool(expected) and done == expected and whole,
+        # Searches have no verdicts; a run of nothing else is whole without.
+        "complete": bool(expected or searches) and done == expected and whole,
         "expected": expected,
         "models": models,
         "helpers": helpers,
@@ -74,6 +80,8 @@ def last_facts(
         "metrics": metric_rows(verdicts, metrics),
         "remarks": _remarks(verdicts, benchmarks),
     }
+    if searches:
+        last["searches"] = search_counts(searches)
     if facts.get("sequential"):
         # Whoever interrupts a run, or stops it, leaves cases that are neither done nor known as unneeded.
         ended = whole and unneeded > 0 and done + unneeded >= expected

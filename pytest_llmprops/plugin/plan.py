@@ -85,6 +85,9 @@ class PlanOnly:
             prices = _prices(self._session.cases) | dict.fromkeys(here, (0.0, 0.0))
             for line in plan_lines(rows, prices, self._session.settings):
                 reporter.write_line(line)
+            searches = sum(self._session.searched_by(item) is not None for item in session.items)
+            if searches:
+                reporter.write_line(f"  not in it: the searches of {searches} items, which depend on their verdicts")
         return True
 
 
@@ -116,8 +119,12 @@ def plan_lines(
                 f"~{minutes:.1f}",
             )
         )
+    calls, prompts = total_calls(rows), sum(row.prompts for row in rows)
+    together = (
+        f" ({prompts} where the API gives all samples of a prompt by one call)" if prompts < calls else ""
+    )
     note = (
-        f"  {total_calls(rows)} calls, fewer where replies are stored; tokens by 4 characters a token; time at"
+        f"  {calls} calls{together}, fewer where replies are stored; tokens by 4 characters a token; time at"
         f" {SECONDS_PER_CALL:g} s a call and {settings.concurrency} at once"
     )
     return ["llmprops plan: nothing is sent", *aligned_table(table), note]

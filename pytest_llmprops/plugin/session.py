@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.engine.session import Engine
     from pytest_llmprops.plugin.drawing import Drawing
     from pytest_llmprops.plugin.gating import Gating
+    from pytest_llmprops.plugin.searching import Searching
 
 CASE = pytest.StashKey[Unit]()
 OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
@@ -56,6 +57,8 @@ class LLMSession:
         self.refused: str | None = None
         self.gating = _gating(config, settings, read=not self.is_worker)
         self._drawing: Drawing | None = None
+        #: the cases that search for counterexamples, once there is one
+        self._searching: Searching | None = None
         if self.gating is not None:
             self.cases.apart = self.gating.gate.sequential
         if not self.is_worker:
@@ -66,6 +69,21 @@ class LLMSession:
         """Started when first used."""
         return self.evaluation.engine
 
+    @property
+    def sequential(self) -> bool:
+        """Whether a gate ends the run as soon as it is decided."""
+        return self.gating is not None and self.gating.gate.sequential
+
+    @property
+    def searching(self) -> Searching:
+        """Made, and known to pytest, when first used: few sessions have such cases."""
+        if self._searching is None:
+            from pytest_llmprops.plugin import searching
+
+            self._searching = searching.Searching(self)
+            self.config.pluginmanager.register(self._searching, searching.PLUGIN_NAME)
+        return self._searching
+
     # ---- collection
 
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
@@ -74,6 +92,7 @@ class LLMSession:
             selection = self.cases.select(wanted(marker))
         except (DataError, UsageError) as error:
             raise pytest.Collector.CollectError(str(error)) from None
+        argument = "verdict" if "verdict" in metafunc.fixturenames else "search"
         params = list(selection.cases)
         asked = asked_for(metafunc)
         if asked is not None and params:
@@ -85,8 +104,11 @@ class LLMSession:
                 reason=f"not served: {names} serves no {'/'.join(selection.kinds_not_served)}"
             )
             metafunc.parametrize(
-                "verdict", [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"]
+                argument, [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"]
             )
+            return
+        if argument == "search":
+            self.searching.parametrize(metafunc, selection)
             return
         if self._may_be_lean(metafunc, params):
             self._lean[metafunc.definition.nodeid] = params
@@ -94,8 +116,7 @@ class LLMSession:
         metafunc.parametrize("verdict", params, indirect=True, ids=params)
 
     def _may_be_lean(self, metafunc: pytest.Metafunc, params: list[str]) -> bool:
-        sequential = self.gating is not None and self.gating.gate.sequential
-        return lean_items.enough(params) and not sequential and lean_items.fits(metafunc)
+        return lean_items.enough(params) and not self.sequential and lean_items.fits(metafunc)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(
@@ -153,6 +174,10 @@ class LLMSession:
         result = yield
         self._start(session)
         return result
+
+    def searched_by(self, item: pytest.Item) -> Case | None:
+        """The case whose property a pytest item searches; None for all other items."""
+        return None if self._searching is None else self._searching.case_of(item)
 
     def will_not_run(self, session: pytest.Session) -> bool:
         """Whether pytest only collects: as asked, for a plan, or because of errors."""
@@ -256,8 +281,10 @@ class LLMSession:
             item.outcome = outcome
         else:
             item.stash[OUTCOME] = outcome
+        if self._searching is not None and isinstance(outcome, Outcome):
+            self._searching.heard(outcome)
         if outcome.stopped is not None:
-            self._stopped(item, outcome.stopped)
+            self.stop(item, outcome.stopped)
         if outcome.error is not None:
             raise outcome.error
         if outcome.fault is not None:
@@ -288,12 +315,13 @@ class LLMSession:
         try:
             needed = drawing.reach(case, self.engine)
         except (BackendError, RunStopped) as error:
-            self._stopped(item, str(error))
+            self.stop(item, str(error))
         if not needed:
             item.stash[UNNEEDED] = True
             pytest.skip(DECIDED)
 
-    def _stopped(self, item: pytest.Item, reason: str) -> None:
+    def stop(self, item: pytest.Item, reason: str) -> NoReturn:
+        """Skip an item, and end the session as soon as no verdict stands ready."""
         self.evaluation.end(reason)
         # Verdicts that are ready are still reported; when none is left the session ends.
         if not self.engine.has_verdicts():

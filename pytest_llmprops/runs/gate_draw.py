@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_file import PLACE, Gate, Rule
 
@@ -102,7 +103,8 @@ def _plan_of_rule(
     items = Population.of([p["cluster"] for p in found.values()])
     plan: dict[str, Any] = {"items": items.items, "effective": items.effective, "faults": {}}
     if rule.paired:
-        theirs = rule.select(baseline)
+        # A case's task may be a guess until its answer is known; the baseline's answer is no better one.
+        theirs = rule.select(with_tasks_of(baseline, places))
         known, answered = {_key(r) for r in theirs}, {_key(r) for r in theirs if r["status"] != "error"}
         faults = {
             IN_ERROR: [key[-1] for key in found if key in known - answered],

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.engine.broker import Broker, Counters
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.models.fake import Given
 
 

@@ -139,6 +139,41 @@ def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: b
         assert got.retry_after == 0.3
 
 
+def sampled(model: LiteLLMModel, count: int) -> list[Reply]:
+    """Samples of one prompt by one call; the connections are closed."""
+
+    async def call() -> list[Reply] | BackendError:
+        try:
+            return await model.samples(Chat.user("q"), count)
+        finally:
+            await model.aclose()
+
+    replies = asyncio.run(call())
+    assert isinstance(replies, list), replies
+    return replies
+
+
+@needs_litellm
+def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
+    """Five samples are one request to the server, whose usage is shared between them."""
+    stub.reset()
+    model = made("openai/m", stub.url)
+    got = sampled(model, 5)
+    assert (len(got), stub.stats()["requests"]) == (5, 1)
+    assert sum(r.usage.completion_tokens for r in got) == 5
+    assert (model.most_samples, list(model.notes())) == (128, [])
+
+
+@needs_litellm
+def test_a_provider_without_n_is_asked_singly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where litellm knows that a provider takes no ``n``, it says so before anything is sent, and once."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
+    model = made("anthropic/claude-3-5-haiku-20241022", "http://127.0.0.1:9")
+    assert sampled(model, 5) == []
+    assert model.most_samples == 1
+    assert len(model.notes()) == 1
+
+
 @needs_litellm
 def test_refusals_are_replies(stub: RunningStub) -> None:
     """A content filter's 400 and a refusal field are refusals, not errors."""

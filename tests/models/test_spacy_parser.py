@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from fixtures.runs import ROOT
+from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
@@ -107,6 +109,48 @@ def test_whitespace_is_no_word(english: Any) -> None:
     assert [w[3] for w in spaced["words"]] == [w[3] for w in plain["words"]]
 
 
+@needs_model
+def test_trees(english: Any) -> None:
+    """Trees hold every token in its place and separate subject and predicate; ``by`` says where they come from."""
+    text = "The quick (brown) foxes have jumped\n over the lazy dog(s). They  slept!"
+    [value] = values(english, Parse(text, "en", "constituency"))
+    parsed = Parsed.of(text, value["tree"])
+    assert list(parsed.tree.tokens) == [word[0] for word in value["words"]]
+    assert value["by"].endswith(f"{english.identity['model']}, trees from its dependencies")
+    first, second = parsed.tree.root.children
+    assert [part.label for part in first.children] == ["NP", "VP", "-RRB-", "."]
+    assert parsed.phrase((first.children[0].start, first.children[0].end)) == "The quick (brown) foxes"
+    assert [part.label for part in second.children] == ["NP+PRP", "VP+VBD", "."]
+    assert {word[3] for word in value["words"]} == {-1}
+
+
+@needs_model
+def test_noun_phrases_are_constituents(english: Any) -> None:
+    """Of the built-in pairs' sentences nearly all of spaCy's own noun chunks are constituents, and every tree reads."""
+    lines = (ROOT / "data" / "oracle" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [json.loads(line)[side] for line in lines[:60] for side in ("first", "second")]
+    found = values(english, *(Parse(text, "en", "constituency") for text in texts))
+    chunks = constituents = 0
+    for text, value, document in zip(texts, found, english._pipeline.pipe(texts), strict=True):
+        parsed = Parsed.of(text, value["tree"])
+        spans = {(parsed.spans[n.start][0], parsed.spans[n.end - 1][1]) for n in parsed.tree.nodes}
+        for chunk in document.noun_chunks:
+            chunks += 1
+            constituents += (chunk.start_char, chunk.end_char) in spans
+    assert chunks > 500
+    assert constituents / chunks > 0.98
+
+
+@needs_model
+def test_trees_of_next_to_nothing(english: Any) -> None:
+    """A word, punctuation alone and brackets make trees; a text without a token has none."""
+    texts = ["Rain", "!?", ":-( ((", "x" * 30, " "]
+    found = [value["tree"] for value in values(english, *(Parse(t, "en", "constituency") for t in texts))]
+    assert found[-1] == ""
+    for text, tree in zip(texts[:-1], found, strict=False):
+        assert "".join(Parsed.of(text, tree).tree.tokens) == text.replace(" ", "")
+
+
 def test_a_head_that_is_whitespace(blank: Path) -> None:
     """A word whose head is whitespace has the head's head; under a root of whitespace it is a root."""
     import spacy
@@ -187,11 +231,13 @@ def test_pipeline_of_words_only(blank: Path) -> None:
 
 
 def test_another_language_is_missing(blank: Path) -> None:
-    """A pipeline answers only texts of its language; there are no trees."""
+    """A pipeline answers only texts of its language; without dependencies there are no trees, and nobody served."""
     found = values(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
     assert [value["words"] for value in found] == [None, None]
     assert "a spaCy model of 'af', not of 'en'" in found[0]["missing"]
-    assert "no constituency parser" in found[1]["missing"]
+    assert "no dependency parser" in found[1]["missing"]
+    [reply] = make(f"spacy:{blank}").parse([Parse("a", "en", "words")])
+    assert reply.served_model == ""
 
 
 def test_identity_follows_the_files(blank: Path, tmp_path: Path) -> None:

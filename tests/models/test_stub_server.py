@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from bench.stub_server import RunningStub, running_stub
+from pytest_llmprops.benchmarks.oracle.extraction import PROMPT, read_list
+from pytest_llmprops.benchmarks.oracle.scheme import fill
+from pytest_llmprops.benchmarks.oracle.synonyms import read_named
+from pytest_llmprops.core.requests import Reply
 
 
 def ask(stub: RunningStub, content: str, *, key: str = "k", **fields: Any) -> tuple[int, dict[str, Any]]:
@@ -103,6 +107,21 @@ def test_reasoner_hides_tokens() -> None:
         answer = ask(stub, "q", model="reasoner", max_completion_tokens=5)[1]
     assert answer["choices"][0]["message"]["content"] is None
     assert answer["usage"]["completion_tokens_details"]["reasoning_tokens"] == 5
+
+
+def test_oracle_answers_are_those_of_an_ideal_extractor() -> None:
+    """Prompt 1 gets a list of the words with a capital, prompt 2 a decision, prompts 3 and 4 five names."""
+    sentence = "Abbury and Big Beldale are near Abbury."
+    about = f'"Abbury" in the sentence "{sentence}"'
+    with running_stub(delay=0, answer="oracle") as stub:
+        found = text(ask(stub, fill(PROMPT, text=sentence))[1])
+        named = text(ask(stub, f"Is the entity {about} a name?")[1])
+        offered = text(ask(stub, f"Please list synonyms for {about}.")[1])
+        other = text(ask(stub, "Another question")[1])
+    assert read_list(found, sentence).names == {"abbury", "big beldale"}
+    assert read_named(Reply(named)) is True
+    assert len(read_list(offered).names or ()) == 5
+    assert other in ("A", "B")
 
 
 def test_unknown_option_is_named() -> None:

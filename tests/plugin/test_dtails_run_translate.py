@@ -36,7 +36,8 @@ class Translator(Own):
 class Parser(Own):
     def parse(self, requests):
         assert all(r.analysis == "words" for r in requests)
-        return [Reply(value=self.words(r)) for r in requests]
+        found = [self.words(r) for r in requests]
+        return [Reply(value=v, served_model="splitter" if v["words"] else "") for v in found]
 
     def words(self, r):
         if r.language != "af":
@@ -94,6 +95,9 @@ def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> No
     done = run("test_dtails.py", *data[1:], *strict, "--llm-helper", "parse=splitter", "-k", "dtails/hy")
     said_in_one_line(done, "stopped: dtails.tokenizer=stanza: no model of hy; or take dtails.tokenizer=auto")
     assert done.run["complete"] is False and done.verdicts == {}
+    conftest = run.folder / "conftest.py"
+    without = "\nfrom pytest_llmprops.benchmarks import DEFAULT_HELPERS\nDEFAULT_HELPERS.clear()\n"
+    conftest.write_text(conftest.read_text(encoding="utf-8") + without, encoding="utf-8")
     none = run("test_dtails.py", *data[1:], *strict)
     said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")
 
@@ -102,7 +106,7 @@ def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> No
 DEFAULT = """
 from pytest_llmprops.benchmarks import DEFAULT_HELPERS
 
-DEFAULT_HELPERS["parse"] = "splitter"
+DEFAULT_HELPERS["parse"] = ("splitter",)
 """
 
 
@@ -130,7 +134,7 @@ def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ..
     options = ("test_dtails.py", *data[1:], "--model", "own", "-k", "dtails/af", "-q")
     named = run(*options, "--llm-helper", "parse=mine")
     assert named.run["helpers"]["parse"]["identity"] == {"backend": "mine"}
-    conftest.write_text(text.replace('= "splitter"', '= "stanza?dir=/nowhere"'), encoding="utf-8")
+    conftest.write_text(text.replace('("splitter",)', '("stanza?dir=/nowhere",)'), encoding="utf-8")
     absent = run(*options)
     assert "parse" not in absent.run["helpers"]
     assert {v["values"]["tokenizer"] for v in absent.verdicts.values()} == {1.0}

@@ -213,7 +213,8 @@ def node_vectors(tree: Tree, vectors: Array) -> Array:
 def cosines(first: Array, second: Array) -> Array:
     """Cosines of every row with every row, (n, size) and (m, size) -> (n, m); NaN where a row is all zeros."""
     lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(second, axis=1)[None, :]
-    products = first @ second.T
+    # Not by BLAS, whose threads wait for one another longer than so small a product takes.
+    products = np.einsum("ik,jk->ij", first, second)
     found: Array = np.divide(products, lengths, out=np.full(products.shape, np.nan), where=lengths > 0)
     return found
 

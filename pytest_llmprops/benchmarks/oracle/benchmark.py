@@ -8,6 +8,7 @@ from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle import metrics
 from pytest_llmprops.benchmarks.oracle.aligning import EMBED, PARSE, Aligner
+from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES, items
 from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
 from pytest_llmprops.benchmarks.oracle.linearity import (
@@ -22,6 +23,7 @@ from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
 from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.search import linearity_search
 from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     POOL_FILE,
     RULES_FILE,
@@ -30,12 +32,12 @@ from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     parse_pool,
     parse_rules,
 )
-from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Measured, Searched
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, Record
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.verdicts import Status, Verdict
+from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
     "temperature and length left at the server's defaults",
@@ -45,15 +47,6 @@ _ASSUMED = (
     "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only",
 )
 RULES: tuple[Rule, ...] = ("any", "majority", "single")
-_STATUSES: dict[str, Status] = {
-    "accepted": "correct",
-    "accepted-yes": "correct",
-    "accepted-no": "correct",
-    "consistent": "correct",
-    "rejected": "wrong",
-    "inconsistent": "wrong",
-    "refused": "refused",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +61,9 @@ class Context:
 class Settings:
     """How sentences and pairs are checked; ``LinearitySettings`` and ``ParaphraseSettings`` say what each means.
 
-    :param no_tests: of a "no". :param search: which sentences the search for a counterexample takes.
-    :param shrink_calls: most calls of one search.
+    :param no_tests: of a "no".
+    :param search: which sentences the search for a counterexample takes: those whose measurement rejected them.
+    :param shrink_calls: most requests of one search.
     """
 
     samples: int = 11
@@ -91,6 +85,8 @@ class Settings:
     shrink_calls: int = 200
 
     def __post_init__(self) -> None:
+        if self.no_tests < 1:
+            raise ValueError("no_tests must be at least 1")
         self.linearity()
         self.pairs()
         if not 1 <= self.askings <= 100:
@@ -170,11 +166,7 @@ class OracleChecker(Benchmark):
 
     async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
         settings = protocol.settings
-
-        async def to_model(chat: Chat) -> Reply:
-            return await ask(chat)
-
-        oracle = Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
+        oracle = _oracle(ask, settings)
         rng = protocol.rng(item.id)
         if item.task == LINEARITY:
             labels = tuple(name for name, _ in item["entities"])
@@ -201,6 +193,21 @@ class OracleChecker(Benchmark):
         said = found.values["said_yes"]
         return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
+    def searches(self, item: Item, settings: Settings) -> bool:
+        return item.task == LINEARITY and settings.search != "none"
+
+    async def search(
+        self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings], measured: Measured
+    ) -> Searched | str:
+        settings = protocol.settings
+        if settings.search == "rejected" and (given := (await measured()).given) != "rejected":
+            return f"its measurement is {given}"
+        checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+        # The first number that the measurement draws, which makes the synonyms the same.
+        pool_seed = protocol.rng(item.id).getrandbits(64)
+        oracle = _oracle(ask, settings)
+        return await linearity_search(checker, item["text"], oracle, pool_seed, settings.shrink_calls)
+
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """What was accepted, and what that is worth: figure 6 and tables 1 to 5."""
         return metrics.metric_rows(records)
@@ -214,32 +221,30 @@ class OracleChecker(Benchmark):
         no = [r["values"] for r in records if r["task"] == NO and r["values"].get("tests_or")]
         if no:
             most = int(max(v["tests_or"] for v in no))
+            unfair = sum(bool(v["accepted"]) and not (v["fair_coin_or"] and v["fair_coin_and"]) for v in no)
+            but = f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
             yield (
                 f"accepted no: a model whose answers do not depend on the coin passes {most} test(s) with probability"
-                f" at most {0.5**most:.3g}"
+                f" at most {0.5**most:.3g}{but}"
             )
         if any(r["task"] in (YES, NO) for r in records):
             yield "a rejected answer is not trusted; it is never turned into its opposite"
 
 
+def _oracle(ask: Ask, settings: Settings) -> Oracle:
+    async def to_model(chat: Chat) -> Reply:
+        return await ask(chat)
+
+    return Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
+
+
 def _verdict(item: Item, found: Acceptance, more: dict[str, float] | None = None) -> Verdict:
     """A checker's decision as a verdict; what cannot be measured or read is ``unparsed``."""
-    status = _STATUSES.get(found.outcome, "unparsed")
-    if found.values.get("answers_unreadable", 0.0) and not found.values["answers_yes"] + found.values["answers_no"]:
-        status = "unparsed"
-    evidence = dict(found.evidence)
     if item.task in (LINEARITY, OWN):
-        evidence.setdefault("sentence", item["text"] if item.task == LINEARITY else item["first"])
+        shown = {"sentence": item["text"] if item.task == LINEARITY else item["first"]}
     else:
-        evidence = {"sentence 1": item["first"], "sentence 2": item["second"], **evidence}
-    if found.bound is not None:
-        evidence["bound"] = found.bound.text
-    return Verdict(
-        status,
-        "accepted",
-        found.outcome,
-        found.why,
-        float(status == "correct"),
-        {**found.values, **(more or {})},
-        evidence,
-    )
+        shown = {"sentence 1": item["first"], "sentence 2": item["second"]}
+    verdict = replace(verdict_of(found, shown), values={**found.values, **(more or {})})
+    if found.values.get("answers_unreadable", 0.0) and not found.values["answers_yes"] + found.values["answers_no"]:
+        return replace(verdict, status="unparsed", score=0.0)
+    return verdict

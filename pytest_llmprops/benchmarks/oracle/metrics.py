@@ -15,6 +15,8 @@ CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
 #: the categories of table 5 by the number in a verdict's values
 CATEGORIES = {1: "AI", 2: "ĀI", 3: "AĪ", 4: "ĀĪ"}
 PHIS = ("or", "and")
+#: why a "no" is not accepted, by the number in a verdict's values
+REJECTIONS = {"triangular_rate": 2, "inconsistent_rate": 3, "unreadable_rate": 4, "untested_rate": 5}
 DIRECTIONS = {
     "acceptance_rate": "higher",
     "entity_acceptance_rate": "higher",
@@ -40,6 +42,7 @@ DIRECTIONS = {
     "acceptance_rate_paper": "higher",
     "triangular_rate": "lower",
     "inconsistent_rate": "lower",
+    "unreadable_rate": "lower",
     "untested_rate": "none",
     "consistency_rate": "higher",
 }
@@ -74,33 +77,36 @@ def _linearity(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
     read = [r for r in members if "entities" in r["values"]]
     yield rate(place, "no_entities_rate", [bool(r["values"].get("no_entities")) for r in read], "none")
     yield rate(place, "unmeasurable_rate", [bool(r["values"].get("unmeasurable")) for r in read], "none")
-    tested = [r for r in read if r["values"].get("tests")]
-    domains = dict.fromkeys(map(_domain, tested))
-    groups = {"": tested}
+    domains = dict.fromkeys(map(_domain, read))
+    groups = {"": read}
     if len(domains) > 1:
-        groups |= {name: [r for r in tested if _domain(r) == name] for name in domains}
+        groups |= {name: [r for r in read if _domain(r) == name] for name in domains}
     for group, those in groups.items():
-        yield from _tested(place, group, those)
-    labelled = [r["values"] for r in tested if r["values"].get("labelled")]
-    yield from _share(place, "label_overlap", labelled, "labelled_extracted", "labelled")
-    accepted = [{**v, "in_accepted": v["labelled_extracted"] * v["accepted"]} for v in labelled]
-    yield from _share(
-        place, "labelled_entity_acceptance_rate", accepted, "in_accepted", "labelled_extracted"
-    )
-    yield from _correlations(place, [r["values"] for r in tested])
+        # Labels of a sentence in which nothing was found, or that cannot be tested, were missed or not all the same.
+        yield from _share(place, "label_overlap", _labelled(those), "labelled_extracted", "labelled", group)
+        tested = [r for r in those if r["values"].get("tests")]
+        if tested:
+            yield from _tested(place, group, tested)
+            yield from _correlations(place, group, [r["values"] for r in tested])
+
+
+def _labelled(records: Iterable[Record]) -> list[Values]:
+    return [r["values"] for r in records if r["values"].get("labelled")]
 
 
 def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metric]:
     """Sentences that had something to test; those accepted trivially are counted apart."""
-    if not those:
-        return
     values = [r["values"] for r in those]
-    clusters = [str(r["cluster"]) for r in those]
-    mean = _mean(place, values, clusters)
+    mean = _mean(place, those)
     yield mean("acceptance_rate", lambda v: v["accepted"], group)
     covered = [{**v, "covered": v["entities"] * v["accepted"]} for v in values]
     yield from _share(place, "entity_acceptance_rate", covered, "covered", "entities", group)
+    both = [{**v, "covered": v["labelled_extracted"] * v["accepted"]} for v in _labelled(those)]
+    yield from _share(place, "labelled_entity_acceptance_rate", both, "covered", "labelled_extracted", group)
     yield mean("a_rate", _a_rate, group)
+    accepted = [r for r in those if r["values"]["accepted"]]
+    if accepted:
+        yield _mean(place, accepted)("a_rate", _a_rate, f"{group}, accepted" if group else "accepted")
     yield mean("a_test", lambda v: v["tests_passed"] / v["tests"], group)
     yield mean("con_o", lambda v: v["con_o"] / v["samples"], group)
     yield mean("con_rs", lambda v: v["con_rs"] / v["samples"], group)
@@ -112,24 +118,18 @@ def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metri
     yield from _share(place, "lost_rate", slots, "lost", "slots", group)
     yield from _share(place, "both_rate", slots, "both", "slots", group)
     yield from _share(place, "extra_per_sentence", values, "extra", "sentences", group)
-    if not group:
-        accepted = [r for r in those if r["values"]["accepted"]]
-        if accepted:
-            mean = _mean(place, [r["values"] for r in accepted], [str(r["cluster"]) for r in accepted])
-            yield mean("a_rate", _a_rate, "accepted")
 
 
 def _a_rate(values: Values) -> float:
     return values["combinations_passed"] / values["combinations"]
 
 
-def _mean(
-    place: Place, values: Sequence[Values], clusters: Sequence[str]
-) -> Callable[[str, Callable[[Values], float], str], Metric]:
+def _mean(place: Place, those: Sequence[Record]) -> Callable[[str, Callable[[Values], float], str], Metric]:
     """A mean over sentences with its interval, by cluster where clusters have several."""
+    clusters = [str(r["cluster"]) for r in those]
 
     def row(name: str, number: Callable[[Values], float], group: str) -> Metric:
-        numbers = [number(v) for v in values]
+        numbers = [number(r["values"]) for r in those]
         value = math.fsum(numbers) / len(numbers)
         low: float | None = None
         high: float | None = None
@@ -150,8 +150,9 @@ def _share(
         yield Metric(*place, name, value, int(total), group, direction=DIRECTIONS[name])
 
 
-def _correlations(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterator[Metric]:
     """Table 1: Spearman's rank correlation; left out where one of the two does not vary."""
+    mark = f"{group}, " if group else ""
     rows: dict[str, Callable[[Values], float]] = {
         "a_test": lambda v: v["tests_passed"],
         "a_rate": _a_rate,
@@ -171,7 +172,7 @@ def _correlations(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
             a, b = [first(v) for v in values], [second(v) for v in values]
             if row != column and len(set(a)) > 1 and len(set(b)) > 1:
                 found = float(spearmanr(a, b).statistic)
-                yield Metric(*place, "spearman", found, len(values), f"{row} ~ {column}")
+                yield Metric(*place, "spearman", found, len(values), f"{mark}{row} ~ {column}")
 
 
 # ---- pairs
@@ -182,7 +183,7 @@ def _hits(values: Iterable[Values], name: str) -> list[bool]:
 
 
 def _yes(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    said = [v for v in values if v["said_yes"] == 1]
+    said = [v for v in values if v.get("said_yes") == 1]
     yield rate(place, "acceptance_rate", _hits(said, "accepted"), "higher")
     for phi in PHIS:
         yield rate(place, "acceptance_rate", _hits(said, f"phi_{phi}"), "higher", group=phi)
@@ -190,7 +191,7 @@ def _yes(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 
 
 def _no(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    said = [v for v in values if v["said_yes"] == 0]
+    said = [v for v in values if v.get("said_yes") == 0]
     yield rate(place, "acceptance_rate", _hits(said, "accepted"), "higher")
     yield rate(place, "acceptance_rate_paper", _hits(said, "accepted_paper"), "higher")
     for phi in PHIS:
@@ -202,9 +203,9 @@ def _no(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
                 yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
                 hits = [v[f"trust_paper_{phi}"] == 1 for v in those]
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
-    trust = [v["trust_or"] for v in said if "trust_or" in v]
-    for name, number in (("triangular_rate", 2), ("inconsistent_rate", 3), ("untested_rate", 5)):
-        yield rate(place, name, [t == number for t in trust], DIRECTIONS[name])
+        trust = [v[f"trust_{phi}"] for v in said if f"trust_{phi}" in v]
+        for name, code in REJECTIONS.items():
+            yield rate(place, name, [t == code for t in trust], DIRECTIONS[name], group=phi)
     yield from _agreement(place, said)
 
 
@@ -235,16 +236,19 @@ def _pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 
 
 def _sanity(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    said = [v for v in values if v.get("said_yes", -1) >= 0]
     if place[0] == RANDOM:
-        said = [v for v in values if v.get("said_yes", -1) >= 0]
+        no = [v for v in said if v["said_yes"] == 0]
+        yield rate(place, "acceptance_rate", _hits(no, "accepted"), "higher", group="answer no")
         yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
         for phi in PHIS:
             yield rate(place, "provable_rate", _hits(said, f"phi_{phi}"), "none", group=phi)
         return
-    asked = [v for v in values if "consistent" in v]
-    yield rate(place, "consistency_rate", _hits(asked, "consistent"), "higher")
+    yield rate(place, "consistency_rate", _hits(values, "consistent"), "higher")
     if place[0] == OWN:
-        yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in asked], "none")
-        yes = [v for v in asked if v["said_yes"] == 1]
-        for phi in PHIS:
-            yield rate(place, "provable_rate", _hits(yes, f"phi_{phi}"), "none", group=f"{phi}, answer yes")
+        yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
+        for answer, number in (("yes", 1), ("no", 0)):
+            those = [v for v in said if v["said_yes"] == number]
+            for phi in PHIS:
+                hits = _hits(those, f"phi_{phi}")
+                yield rate(place, "provable_rate", hits, "none", group=f"{phi}, answer {answer}")

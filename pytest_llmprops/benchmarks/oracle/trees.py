@@ -18,8 +18,9 @@ from pytest_llmprops.core.errors import DataError
 #: half-open: from the first token (or character) to the one after the last
 Span = tuple[int, int]
 
-#: how treebanks write a bracket that is a token
+#: how treebanks write a bracket in a token
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_BRACKET = re.compile("|".join(_BRACKETS))
 _PIECES = re.compile(r"[()]|[^\s()]+")
 #: quotation marks, which treebanks write as `` and '' whatever stands in the text
 _QUOTES = re.compile("``|''|[\"“”„«»]")
@@ -194,7 +195,7 @@ def _closed(
     if bool(parts) == bool(words) or len(words) > 1:
         raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
     if words:
-        tokens.append(_BRACKETS.get(words[0], words[0]))
+        tokens.append(_BRACKET.sub(lambda found: _BRACKETS[found[0]], words[0]))
         tags.append(label)
         return Node(label, start, start + 1)
     if not collapse or len(parts) > 1:

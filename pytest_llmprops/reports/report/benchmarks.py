@@ -22,6 +22,7 @@ MODULES = {
     "eras": "pytest_llmprops.reports.report.eras",
     "homophones": "pytest_llmprops.reports.report.homophones",
     "htest": "pytest_llmprops.reports.report.htest",
+    "oracle": "pytest_llmprops.reports.report.oracle",
 }
 
 
@@ -30,7 +31,7 @@ class BenchmarkReport:
     """What a report says about one benchmark.
 
     :param title: its name in headings. :param noun: what a model gets right, in a sentence:
-        "gpt-4o answers 90.0% of *homophones*".
+        "gpt-4o answers 90.0% of *homophones*". :param verb: what stands before the share there.
     :param section: from all that was measured to the benchmark's section.
     :param apart: tasks that do not count into the benchmark's one figure: controls, or tests of another kind.
     :param chance: share that guessing gets, by task; ``""`` stands for the others.
@@ -45,6 +46,7 @@ class BenchmarkReport:
     chance: Mapping[str, float] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
     published: str = ""
+    verb: str = "answers"
 
     def chance_of(self, task: str = "") -> float | None:
         """What guessing gets on a task, or on all of them."""

@@ -62,7 +62,7 @@ def _finding(report: BenchmarkReport, measured: Measured) -> str:
 
 
 def _one(report: BenchmarkReport, measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
-    text = f"{series.starred} answers {percent(share.value)} of {report.noun} ({interval(share.low, share.high)})"
+    text = f"{series.starred} {report.verb} {percent(share.value)} of {report.noun} ({interval(share.low, share.high)})"
     chance = report.chance_of()
     if chance is not None and share.low <= chance <= share.high:
         return f"{text}, no better than guessing"

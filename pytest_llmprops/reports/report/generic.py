@@ -20,6 +20,7 @@ from pytest_llmprops.reports.report.text import (
     with_interval,
     words,
 )
+from pytest_llmprops.runs.compare import with_tasks_of
 
 #: printed results named beside a row
 MOST = 3
@@ -210,8 +211,11 @@ def _comparison(measured: Measured) -> Table:
 
 def change_cell(measured: Measured, place: Place) -> Cell:
     """The difference between two series on a place, in points, with its interval and what it means."""
-    first, second = ([r for r in measured.records(s) if place_of(r) == place] for s in measured.series)
-    found = compare(first, second)
+    first, second = (measured.records(s) for s in measured.series)
+    found = compare(
+        [r for r in with_tasks_of(first, second) if place_of(r) == place],
+        [r for r in second if place_of(r) == place],
+    )
     if found is None:
         return Cell("no common items")
     return Cell(

@@ -52,7 +52,8 @@ def interval(low: float, high: float) -> str:
 
 def points(value: float) -> str:
     """A difference of shares in percentage points, always signed: ``+24.0``."""
-    return f"{100 * value:+.1f}".replace("-", "−")
+    # What rounds to nothing has no sign to lose.
+    return f"{round(100 * value, 1) + 0.0:+.1f}".replace("-", "−")
 
 
 def point_range(low: float, high: float) -> str:

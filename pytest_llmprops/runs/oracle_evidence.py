@@ -1,0 +1,165 @@
+"""What a run record tells of the oracle-checker's cases beside their values: sentences, proofs, contradictions.
+
+``verdicts.jsonl`` has numbers and a reason. Sentences, phrase pairs and paraphrases stand only in the prompts and
+replies of ``requests.jsonl``. Where that file is missing or cut, or a prompt is not in this version's wording, those
+parts are empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pytest_llmprops.benchmarks.oracle.culprits import KINDS
+from pytest_llmprops.benchmarks.oracle.extraction import PROMPT
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
+from pytest_llmprops.benchmarks.oracle.json_reply import read_answer, read_paraphrases
+from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import PARAPHRASES, PHRASES, SENTENCES
+
+__all__ = [
+    "CATEGORIES", "CONSISTENCY", "KINDS", "LINEARITY", "NO", "OWN", "PAIRS", "RANDOM", "YES", "PairTold",
+    "PhraseAnswer", "TestTold", "kinds_of", "leftovers_of", "pair_told", "sentence_told",
+]  # fmt: skip
+
+Requests = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseAnswer:
+    """Two phrases that were put to the model; ``said`` is None where its reply cannot be read."""
+
+    first: str
+    second: str
+    said: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TestTold:
+    """One test of a "no": is the paraphrase of sentence ``source`` equivalent to the other one, and to its own?"""
+
+    __test__ = False  # no test case of pytest's
+
+    paraphrase: str
+    source: int
+    other: bool | None
+    own: bool | None
+
+    @property
+    def triangular(self) -> bool:
+        """The paraphrase is said to be equivalent to both sentences, which are said not to be."""
+        return bool(self.other and self.own)
+
+
+@dataclass(frozen=True, slots=True)
+class PairTold:
+    """What the record tells of a pair. ``first`` and ``second`` are empty where it does not tell them."""
+
+    first: str = ""
+    second: str = ""
+    explanation: str = ""
+    phrases: tuple[PhraseAnswer, ...] = ()
+    tests: tuple[TestTold, ...] = ()
+
+
+def sentence_told(record: Mapping[str, Any], requests: Requests) -> str:
+    """The sentence of an item of ``linearity``: the first one of which the entities were asked for."""
+    for messages, _, _ in _asked(record, requests):
+        found = _filled(PROMPT, messages[0])
+        if found is not None:
+            return found[0]
+    return ""
+
+
+def pair_told(record: Mapping[str, Any], requests: Requests) -> PairTold:
+    """What the logged requests tell of an item of ``yes`` or ``no``.
+
+    :param record: a line of ``verdicts.jsonl``. :param requests: as ``runs.replies.read_requests`` gives them.
+    """
+    sentences: dict[tuple[str, str, int], bool | None] = {}
+    phrases: dict[tuple[str, str], bool | None] = {}
+    given: dict[str, tuple[str, ...]] = {}
+    pair, explanation = ("", ""), ""
+    # The repair of a reply stands after it, and overwrites it.
+    for messages, sample, reply in _asked(record, requests):
+        human = messages[1] if len(messages) > 1 else messages[0]
+        if (two := _filled(SENTENCES, human)) is not None:
+            answer = read_answer(reply)
+            sentences[two[0], two[1], sample] = answer.said
+            if pair in (("", ""), two):
+                pair, explanation = (two[0], two[1]), answer.explanation
+        elif (two := _filled(PHRASES, human)) is not None:
+            phrases[two[0], two[1]] = read_answer(reply).said
+        elif (one := _filled(PARAPHRASES, human)) is not None:
+            given[one[0]] = read_paraphrases(reply).texts
+    return PairTold(
+        *pair,
+        explanation,
+        tuple(PhraseAnswer(first, second, said) for (first, second), said in phrases.items()),
+        tuple(_tests(pair, sentences, given)),
+    )
+
+
+def _tests(
+    pair: tuple[str, str],
+    sentences: Mapping[tuple[str, str, int], bool | None],
+    given: Mapping[str, tuple[str, ...]],
+) -> Iterator[TestTold]:
+    for (text, sentence, sample), said in sentences.items():
+        for source in (1, 2):
+            own, other = pair[source - 1], pair[2 - source]
+            # Asked about the other sentence first, then about its own.
+            if sentence == other and text in given.get(own, ()) and (text, own, sample) in sentences:
+                yield TestTold(text, source, said, sentences[text, own, sample])
+
+
+def leftovers_of(record: Mapping[str, Any]) -> str:
+    """The words that an alignment left over (table 12), from the reason; empty where it names none."""
+    _, found, rest = str(record["reason"]).partition("left over: ")
+    return rest if found else ""
+
+
+def kinds_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The kinds of the entities that broke linearity, from the reason; each once."""
+    named = re.findall(r'" \(([a-z, -]+)\)', str(record["reason"]))
+    found = {kind for text in named for kind in text.split(", ")}
+    return tuple(kind for kind in KINDS if kind in found)
+
+
+def _asked(record: Mapping[str, Any], requests: Requests) -> Iterator[tuple[tuple[str, ...], int, str]]:
+    """Turns, sample and reply of every question to the model under test, the repairs last."""
+    rows = [requests[key] for key in record["requests"] if key in requests]
+    found = [_row(row) for row in rows if row.get("role") == "subject"]
+    yield from sorted((row for row in found if row[0]), key=lambda row: len(row[0]))
+
+
+def _row(row: Mapping[str, Any]) -> tuple[tuple[str, ...], int, str]:
+    request, reply = row.get("request"), row.get("reply")
+    request = request if isinstance(request, Mapping) else {}
+    text = reply.get("text") if isinstance(reply, Mapping) else None
+    sample = request.get("sample")
+    return (
+        tuple(_texts(request.get("messages") or ())),
+        sample if isinstance(sample, int) else 0,
+        text if isinstance(text, str) else "",
+    )
+
+
+def _texts(messages: Iterable[Any]) -> Iterator[str]:
+    for _, text in messages:
+        yield text if isinstance(text, str) else ""
+
+
+def _filled(template: str, text: str) -> tuple[str, ...] | None:
+    """What stands in the places of a template; None where ``text`` is not made from it."""
+    found = _pattern(template).fullmatch(text)
+    return None if found is None else found.groups()
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    pieces = re.split(r"\{[a-z0-9-]+\}", template)
+    return re.compile("(.*?)".join(map(re.escape, pieces)), re.DOTALL)

@@ -1,0 +1,159 @@
+"""Models whose replies are not stored: computed in each run, remembered in it, no calls, arrays on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_models import MakeBroker, ask_all
+
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import Embed, Reply
+from pytest_llmprops.engine import wire
+from pytest_llmprops.engine.broker import Broker
+
+
+class Vectors:
+    """A blocking model of vectors; texts in ``bad`` fail."""
+
+    blocking, in_worker, pinned, stored, max_batch = True, False, True, False, 8
+
+    def __init__(self, bad: Sequence[str] = (), *, fatal: bool = False) -> None:
+        self.identity = {"backend": "vectors"}
+        self.asked: list[str] = []
+        self._bad, self._fatal = bad, fatal
+
+    def embed(self, requests: Sequence[Embed]) -> list[Any]:
+        """A row a character."""
+        self.asked += [request.text for request in requests]
+        return [self._one(request.text) for request in requests]
+
+    def _one(self, text: str) -> Any:
+        if text in self._bad:
+            return BackendError("no vector", kind="model", fatal=self._fatal)
+        rows = np.array([[ord(c), 0.1] for c in text], dtype=np.float32)
+        return Reply(value={"vectors": rows}, served_model="vectors")
+
+    def deviations(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def one_by_one(broker: Broker, texts: Sequence[str]) -> list[Any]:
+    """Ask in turn, and close the broker."""
+
+    async def work() -> list[Any]:
+        found: list[Any] = []
+        for text in texts:
+            try:
+                found.append(await broker.ask("m", "embed", Embed(text, tokens=True)))
+            except (BackendError, RunStopped) as error:
+                found.append(error)
+        await broker.close()
+        return found
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("cache", ["reuse", "refresh", "off", "only"])
+def test_computed_once_a_run_whatever_the_cache(make_broker: MakeBroker, cache: str) -> None:
+    """Each run computes each text once, under every setting of the store, and no call is counted."""
+    for _ in range(2):
+        model = Vectors()
+        broker = make_broker(model, cache=cache, max_calls=0)
+        replies = one_by_one(broker, ["a", "b", "a"])
+        assert [reply.value["vectors"][0][0] for reply in replies] == [ord("a"), ord("b"), ord("a")]
+        assert replies[0].key == replies[2].key != replies[1].key
+        assert model.asked == ["a", "b"]
+        counters = broker.counters
+        assert (counters.requests, counters.sent, counters.cache_hits, counters.joined) == (0, 0, 0, 0)
+        assert broker.report()["models"]["m"]["served_as"] == ["vectors"]
+
+
+def test_nothing_is_kept(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """The store stays empty; the log has the request once, and a note in the place of its reply."""
+    run = tmp_path / "run"
+    run.mkdir()
+    broker = make_broker(Vectors(), run_dir=str(run))
+    one_by_one(broker, ["a", "a"])
+    [line] = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
+    assert line["request"] == {"text": "a", "tokens": True}
+    assert line["reply"] == {"text": "", "note": "computed in each run, not kept"}
+    assert b"vectors" not in (tmp_path / "replies.sqlite").read_bytes()
+
+
+def test_who_asks_at_once_waits_together(make_broker: MakeBroker) -> None:
+    """Equal requests in flight are computed once."""
+    model = Vectors()
+    asked = ask_all(make_broker(model), [Embed("a"), Embed("a"), Embed("b")])
+    assert len(asked.results) == 3 and all(isinstance(r, Reply) for r in asked.results)
+    assert sorted(model.asked) == ["a", "b"]
+
+
+def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond so many replies the one that was not asked for longest is forgotten, and computed again."""
+    monkeypatch.setattr("pytest_llmprops.engine.computed.REMEMBERED", 2)
+    model = Vectors()
+    one_by_one(make_broker(model), ["a", "b", "a", "c", "a", "b"])
+    assert model.asked == ["a", "b", "c", "b"]
+
+
+def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
+    """A text that fails is its own error, and computed again; a model that cannot be used ends the run."""
+    model = Vectors(bad=["x"])
+    first, good, again = one_by_one(make_broker(model), ["x", "a", "x"])
+    assert isinstance(first, BackendError) and isinstance(again, BackendError) and isinstance(good, Reply)
+    assert model.asked == ["x", "a", "x"]
+    broker = make_broker(Vectors(bad=["x"], fatal=True))
+    stopped, after = one_by_one(broker, ["x", "a"])
+    assert isinstance(stopped, RunStopped) and isinstance(after, RunStopped)
+    assert broker.stopped == "m: no vector"
+
+
+def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
+    """What a model here computes is no call of the plan, and the plan computes nothing."""
+    model = Vectors()
+    broker = make_broker(model)
+    assert broker.count_stored([("m", Embed("a")), ("m", Embed("b"))]) == 2
+    ask_all(broker, [])
+    assert model.asked == []
+
+
+def read(line: bytes) -> Any:
+    async def work() -> Any:
+        reader = asyncio.StreamReader(limit=wire.LINE_LIMIT)
+        reader.feed_data(line)
+        reader.feed_eof()
+        return await wire.read(reader)
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_arrays_cross_the_socket(dtype: str) -> None:
+    """An array arrives bit by bit, with its shape and type, among plain values."""
+    array = np.random.default_rng(1).normal(size=(3, 5)).astype(dtype)
+    message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
+    found = read(wire.encode(message))["reply"]["value"]
+    assert found["vectors"].dtype == array.dtype
+    np.testing.assert_array_equal(found["vectors"], array)
+    assert found["empty"].shape == (0, 5)
+    assert found["spans"] == [[0, 1]]
+
+
+def test_text_that_looks_like_an_array() -> None:
+    """A reply that writes the mark of arrays arrives as the text it is; what is no number is refused."""
+    text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
+    assert read(wire.encode({"id": 1, "text": text})) == {"id": 1, "text": text}
+    with pytest.raises(TypeError, match="not a JSON value"):
+        wire.encode({"x": np.array(["a"])})
+    with pytest.raises(TypeError, match="not a JSON value"):
+        wire.encode({"x": object()})

@@ -1,0 +1,385 @@
+"""Samples of one prompt go out as one call, and stay requests of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_models import Asked, MakeBroker, ask_all, final, kinds, transient
+
+from pytest_llmprops.core.benchmark import Benchmark, NoSettings
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import Chat, Reply, Segment, Usage, request_key
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine import samples, wire
+from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.planning import plan
+from pytest_llmprops.engine.server import Server
+
+Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
+
+
+def numbered(request: Chat, count: int) -> list[Reply]:
+    """As many replies as asked for, told apart by a number; each has a share of the call's usage and cost."""
+    return [Reply(f"{request.prompt} {k}", usage=Usage(2, 3, 0), cost_usd=0.25) for k in range(count)]
+
+
+class Several:
+    """A model over a network that takes up to ``most_samples`` at once; ``calls`` lists (prompt, samples) of each."""
+
+    max_batch = 1
+    blocking = False
+    in_worker = False
+    pinned = True
+    identity: Mapping[str, Any] = {"backend": "several"}
+
+    def __init__(self, answer: Answer = numbered, *, most: int = 128, delay: float = 0.01) -> None:
+        self.most_samples = most
+        self.calls: list[tuple[str, int]] = []
+        self.peak = self._now = 0
+        self._answer, self._delay = answer, delay
+
+    async def samples(self, request: Chat, count: int) -> Sequence[Reply] | BackendError:
+        """One call."""
+        self.calls.append((request.prompt, count))
+        self._now += 1
+        self.peak = max(self.peak, self._now)
+        await asyncio.sleep(self._delay)
+        self._now -= 1
+        return self._answer(request, count)
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Reply | BackendError]:
+        """A call a request."""
+        found = [await self.samples(request, 1) for request in requests]
+        return [one if isinstance(one, BackendError) else one[0] for one in found]
+
+    def notes(self) -> Sequence[str]:
+        """What was found."""
+        return () if self.most_samples > 1 else ("one at a time",)
+
+    def deviations(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def eleven(prompt: str = "q", **settings: Any) -> list[Chat]:
+    """Eleven samples of a prompt."""
+    return [Chat.user(prompt, sample=k, **settings) for k in range(11)]
+
+
+def counted(asked: Asked) -> tuple[int, int, int]:
+    """(requests, calls, replies)."""
+    return asked.counters.requests, asked.counters.sent, asked.counters.answered
+
+
+@pytest.mark.parametrize("temperature", [None, 0.0, 1.0])
+def test_samples_asked_together_are_one_call(make_broker: MakeBroker, temperature: float | None) -> None:
+    """Eleven samples are one call, whatever the temperature; each has a reply of its own."""
+    model = Several()
+    asked = ask_all(make_broker(model), eleven(temperature=temperature))
+    assert model.calls == [("q", 11)]
+    assert sorted(asked.texts) == sorted(f"q {k}" for k in range(11))
+    assert counted(asked) == (11, 1, 11)
+
+
+def test_each_sample_is_stored_and_logged_alone(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """Every sample has its own key, line and stored reply; asked again, all come from the store as they were."""
+    model = Several()
+    first = ask_all(make_broker(model, run_dir=str(tmp_path)), eleven())
+    lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
+    keys = [request_key(model.identity, request) for request in eleven()]
+    assert [reply.key for reply in first.results] == keys
+    assert {line["key"]: line["reply"]["text"] for line in lines if "key" in line} == dict(
+        zip(keys, first.texts, strict=True)
+    )
+    again = ask_all(make_broker(model), eleven())
+    assert (again.texts, counted(again), again.counters.cache_hits) == (first.texts, (11, 0, 0), 11)
+
+
+def test_only_missing_samples_are_asked(make_broker: MakeBroker) -> None:
+    """Where three of eleven are stored, the call asks for eight, and the three stay what they were."""
+    model = Several()
+    stored = ask_all(make_broker(model), [eleven()[k] for k in (0, 4, 9)]).texts
+    asked = ask_all(make_broker(model), eleven())
+    assert [count for _, count in model.calls] == [3, 8]
+    assert [asked.texts[k] for k in (0, 4, 9)] == stored
+
+
+def test_samples_a_moment_apart_are_one_call(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first sample waits for those that come some turns of the event loop later, and no longer than it should."""
+    monkeypatch.setattr(samples, "TOGETHER_SECONDS", 0.2)
+    model = Several()
+
+    async def work() -> list[Reply]:
+        broker = make_broker(model)
+
+        async def late(request: Chat) -> Reply:
+            for _ in range(request.sample):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.5 if request.sample == 10 else 0)
+            return await broker.ask("m", "subject", request)
+
+        try:
+            return await asyncio.gather(*map(late, eleven()))
+        finally:
+            await broker.close()
+
+    asyncio.run(work())
+    assert model.calls == [("q", 10), ("q", 1)]
+
+
+def test_what_differs_otherwise_is_not_put_together(make_broker: MakeBroker) -> None:
+    """Another prompt, temperature, limit or parameter makes another call; a sample asked twice is asked for once."""
+    other = [{"temperature": 0.5}, {"max_tokens": 9}, {"stop": (".",)}, {"extra": (("top_p", [1]),)}]
+    requests = [*eleven(), *eleven(), *eleven("p"), *(r for settings in other for r in eleven(**settings))]
+    model = Several()
+    asked = ask_all(make_broker(model), requests)
+    assert model.calls == [("q", 11), ("p", 11), *[("q", 11)] * 4]
+    assert asked.counters.joined == 11
+
+
+def test_a_fixed_seed_asks_one_by_one(make_broker: MakeBroker) -> None:
+    """With ``--llm-param seed=1`` samples stay calls of their own: the choices of one call would differ from those."""
+    model = Several()
+    ask_all(make_broker(model), eleven(extra=(("seed", 1),)))
+    assert model.calls == [("q", 1)] * 11
+
+
+def test_no_more_than_a_call_may_hold(make_broker: MakeBroker) -> None:
+    """Samples beyond the most of one call make further calls."""
+    model = Several(most=4)
+    asked = ask_all(make_broker(model), eleven())
+    assert sorted(count for _, count in model.calls) == [3, 4, 4]
+    assert len(set(asked.texts)) == 4
+
+
+def test_a_set_takes_one_slot_and_one_tick(make_broker: MakeBroker) -> None:
+    """Four sets at a concurrency of two are two at a time, and with a rate limit a gap apart, not eleven."""
+    requests = [r for prompt in "abcd" for r in eleven(prompt)]
+    model = Several()
+    asked = ask_all(make_broker(model, concurrency=2, cache="off"), requests)
+    assert (model.peak, asked.counters.sent, asked.counters.in_flight) == (2, 4, 0)
+    begun = time.monotonic()
+    ask_all(make_broker(Several(), rpm=1200, cache="off"), requests)
+    assert 0.15 <= time.monotonic() - begun < 1.5
+
+
+def test_usage_and_cost_are_summed_once(make_broker: MakeBroker) -> None:
+    """The totals are the sums of what the replies carry."""
+    counters = ask_all(make_broker(Several()), eleven()).counters
+    assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
+
+
+def test_the_rest_of_a_short_answer_is_asked_singly(make_broker: MakeBroker) -> None:
+    """Where the server gives four of eleven, seven calls fetch the others; every sample has a reply."""
+    model = Several(lambda request, count: numbered(request, min(count, 4)))
+    asked = ask_all(make_broker(model), eleven())
+    assert model.calls == [("q", 11), *[("q", 1)] * 7]
+    assert counted(asked) == (11, 8, 11)
+    assert asked.texts[:4] == ["q 0", "q 1", "q 2", "q 3"]
+
+
+def test_after_a_refusal_all_go_alone(make_broker: MakeBroker) -> None:
+    """A server that gives none of a set costs that call; sets still waiting go out singly, and a note says so."""
+
+    def refuse(request: Chat, count: int) -> list[Reply]:
+        if count == 1:
+            return numbered(request, 1)
+        model.most_samples = 1
+        return []
+
+    model = Several(refuse)
+    requests = [r for prompt in "abc" for r in eleven(prompt)]
+    asked = ask_all(make_broker(model, concurrency=1), requests)
+    assert model.calls[0] == ("a", 11)
+    assert {count for _, count in model.calls[1:]} == {1}
+    assert counted(asked) == (33, 34, 33)
+    assert asked.counters.failed == 0
+    assert asked.broker.notes() == ["m: one at a time"]
+
+
+def test_sets_that_wait_while_n_is_refused_take_no_tick(make_broker: MakeBroker) -> None:
+    """Whether they wait for a slot or for the rate limit, no set goes out after a refusal, and no tick is lost."""
+
+    def refuse(request: Chat, count: int) -> list[Reply]:
+        if count > 1:
+            model.most_samples = 1
+        return numbered(request, 1) if count == 1 else []
+
+    for concurrency in (1, 64):
+        model = Several(refuse, delay=0.001)
+        broker = make_broker(model, concurrency=concurrency, rpm=3000, cache="off")
+        ticks: list[float] = []
+        wait = broker._calls._rate.wait
+
+        async def ticking(ticks: list[float] = ticks, wait: Callable[[], Awaitable[None]] = wait) -> None:
+            ticks.append(time.monotonic())
+            await wait()
+
+        broker._calls._rate.wait = ticking  # type: ignore[method-assign]
+        asked = ask_all(broker, [Chat.user(prompt, sample=k) for prompt in "abc" for k in range(3)])
+        assert [count for _, count in model.calls] == [3, *[1] * 9]
+        assert asked.counters.sent == 10
+        assert concurrency == 64 or len(ticks) == 10
+
+
+def test_a_set_is_tried_again_as_one(make_broker: MakeBroker) -> None:
+    """Two transient failures are two retries of the whole set."""
+    failures = [transient(), transient()]
+    model = Several(lambda request, count: failures.pop() if failures else numbered(request, count))
+    asked = ask_all(make_broker(model), eleven())
+    assert model.calls == [("q", 11)] * 3
+    assert (asked.counters.retries, asked.counters.failed, len(asked.texts)) == (2, 0, 11)
+
+
+def test_a_failed_set_is_one_failure_of_all(make_broker: MakeBroker) -> None:
+    """Every sample of a set that is given up has the error; it counts as one call, so two are no broken server."""
+    model = Several(lambda request, count: final() if request.prompt != "c" else numbered(request, count))
+    asked = ask_all(make_broker(model), [r for prompt in "abc" for r in eleven(prompt)])
+    assert kinds(asked.results) == ["error"] * 22 + ["reply"] * 11
+    assert (asked.counters.failed, asked.broker.stopped) == (2, None)
+
+
+def test_an_error_of_one_of_the_rest_is_its_own(make_broker: MakeBroker) -> None:
+    """Of those asked singly after a short answer, one that fails takes no other along."""
+    alone: Iterator[Reply | BackendError] = iter(
+        [*numbered(eleven()[0], 3), final(), *numbered(eleven()[0], 3)]
+    )
+
+    def answer(request: Chat, count: int) -> Sequence[Reply] | BackendError:
+        if count > 1:
+            return numbered(request, 4)
+        given = next(alone)
+        return given if isinstance(given, BackendError) else [given]
+
+    asked = ask_all(make_broker(Several(answer)), eleven())
+    assert kinds(asked.results).count("error") == 1
+
+
+def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
+    """What a model lets out is the error of that set, never of the run."""
+
+    def broken(request: Chat, count: int) -> list[Reply]:
+        raise KeyError("choices")
+
+    asked = ask_all(make_broker(Several(broken)), eleven())
+    assert {str(error) for error in asked.results} == {"KeyError: 'choices'"}
+    assert asked.broker.stopped is None
+
+
+def test_one_call_of_the_budget(make_broker: MakeBroker) -> None:
+    """A budget of two calls is enough for two sets, and stops the third."""
+    model = Several()
+    asked = ask_all(make_broker(model, max_calls=2), [r for prompt in "abc" for r in eleven(prompt)])
+    assert kinds(asked.results) == ["reply"] * 22 + ["stopped"] * 11
+    assert asked.broker.stopped == "--llm-max-calls 2 is spent"
+
+
+def test_a_withheld_sample_is_only_its_own(make_broker: MakeBroker) -> None:
+    """A content filter's refusal of one choice is that sample's reply; the set is not asked again."""
+    model = Several(
+        lambda request, count: [
+            replace(reply, text="", finish_reason="content_filter") if k == 1 else reply
+            for k, reply in enumerate(numbered(request, count))
+        ]
+    )
+    asked = ask_all(make_broker(model), eleven())
+    assert [r.finish_reason for r in asked.results] == ["stop", "content_filter", *["stop"] * 9]
+    assert len(model.calls) == 1
+
+
+def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
+    """Closing while a set is in flight, and one still gathers, ends both at once."""
+
+    model = Several(delay=30)
+
+    async def work() -> list[Any]:
+        others = asyncio.all_tasks()
+        broker = make_broker(model)
+        asking = [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven()]
+        await asyncio.sleep(0.05)
+        asking += [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven("late")]
+        # One turn for the asker, one for the request to reach those it waits for.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        await broker.close()
+        assert asyncio.all_tasks() - set(asking) == others
+        await asyncio.sleep(0.02)
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    results = asyncio.run(asyncio.wait_for(work(), 5))
+    assert {type(result) for result in results} == {asyncio.CancelledError}
+    assert model.calls == [("q", 11)]
+
+
+def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker) -> None:
+    """Requests that cross the socket one by one still go out together."""
+    model = Several()
+    folder = tempfile.mkdtemp(prefix="llmprops-")
+
+    async def session() -> list[Reply]:
+        broker = make_broker(model)
+        path = f"{folder}/broker"
+        listening = await asyncio.start_unix_server(Server(broker).client, path, limit=wire.LINE_LIMIT)
+        client = BrokerClient(path)
+        try:
+            asking = (client.ask("m", "subject", r) for r in eleven("long " * 10_000))
+            return await asyncio.gather(*asking)
+        finally:
+            await client.close()
+            listening.close()
+            await broker.close()
+            await asyncio.sleep(0.01)
+
+    try:
+        replies = asyncio.run(asyncio.wait_for(session(), 10))
+    finally:
+        shutil.rmtree(folder)
+    assert len({reply.text for reply in replies}) > 1
+    # A busy machine may cut the stream of requests in two; it must not come apart.
+    assert len(model.calls) <= 3
+
+
+class Sampling(Benchmark):
+    """Asks each prompt three times, and a helper once."""
+
+    name = "sampling"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        for prompt in ("a", "b"):
+            await asyncio.gather(*(ask(Chat.user(prompt + item.id, sample=k)) for k in range(3)))
+        await ask(Segment(item.id), role="segmenter")
+        return Verdict("unparsed")
+
+
+def test_a_plan_counts_samples_and_prompts() -> None:
+    """A plan counts each sample as a call, and beside it the calls where an API gives all samples at once."""
+    cases = [
+        Case(
+            Sampling(),
+            Item(f"i/{k}", "task", "en"),
+            None,
+            Protocol("quick", NoSettings()),
+            "m",
+            helpers={"segmenter": "s"},
+        )
+        for k in range(2)
+    ]
+    [row] = plan(cases)
+    assert (row.calls, row.prompts) == (14, 6)

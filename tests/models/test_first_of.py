@@ -1,0 +1,127 @@
+"""Several parsers as one: who is asked, what is missing, what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Parse, Reply
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.first_of import FirstOf, together
+from pytest_llmprops.models.parsing import missing
+from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+
+
+class Own:
+    """A parser of the languages it is given; a text of ``fail`` fails."""
+
+    blocking, in_worker = True, False
+
+    def __init__(self, name: str, languages: str, *, max_batch: int = 100, pinned: bool = True) -> None:
+        self.identity = {"backend": name}
+        self.name, self.languages, self.max_batch, self.pinned = name, languages.split(), max_batch, pinned
+        self.batches: list[list[str]] = []
+        self.closed = False
+
+    def parse(self, requests: Sequence[Parse]) -> list[Any]:
+        """Words, a failure, or what is missing."""
+        self.batches.append([request.text for request in requests])
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Parse) -> Any:
+        if request.language not in self.languages:
+            return Reply(value=missing(f"{self.name} lacks {request.language}"))
+        if request.text == "fail":
+            return BackendError("it fails", kind="backend")
+        return Reply(value={"words": [], "by": self.name}, served_model=self.name)
+
+    def deviations(self) -> Sequence[str]:
+        """One, by name."""
+        return [f"as {self.name} does"]
+
+    def close(self) -> None:
+        """Take down that it is closed."""
+        self.closed = True
+
+
+def test_the_first_that_can_is_asked() -> None:
+    """Each text is analysed by the first part that has it; results are in order, and later parts see the rest only."""
+    first, second = Own("one", "af"), Own("two", "af en")
+    requests = [Parse("a", "en"), Parse("b", "af"), Parse("c", "en")]
+    results = FirstOf([first, second]).parse(requests)  # type: ignore[list-item]
+    assert [r.value["by"] for r in results if isinstance(r, Reply)] == ["two", "one", "two"]
+    assert (first.batches, second.batches) == ([["a", "b", "c"]], [["a", "c"]])
+
+
+def test_what_all_lack_is_missing() -> None:
+    """Where no part has a text, the reply says what each lacks, and names nobody who served it."""
+    model = FirstOf([Own("one", "af"), Own("two", "en"), Own("one", "")])  # type: ignore[list-item]
+    [found] = model.parse([Parse("a", "ja")])
+    assert isinstance(found, Reply)
+    assert found.value == {"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}
+    assert found.served_model == ""
+
+
+def test_a_failure_is_not_passed_over() -> None:
+    """A part that fails at a text gives its error; the next is not asked."""
+    second = Own("two", "en")
+    [found] = FirstOf([Own("one", "en"), second]).parse([Parse("fail", "en")])  # type: ignore[list-item]
+    assert isinstance(found, BackendError)
+    assert second.batches == []
+
+
+def test_batches_are_those_that_a_part_takes() -> None:
+    """A part with small batches is asked in several."""
+    part = Own("one", "en", max_batch=2)
+    results = FirstOf([part, Own("two", "en")]).parse([Parse(t, "en") for t in "abcde"])  # type: ignore[list-item]
+    assert part.batches == [["a", "b"], ["c", "d"], ["e"]]
+    assert len(results) == 5
+
+
+def test_the_whole_is_its_parts() -> None:
+    """Identity names all parts in order; pinned only when all are; deviations and closing concern all."""
+    parts = [Own("one", "en"), Own("two", "en", pinned=False)]
+    model = FirstOf(parts)  # type: ignore[arg-type]
+    assert model.identity == {"backend": "first-of", "parts": [{"backend": "one"}, {"backend": "two"}]}
+    assert not model.pinned
+    assert list(model.deviations()) == ["as one does", "as two does"]
+    model.close()
+    assert all(part.closed for part in parts)
+
+
+def make(text: str) -> Any:
+    spec = parse_spec(text)
+    return find_backend(spec.backend).factory(spec, BackendOptions())
+
+
+def test_specification() -> None:
+    """Parts are separated by commas, parameters and all; one alone stands for itself."""
+    text = together(["words", "stanza?dir=/nowhere"])
+    assert text == "first-of:words,stanza?dir=/nowhere"
+    assert together(["words"]) == "words"
+    assert ready(text)
+    assert not ready("first-of:stanza?dir=/nowhere,spacy:nosuch_model")
+    model = make("first-of:words,words")
+    assert kinds_of(model) == {"parse"}
+    [reply] = model.parse([Parse("Die hond", "af", "words")])
+    assert [word[0] for word in reply.value["words"]] == ["die", "hond"]
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("first-of:words", "write first-of:PARSER,PARSER"),
+        ("first-of:words,,words", "write first-of:PARSER,PARSER"),
+        ("first-of:words,fake:echo", "fake:echo is no parser"),
+        ("first-of:words,spacy:nosuch_model", "neither the folder of a spaCy model"),
+    ],
+)
+def test_bad_specification(text: str, said: str) -> None:
+    """Too few parts, one that does not parse or is not there are one line."""
+    with pytest.raises(UsageError, match=said) as raised:
+        make(text)
+    assert "\n" not in str(raised.value)

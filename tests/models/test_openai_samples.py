@@ -1,0 +1,241 @@
+"""Several samples of a prompt by one call of the OpenAI backend: what servers give, refuse and leave out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.stub_server import RunningStub, running_stub
+from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models import errors
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.openai_sdk import BACKEND, OpenAIModel
+from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.replies import chat_replies, shares, spent_on_reasoning
+
+Results = list[Any]
+Asked = Callable[..., tuple[Results, Broker]]
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[RunningStub]:
+    """One server whose choices are their own numbers."""
+    with running_stub(delay=0.005, answer="sample") as running:
+        yield running
+
+
+@pytest.fixture
+def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Asks a model of the stub for samples of one prompt, through a broker, which is closed then."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    stub.reset()
+
+    def ask(model: str, samples: Sequence[int] = range(11), prompt: str = "q", **settings: Any) -> Any:
+        config = BrokerConfig({"m": f"openai:{model}"}, base_url=stub.url, store=str(tmp_path / "store"))
+        broker = Broker(config)
+
+        async def work() -> Results:
+            asking = (broker.ask("m", "subject", Chat.user(prompt, sample=k, **settings)) for k in samples)
+            try:
+                return await asyncio.gather(*asking, return_exceptions=True)
+            finally:
+                await broker.close()
+
+        return asyncio.run(work()), broker
+
+    return ask
+
+
+def texts(results: Results) -> list[str]:
+    """Texts of replies; fails when there is anything else."""
+    assert all(isinstance(r, Reply) for r in results), results
+    return [r.text for r in results]
+
+
+@pytest.mark.parametrize("temperature", [None, 0.0])
+def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | None) -> None:
+    """Eleven samples are one call with ``n``, and each has a choice of its own; nothing is said about it."""
+    results, broker = asked("m", temperature=temperature)
+    assert texts(results) == [str(k) for k in range(11)]
+    assert (stub.stats()["requests"], broker.counters.sent) == (1, 1)
+    assert broker.notes() == []
+
+
+def test_n_off_is_a_call_each_and_the_same_model(asked: Asked, stub: RunningStub) -> None:
+    """``?n=off`` asks eleven times, under the same identity: what is stored either way serves the other."""
+    results, broker = asked("m?n=off", range(5))
+    assert (texts(results), stub.stats()["requests"]) == (["0"] * 5, 5)
+    again, broker = asked("m", range(11))
+    assert stub.stats()["requests"] == 6
+    assert (texts(again), broker.counters.cache_hits) == (["0"] * 5 + [str(k) for k in range(6)], 5)
+
+
+def test_n_takes_on_and_off(stub: RunningStub) -> None:
+    """Another value of ``n`` is refused with what to write."""
+    with pytest.raises(UsageError, match="n=off"):
+        BACKEND.factory(parse_spec("openai:m?n=5"), BackendOptions(stub.url))
+
+
+def test_usage_and_cost_of_the_call_are_shared(asked: Asked) -> None:
+    """The parts add up to what the server counted, the prompt once; the cost follows them."""
+    [alone], _ = asked("m?price_in=1000000&price_out=1000000", [0], prompt="q" * 100)
+    results, broker = asked("m?price_in=1000000&price_out=1000000", range(1, 12), prompt="q" * 100)
+    assert (alone.usage.prompt_tokens, alone.usage.completion_tokens) == (25, 1)
+    assert sum(r.usage.prompt_tokens for r in results) == 25
+    assert [r.usage.completion_tokens for r in results] == [1] * 11
+    assert sum(r.cost_usd for r in results) == broker.counters.cost_usd == 36
+    assert broker.counters.prompt_tokens == 25
+
+
+def test_shares_add_up() -> None:
+    """Tokens that cannot be divided evenly go to the first ones."""
+    parts = shares(Usage(7, 3, 1), 3)
+    assert parts == [Usage(3, 1, 1), Usage(2, 1, 0), Usage(2, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("model", "why"), [("no-n", "refuses"), ("no-n-unsaid", "refuses"), ("strict", "refuses")]
+)
+def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: str, why: str) -> None:
+    """A server that takes no ``n``, whether it says so or not, is asked singly; that is a note, no deviation."""
+    results, broker = asked(model)
+    assert texts(results) == ["0"] * 11
+    assert stub.stats()["statuses"] == {"200": 11, "400": 1}
+    assert (broker.counters.failed, broker.counters.retries) == (0, 0)
+    assert len(broker.notes()) == 1
+    assert why in broker.notes()[0] and "call of its own" in broker.notes()[0]
+    assert broker.report()["models"]["m"]["deviations"] == []
+
+
+@pytest.mark.parametrize(("name", "most"), [("no-n", 1), ("no-n-unsaid", 128)])
+def test_what_a_refusal_says_counts_at_once(stub: RunningStub, name: str, most: int) -> None:
+    """After a refusal that names ``n`` no set is sent any more; one that does not waits for a single call's answer."""
+    model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(stub.url))
+    assert isinstance(model, OpenAIModel)
+
+    async def call() -> list[Reply] | BackendError:
+        try:
+            return await model.samples(Chat.user("q"), 5)
+        finally:
+            await model.aclose()
+
+    assert asyncio.run(call()) == []
+    assert model.most_samples == most
+
+
+def test_another_failure_of_a_set_is_the_sets(asked: Asked, stub: RunningStub) -> None:
+    """A set that is told to slow down is tried again as one; an unknown model stops the run after one call."""
+    results, broker = asked("limited-ms", range(3))
+    assert (texts(results), stub.stats()["requests"]) == (["0", "1", "2"], 2)
+    assert broker.counters.retries == 1
+    stub.reset()
+    results, broker = asked("missing", range(3))
+    assert [type(r) for r in results] == [RunStopped] * 3
+    assert stub.stats()["requests"] == 1
+
+
+def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: RunningStub) -> None:
+    """A set that is refused for ``--llm-param`` is no question of ``n``: one call, and the run is over."""
+    results, broker = asked("strict", range(3), extra=(("a_size", 9),))
+    assert [type(r) for r in results] == [RunStopped] * 3
+    assert stub.stats()["requests"] == 1
+    assert "--llm-param a_size" in (broker.stopped or "")
+
+
+def test_more_choices_than_asked_for_are_left() -> None:
+    """Only as many choices are read as were asked for, and the cost a backend found is shared between them."""
+    answer = {"choices": [{"message": {"content": str(k)}} for k in range(4)], "cost_usd": 3.0}
+    found = chat_replies(answer, 3, None, 1.0, "url", "m")
+    assert isinstance(found, list)
+    assert [(r.text, r.cost_usd, r.seconds) for r in found] == [(str(k), 1.0, 1.0) for k in range(3)]
+
+
+def test_a_bad_prompt_is_not_taken_for_a_refusal_of_n(asked: Asked) -> None:
+    """Where the samples are refused alone, too, each has the error, and nothing is said of ``n``."""
+    results, broker = asked("too-long", range(3))
+    assert all(isinstance(r, BackendError) and "maximum context length" in str(r) for r in results)
+    assert broker.notes() == []
+
+
+def test_a_server_that_ignores_n(asked: Asked, stub: RunningStub) -> None:
+    """One choice in place of eleven: ten more calls, and from then on none with ``n``."""
+    results, broker = asked("one-of-n")
+    assert (len(texts(results)), stub.stats()["requests"]) == (11, 11)
+    assert "one sample" in broker.notes()[0]
+
+
+def test_a_server_that_gives_fewer(asked: Asked, stub: RunningStub) -> None:
+    """Six choices of eleven are kept, five are asked for singly, and ``n`` stays in use."""
+    results, broker = asked("few-of-n")
+    assert (len(texts(results)), stub.stats()["requests"]) == (11, 6)
+    assert broker.notes() == []
+
+
+def test_a_filtered_choice_is_that_sample(asked: Asked, stub: RunningStub) -> None:
+    """A choice that the content filter withheld is a refusal of that sample only."""
+    results, _ = asked("filtered-second", range(3))
+    assert [(r.text, r.finish_reason) for r in results] == [
+        ("0", "stop"),
+        ("", "content_filter"),
+        ("2", "stop"),
+    ]
+    assert stub.stats()["requests"] == 1
+
+
+def test_a_filtered_prompt_is_a_refusal_of_each_sample(asked: Asked, stub: RunningStub) -> None:
+    """Azure's 400 for the prompt is the reply of all samples, after one call."""
+    results, broker = asked("filtered", range(3))
+    assert [(r.text, r.finish_reason) for r in results] == [("", "content_filter")] * 3
+    assert (stub.stats()["requests"], broker.notes()) == (1, [])
+
+
+def test_departures_are_made_for_sets_too(asked: Asked, stub: RunningStub) -> None:
+    """A reasoning model's sets leave out what it refuses and get room to think, like single calls."""
+    results, broker = asked("reasoner", range(3), temperature=0.0, max_tokens=5)
+    assert texts(results) == ["0", "1", "2"]
+    assert broker.report()["models"]["m"]["deviations"] == [
+        "max_tokens sent as max_completion_tokens",
+        "temperature left out",
+        "token budget raised by 4096",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "refuses"),
+    [
+        (400, "'n' : number must be at most 1", True),
+        (400, "Multiple candidates is not enabled for this model", True),
+        (400, "Invalid n value (currently only n = 1 is supported)", True),
+        (400, "n must be 1 when using greedy sampling, got 11.", True),
+        (422, "candidateCount value of 2 but the supported range is from 1 to 1", True),
+        (500, "Only one completion choice is allowed", True),
+        (500, "Internal error at line n", False),
+        (429, "too many candidates a minute", False),
+        (400, "This model's maximum context length isn't that long.\\nSorry.", False),
+        (400, "Unsupported value: 'temperature' does not support 0 with this model.", False),
+    ],
+)
+def test_what_servers_say_of_n(status: int, message: str, refuses: bool) -> None:
+    """The words of known servers are understood, and other errors are not taken for them."""
+    assert errors.refuses_several(status, {"error": {"message": message}}) is refuses
+
+
+def test_the_parameter_may_be_named_apart() -> None:
+    """An error whose ``param`` is ``n`` needs no words."""
+    assert errors.refuses_several(400, {"error": {"message": "Not so many.", "param": "n"}})
+
+
+def test_any_choice_without_room_raises_the_budget() -> None:
+    """One choice that spent everything on reasoning is enough, where others had room."""
+    cut = {"finish_reason": "length", "message": {"content": None, "reasoning_content": "hm"}}
+    done = {"finish_reason": "stop", "message": {"content": "A"}}
+    assert spent_on_reasoning({"choices": [done, cut]})
+    assert not spent_on_reasoning({"choices": [done, done]})

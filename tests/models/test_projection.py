@@ -1,0 +1,307 @@
+"""Phrase structure from dependencies: shapes by hand, and leaves that stand in order whatever the parse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
+from pytest_llmprops.models.phrases import Token
+from pytest_llmprops.models.projection import bracketed
+
+
+def tokens(rows: str) -> list[Token]:
+    """Tokens of lines ``text tag upos head relation``; heads count from 1, 0 is a root."""
+    found = []
+    for row in rows.strip().splitlines():
+        text, tag, upos, head, relation = row.split()
+        found.append(Token(text, "" if tag == "-" else tag, upos, int(head) - 1, relation))
+    return found
+
+
+def tree(rows: str) -> str:
+    """The bracketed tree of such lines, without the tags of tokens."""
+    plain = [token._replace(tag=token.tag or token.upos) for token in tokens(rows)]
+    found = bracketed(plain)
+    for token in sorted(plain, key=lambda token: -len(token.text)):
+        found = found.replace(f"({token.tag} {token.text})", token.text)
+    return found
+
+
+def test_subject_and_predicate_separate() -> None:
+    """A clause is its subject and a verb phrase; prepositions make phrases; a final stop belongs to the clause."""
+    rows = """
+        The DT DET 2 det
+        dog NN NOUN 3 nsubj
+        slept VBD VERB 0 ROOT
+        in IN ADP 3 prep
+        the DT DET 6 det
+        house NN NOUN 4 pobj
+        . . PUNCT 3 punct
+    """
+    assert tree(rows) == "(ROOT (S (NP The dog) (VP slept (PP in (NP the house))) .))"
+    assert bracketed(tokens(rows)).startswith("(ROOT (S (NP (DT The) (NN dog)) (VP (VBD slept)")
+
+
+def test_auxiliaries_open_verb_phrases() -> None:
+    """Each auxiliary stands in a verb phrase around the rest; words between it and the verb stay beside it."""
+    rows = """
+        She PRP PRON 5 nsubj
+        will MD AUX 5 aux
+        not RB PART 5 neg
+        have VB AUX 5 aux
+        slept VBN VERB 0 ROOT
+    """
+    assert tree(rows) == "(ROOT (S (NP She) (VP will not (VP have (VP slept)))))"
+
+
+def test_noun_phrases_with_what_follows() -> None:
+    """A noun phrase is a part of the longer one with what follows it; a possessor and a relative clause are phrases."""
+    rows = """
+        John NNP PROPN 4 poss
+        's POS PART 1 case
+        old JJ ADJ 4 amod
+        friend NN NOUN 9 nsubj
+        from IN ADP 4 prep
+        Rome NNP PROPN 5 pobj
+        who WP PRON 8 nsubj
+        sings VBZ VERB 4 relcl
+        came VBD VERB 0 ROOT
+    """
+    friend = "(NP (NP John 's) old friend) (PP from (NP Rome)) (SBAR (WHNP who) (S (VP sings)))"
+    assert tree(rows) == f"(ROOT (S (NP {friend}) (VP came)))"
+
+
+def test_coordination_is_one_constituent() -> None:
+    """Conjuncts chained one below the other are parts of one phrase, with the commas between them."""
+    rows = """
+        Red JJ ADJ 2 amod
+        dogs NNS NOUN 8 nsubj
+        , , PUNCT 2 punct
+        cats NNS NOUN 2 conj
+        and CC CCONJ 4 cc
+        white JJ ADJ 7 amod
+        mice NNS NOUN 4 conj
+        slept VBD VERB 0 ROOT
+    """
+    assert tree(rows) == "(ROOT (S (NP (NP Red dogs) , (NP cats) and (NP white mice)) (VP slept)))"
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("seen VBN VERB 3 conj", "(S (NP He) (VP has (VP (VP come) and (S (VP seen)))))"),
+        ("left VBD VERB 3 conj", "(S (NP He) (VP (VP has (VP come)) and (S (VP left))))"),
+    ],
+)
+def test_what_coordinated_verbs_share(second: str, expected: str) -> None:
+    """Conjuncts without a subject stand below the first one's; below its auxiliaries only where they are not finite."""
+    rows = f"""
+        He PRP PRON 3 nsubj
+        has VBZ AUX 3 aux
+        come VBN VERB 0 ROOT
+        and CC CCONJ 3 cc
+        {second}
+    """
+    assert tree(rows) == f"(ROOT {expected})"
+
+
+def test_a_coordination_behind_its_subject() -> None:
+    """Behind an inverted subject nothing stands below it: the conjunct joins the whole clause."""
+    rows = """
+        said VBD VERB 0 ROOT
+        Ann NNP PROPN 1 nsubj
+        and CC CCONJ 1 cc
+        left VBD VERB 1 conj
+    """
+    assert tree(rows) == "(ROOT (S (S (VP said) (NP Ann)) and (S (VP left))))"
+
+
+def test_a_conjunct_with_a_subject_is_a_clause() -> None:
+    """Clauses with subjects are coordinated as clauses, one without below the subject before it."""
+    rows = """
+        He PRP PRON 2 nsubj
+        came VBD VERB 0 ROOT
+        , , PUNCT 2 punct
+        ate VBD VERB 2 conj
+        and CC CCONJ 4 cc
+        she PRP PRON 7 nsubj
+        left VBD VERB 4 conj
+    """
+    first = "(S (NP He) (VP (VP came) , (S (VP ate))))"
+    assert tree(rows) == f"(ROOT (S {first} and (S (NP she) (VP left))))"
+
+
+def test_subordinate_clauses_and_quotes() -> None:
+    """A subordinator stands beside its clause; an inverted subject is a part of the clause; quotes stand high."""
+    rows = """
+        " `` PUNCT 4 punct
+        It PRP PRON 3 nsubj
+        rains VBZ VERB 4 ccomp
+        said VBD VERB 0 ROOT
+        Ann NNP PROPN 4 nsubj
+        as IN SCONJ 8 mark
+        she PRP PRON 8 nsubj
+        left VBD VERB 4 advcl
+        . . PUNCT 4 punct
+    """
+    left = "(SBAR as (S (NP she) (VP left)))"
+    assert tree(rows) == f'(ROOT (S " (S (NP It) (VP rains)) (VP said) (NP Ann) {left} .))'
+
+
+def test_punctuation_stands_high_but_pairs_stay() -> None:
+    """A comma at a phrase's end stands above the phrase; brackets around a phrase stay with it."""
+    rows = """
+        Dogs NNS NOUN 8 nsubj
+        , , PUNCT 1 punct
+        ( -LRB- PUNCT 5 punct
+        old JJ ADJ 5 amod
+        ones NNS NOUN 1 appos
+        ) -RRB- PUNCT 5 punct
+        , , PUNCT 1 punct
+        bark VBP VERB 0 ROOT
+    """
+    found = Tree.from_brackets(bracketed(tokens(rows)))
+    spans = {(node.label, node.start, node.end) for node in found.nodes}
+    assert {("NP", 0, 6), ("NP", 2, 6), ("NP", 3, 5)} <= spans
+    assert not any(node.end == 7 and node.size > 1 for node in found.nodes)
+
+
+def test_questions() -> None:
+    """An interrogative phrase stands beside its clause; an auxiliary before the subject does not open a phrase."""
+    rows = """
+        Whom WP PRON 4 dobj
+        did VBD AUX 4 aux
+        she PRP PRON 4 nsubj
+        see VB VERB 0 ROOT
+        ? . PUNCT 4 punct
+    """
+    assert tree(rows) == "(ROOT (SBARQ (WHNP Whom) (S did (NP she) (VP see)) ?))"
+
+
+def test_universal_dependencies() -> None:
+    """Copulas open a verb phrase, prepositions and conjunctions may hang from their noun; tags may be missing."""
+    rows = """
+        He - PRON 6 nsubj
+        and - CCONJ 3 cc
+        Bob - PROPN 1 conj
+        are - AUX 6 cop
+        good - ADJ 6 amod
+        friends - NOUN 0 root
+        of - ADP 8 case
+        Ann - PROPN 6 nmod
+    """
+    friends = "(NP (NP good friends) (PP of (NP Ann)))"
+    assert tree(rows) == f"(ROOT (S (NP (NP He) and (NP Bob)) (VP are {friends})))"
+    assert bracketed(tokens(rows)).startswith("(ROOT (S (NP (NP (PRON He)) (CCONJ and)")
+
+
+def test_arcs_that_cross_are_lifted() -> None:
+    """A dependent beyond a token that its head does not dominate hangs from the head's head; the order stays."""
+    rows = """
+        A DT DET 2 det
+        hearing NN NOUN 3 nsubj
+        is VBZ VERB 0 ROOT
+        scheduled VBN VERB 3 acomp
+        on IN ADP 2 prep
+        this DT PRON 5 pobj
+        today NN NOUN 4 npadvmod
+    """
+    assert tree(rows) == "(ROOT (S (NP A hearing) (VP is (S (VP scheduled)) (PP on (NP this)) (NP today))))"
+
+
+def test_several_sentences() -> None:
+    """Each root has a tree of its own, which are put under one."""
+    rows = """
+        Dogs NNS NOUN 2 nsubj
+        bark VBP VERB 0 ROOT
+        . . PUNCT 2 punct
+        Quiet JJ ADJ 0 ROOT
+        ! . PUNCT 4 punct
+    """
+    assert tree(rows) == "(ROOT (S (NP Dogs) (VP bark) .)) (ROOT (ADJP (ADJP Quiet) !))"
+    assert Tree.from_brackets(bracketed(tokens(rows))).root.label == "TEXT"
+
+
+def test_brackets_inside_tokens() -> None:
+    """Brackets alone, inside a word and as a tag come back as they stand in the text."""
+    rows = """
+        word(s NN NOUN 0 ROOT
+        ) -RRB- PUNCT 1 punct
+        :( ( PUNCT 1 punct
+    """
+    parsed = Parsed.of("word(s) :(", bracketed(tokens(rows)))
+    assert parsed.tree.tokens == ("word(s", ")", ":(")
+    assert parsed.tree.tags == ("NN", "-RRB-", "-LRB-")
+
+
+def test_circles_are_refused() -> None:
+    """Heads that go round in a circle are an error, not an endless loop."""
+    with pytest.raises(ValueError, match="circle"):
+        bracketed(tokens("a NN NOUN 2 dep\nb NN NOUN 1 dep"))
+
+
+def test_deep_nesting() -> None:
+    """A text nested a thousand deep is no deeper than Python's stack."""
+    count = 1500
+    chain = [Token("x", "NN", "NOUN", place - 1, "appos") for place in range(count)]
+    assert bracketed(chain).count("(NN x)") == count
+
+
+RELATIONS = """nsubj nsubjpass dobj aux auxpass neg cc conj punct mark det amod compound nummod poss case prep pobj
+    relcl ccomp xcomp advcl advmod appos acl attr expl cop dep"""
+UPOS = "NOUN VERB AUX ADJ ADV ADP PRON PROPN NUM PUNCT CCONJ SCONJ DET PART SYM INTJ X"
+TAGS = ["", "NN", "VBD", "VB", "IN", "TO", "WP", "WRB", "MD", ".", "``"]
+TEXTS = ["a", "(", ")", '"', "“", "”", ",", ".", "'s", "x(y", "-"]
+
+
+@st.composite
+def parses(draw: st.DrawFn) -> list[Token]:
+    """Any forest, arcs crossing or not, under any labels."""
+    count = draw(st.integers(1, 14))
+    # Heads by a random order: a token's head comes before it there, so that there are no circles.
+    order = draw(st.permutations(range(count)))
+    heads = [-1] * count
+    for number, place in enumerate(order[1:], start=1):
+        if draw(st.integers(0, 9)):
+            heads[place] = order[draw(st.integers(0, number - 1))]
+    pick = st.sampled_from
+    return [
+        Token(
+            draw(pick(TEXTS)), draw(pick(TAGS)), draw(pick(UPOS.split())), head, draw(pick(RELATIONS.split()))
+        )
+        for head in heads
+    ]
+
+
+def spanned(parse: Sequence[Token], place: int) -> set[int]:
+    """The tokens below a token, and itself."""
+    found = {place}
+    while more := {d for d, token in enumerate(parse) if token.head in found} - found:
+        found |= more
+    return found
+
+
+@given(parses())
+def test_leaves_stand_in_order_whatever_the_parse(parse: list[Token]) -> None:
+    """Every token is a leaf, once and in its place, and the tree is the same each time."""
+    found = bracketed(parse)
+    read = Tree.from_brackets(found)
+    assert read.tokens == tuple(token.text for token in parse)
+    assert bracketed(parse) == found
+
+
+@given(parses())
+def test_a_projective_head_spans_one_constituent(parse: list[Token]) -> None:
+    """Where no arcs cross and nothing is coordinated or punctuation, a head and what hangs from it are a node."""
+    spans = [spanned(parse, place) for place in range(len(parse))]
+    if any(max(span) - min(span) + 1 != len(span) for span in spans):
+        return
+    plain = [token._replace(text="w", upos="NOUN" if token.upos == "PUNCT" else token.upos,
+                            relation="dep" if token.relation in ("conj", "cc", "punct") else token.relation)
+             for token in parse]  # fmt: skip
+    nodes = {(n.start, n.end) for n in Tree.from_brackets(bracketed(plain)).nodes}
+    assert {(min(span), max(span) + 1) for span in spans} <= nodes

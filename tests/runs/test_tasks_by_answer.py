@@ -1,0 +1,139 @@
+"""Items whose task is known from the answer only: pairing, comparing and gating two models that answer differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.gates import DrawnRun, gate_of, judged
+from fixtures.recorded import verdict, write_run
+from pytest_llmprops.reports.report.generic import change_cell
+from pytest_llmprops.reports.report.series import Measured, series_of
+from pytest_llmprops.runs.compare import compare, pair_records, with_tasks_of
+from pytest_llmprops.runs.gate_draw import plan_of
+from pytest_llmprops.runs.reader import read_run
+
+TASKS = {"y": "yes", "n": "no"}
+STATUSES = {"c": "correct", "w": "wrong", "e": "error"}
+
+
+def pairs(answers: str, statuses: str, **more: Any) -> list[dict[str, Any]]:
+    """Verdicts on pairs of the oracle-checker: a letter each for the answer (y, n) and the status (c, w, e)."""
+    return [
+        verdict(f"pair/{n:03d}", STATUSES[status], task=TASKS[answer], benchmark="oracle", **more)
+        for n, (answer, status) in enumerate(zip(answers, statuses, strict=True))
+    ]
+
+
+def cases(answers: str) -> list[dict[str, Any]]:
+    """The cases before they are asked, each under the task of its label."""
+    return pairs(answers, "c" * len(answers))
+
+
+def tasks(records: Iterable[Any]) -> str:
+    """The first letters of the records' tasks."""
+    return "".join(r["task"][0] for r in records)
+
+
+def test_an_item_stands_under_one_task_in_both_runs() -> None:
+    """What the candidate answers decides where a pair stands; the records themselves stay as they are."""
+    old, new = pairs("yyn", "ccc"), pairs("nyy", "ccc")
+    moved = with_tasks_of(old, new)
+    assert (tasks(moved), tasks(old)) == ("nyy", "yyn")
+    assert [r["id"] for r in moved] == [r["id"] for r in old]
+    assert with_tasks_of(old, []) == old
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "task"), [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")]
+)
+def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
+    """An item of a task that no answer decides, or of another benchmark, is another item under another task."""
+    old = verdict("0001", task="yes", benchmark=benchmark)
+    new = verdict("0001", task=task, benchmark=benchmark)
+    assert with_tasks_of([old], [new]) == [old]
+    assert pair_records([old], [new]).pairs == []
+
+
+@pytest.mark.parametrize("field", ["source", "language"])
+def test_items_of_another_source_or_language_are_others(field: str) -> None:
+    """The same id in another source or language says nothing about the task."""
+    old, new = pairs("y", "c"), pairs("n", "c", **{field: "other"})
+    assert tasks(with_tasks_of(old, new)) == "y"
+
+
+def test_pairs_stand_in_the_candidates_tasks() -> None:
+    """Every pair of sentences is paired, whatever the two models answered, under the candidate's answer."""
+    found = pair_records(pairs("yynn", "cwcw"), pairs("ynyn", "ccwe"))
+    assert [(p.key.task, p.baseline, p.candidate) for p in found.pairs] == [
+        ("yes", 1.0, 1.0), ("no", 0.0, 1.0), ("yes", 1.0, 0.0),
+    ]  # fmt: skip
+    assert (found.missing, found.added, [k.task for k in found.errors]) == ([], [], ["no"])
+
+
+def test_two_runs_are_compared(tmp_path: Path) -> None:
+    """`compare` counts what was lost and gained by the candidate's answer, and shows the items that flipped."""
+    old = read_run(write_run(tmp_path / "old", pairs("yynn", "ccww", model="m")))
+    new = read_run(write_run(tmp_path / "new", pairs("nynn", "wccw", model="m")))
+    [contrast] = compare([old, new]).contrasts
+    counts = {c.place and c.place[1]: (c.pairs, c.lost, c.gained, c.errors) for c in contrast.changes}
+    assert counts == {"no": (3, 1, 1, 0), "yes": (1, 0, 0, 0), None: (4, 1, 1, 0)}
+    assert [flip.key.id for flip in contrast.lost] == ["oracle/pair/000"]
+    assert [flip.key.id for flip in contrast.gained] == ["oracle/pair/002"]
+
+
+def test_the_report_shows_the_change_by_the_second_runs_answer(tmp_path: Path) -> None:
+    """The column of changes counts every item that stands under the task for the second run."""
+    old = read_run(write_run(tmp_path / "old", pairs("y" * 40, "c" * 40)))
+    new = read_run(write_run(tmp_path / "new", pairs("n" * 40, "w" * 40)))
+    measured = Measured("oracle", series_of([old, new]))
+    assert change_cell(measured, ("no", "en", "builtin")).text.startswith("−100.0 (")
+    assert change_cell(measured, ("yes", "en", "builtin")).text == "no common items"
+
+
+# ---- gates
+
+
+def told(answers: str, statuses: str) -> list[dict[str, Any]]:
+    """:func:`pairs` of the model under test."""
+    return pairs(answers, statuses, model="new")
+
+
+def rule(**more: Any) -> dict[str, Any]:
+    """A rule that compares, on the oracle-checker."""
+    return {"benchmark": "oracle", "max_drop": 0.1, "min_items": 1, **more}
+
+
+def test_a_rule_on_a_task_takes_what_the_candidate_answered() -> None:
+    """A rule on "no" judges the pairs that the candidate calls not equivalent; none of them is missing."""
+    old, new = pairs("y" * 100 + "n" * 100, "c" * 200), told("y" * 50 + "n" * 150, "c" * 200)
+    result = judged(gate_of(rule(task="no")), new, old)
+    assert result.decision == "pass", result
+    [judgement] = result.rules
+    assert judgement.items == 150
+    worse = told("y" * 50 + "n" * 150, "c" * 50 + "w" * 100 + "c" * 50)
+    assert judged(gate_of(rule(task="no")), worse, old).decision == "fail"
+    assert judged(gate_of(rule(task="yes")), worse, old).decision == "pass"
+
+
+def test_a_plan_knows_the_baselines_pairs() -> None:
+    """Before anything is asked a case's task is its label's; another answer of the baseline makes no item missing."""
+    gate = gate_of(rule(), sequential=True)
+    plan = plan_of(gate, cases("y" * 30 + "n" * 30), pairs("n" * 30 + "y" * 30, "c" * 59 + "e"), 0)
+    [found] = plan["rules"].values()
+    assert (found["items"], found["pairs"]) == (60, 59)
+    assert {what: len(ids) for what, ids in found["faults"].items() if ids} == {"in error": 1}
+
+
+def test_a_sequential_gate_settles_on_answers_that_differ() -> None:
+    """A sequential gate without a task is settled before all is drawn, as the whole run would decide."""
+    gate = gate_of(rule(max_drop=0.2), sequential=True)
+    old, new = pairs("yn" * 200, "c" * 400), told("ny" * 200, "c" * 400)
+    run = DrawnRun(gate, new, old)
+    run.plan = plan_of(gate, cases("yyn" * 133 + "n"), old, 0)
+    ended = run.after(300, ended=True)
+    assert ended.decision == judged(gate, new, old).decision == "pass", ended
+    assert (ended.items_used, ended.items_of) == (300, 400)
