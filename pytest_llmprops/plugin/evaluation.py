@@ -72,9 +72,8 @@ class Evaluation:
         But for helpers that nobody named: they are known to be there, and most runs never ask them.
         """
         in_process = set()
-        unnamed = {HELPER + role for role in self._cases.default_roles}
         for label in self._cases.model_specs():
-            if label in unnamed:
+            if label in self._unnamed:
                 continue
             spec = self._cases.spec_of(label)
             model = find_backend(spec.backend).factory(spec, self._options())
@@ -90,8 +89,20 @@ class Evaluation:
 
     @property
     def needs_broker(self) -> bool:
-        """Whether some model is asked through the broker."""
-        return not self.in_process_labels.issuperset(self._cases.model_specs())
+        """Whether some model is asked through the broker; of helpers that nobody named, whether one may be."""
+        asked = {label for label in self._cases.model_specs() if label not in self._unnamed}
+        if not self.in_process_labels.issuperset(asked):
+            return True
+        # Nothing that is asked of a segmenter takes a helper.
+        specs = [self._cases.spec_of(label) for label in asked]
+        return bool(self._unnamed) and any(
+            find_backend(spec.backend).kinds(spec) & {"chat", "translate"} for spec in specs
+        )
+
+    @property
+    def _unnamed(self) -> frozenset[str]:
+        """Labels of the helpers that nobody named."""
+        return frozenset(HELPER + role for role in self._cases.default_roles)
 
     @property
     def engine(self) -> Engine:
