@@ -23,7 +23,7 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from pytest_llmprops.models.replies import chat_reply
+from pytest_llmprops.models.replies import chat_replies
 
 TEXTS = ("好", "坏", "好□", "坏□")
 
@@ -234,7 +234,9 @@ def test_recorded_answer_of_an_openai_server() -> None:
             }
         ],
     }
-    read = chat_reply(answer, None, 0.1, "URL", "gpt-4o")
+    replies = chat_replies(answer, 1, None, 0.1, "URL", "gpt-4o")
+    assert isinstance(replies, list)
+    [read] = replies
     assert isinstance(read, Reply)
     score = read_logprobs(read)
     assert score is not None and score.log_odds == pytest.approx(-4.0)
