@@ -167,8 +167,9 @@ class Reply:
     """What came back for one request.
 
     ``text`` is untrusted. ``value`` holds what other kinds than chat return, as JSON values: the words
-    of a segmentation, a probability, vectors, a parse. ``finish_reason`` is ``stop``, ``length`` or
-    ``content_filter``. ``logprobs`` has one entry a reply token: ``{"token", "logprob", "top"}``.
+    of a segmentation, a probability, a parse; vectors may be arrays, of a model whose replies are not
+    stored. ``finish_reason`` is ``stop``, ``length`` or ``content_filter``. ``logprobs`` has one entry a
+    reply token: ``{"token", "logprob", "top"}``.
     ``seconds`` is the time the call took when it was made, ``stored`` the Unix time it was made at.
     ``deviations`` are the departures from the request that the API had forced by then.
     """
