@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from pytest_llmprops.benchmarks.dtails.rules import RulesFile
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.core.requests import Reply, Request
+from pytest_llmprops.data.sheet_files import save
 
 Pairs = Callable[[], Iterable[tuple[str, str]]]
 
@@ -156,14 +155,10 @@ async def _all(
 
 def save_rules(file: RulesFile, path: Path) -> None:
     """Write a rules file whole or not at all. :raises DataError: it cannot be written."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(file.to_json(), encoding="utf-8", newline="\n")
-        draft.replace(path)
+        save(path, file.to_json())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise DataError(
             f"{path}: cannot be written ({error.strerror or error}); choose another --out"
         ) from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
 from pytest_llmprops.core.statistics import mean_interval
 
-LINEARITY, YES, NO = "linearity", "yes", "no"
 #: the task of rows over all pairs, whatever the answer
 PAIRS = "pairs"
 CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
