@@ -206,10 +206,34 @@ def test_errors_up_to_the_limit(run: Runner, workers: str) -> None:
 KILLER = """
 import os, pathlib, signal
 def pytest_runtest_setup(item):
-    flag = pathlib.Path("killed")
-    if {when} and "PYTEST_XDIST_WORKER" in os.environ and not flag.exists():
-        flag.touch()
+    if {when} and "PYTEST_XDIST_WORKER" in os.environ:
+        try:
+            pathlib.Path("killed").touch(exist_ok=False)  # by one worker only
+        except FileExistsError:
+            return
         os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+KILLED_TOGETHER = """
+import os, signal
+def pytest_runtest_setup(item):
+    if os.environ.get("PYTEST_XDIST_WORKER") in ("gw0", "gw1"):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+KILLED_AFTER_COLLECTION = """
+import os, signal, time
+import pytest
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        time.sleep(0.2)  # until the controller has read what was collected
+        os.kill(os.getpid(), signal.SIGKILL)
+def pytest_collection_modifyitems(items):
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
+        time.sleep(1)
+    elif os.environ.get("PYTEST_XDIST_WORKER") == "gw2":
+        time.sleep(2)
 """
 
 
@@ -225,7 +249,7 @@ def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None
     done = _gated(run, model(run, FIFTH), "-n", "2", "--llm-cache", cache, "--llm-concurrency", "16", **required)
     assert time.monotonic() - begun < 40
     assert (run.folder / "killed").exists()
-    assert "crashed while running" in done.output and done.code == 1
+    assert "crashed while running" in done.output and done.code == 1, done.output
     asked = calls(run)
     if when == "first":
         assert _decision(done)["decision"] == "pass"
@@ -239,6 +263,18 @@ def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None
     if cache == "reuse":
         assert len(asked) == len(set(asked))
     assert len(asked) <= len(set(asked)) + 16
+
+
+@pytest.mark.parametrize("killer", [KILLED_TOGETHER, KILLED_AFTER_COLLECTION], ids=["together", "collected"])
+def test_replacements_get_cases_when_they_have_collected(run: Runner, killer: str) -> None:
+    """A replacement that has not collected yet is passed over: pytest-xdist alone ends with an internal error."""
+    run.sums(ITEMS)
+    run.write("conftest.py", killer)
+    done = _gated(run, model(run, FIFTH), "-n", "2", **OPEN)
+    assert "INTERNALERROR" not in done.output, done.output
+    assert set(calls(run)) == set(range(ITEMS))
+    assert len(done.verdicts) == ITEMS
+    assert _decision(done)["decision"] == "inconclusive"
 
 
 def test_no_replacement_ends_the_run(run: Runner) -> None:
