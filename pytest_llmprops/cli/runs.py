@@ -41,7 +41,7 @@ def _add_export(commands: Groups) -> None:
     export.add_argument(
         "--table",
         # The names of runs/export.py, which is not imported for the help.
-        choices=("verdicts", "summary", "metrics", "requests"),
+        choices=("verdicts", "summary", "metrics", "requests", "searches"),
         default="verdicts",
         help="what a row is (default: verdicts)",
     )

@@ -124,7 +124,6 @@ class Benchmark:
     metric_directions: ClassVar[Mapping[str, str]] = {}
     #: the request kinds by any one of which the model under test can be measured
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
-    #: helpers without which no item can be measured under the given settings: see ``helpers``
     protocols: ClassVar[Mapping[str, NamedSettings[Any]]] = {
         "paper": NamedSettings(NoSettings()),
         "quick": NamedSettings(NoSettings()),

@@ -14,9 +14,9 @@ from pytest_llmprops.plugin.in_process_facts import NOTHING_ASKED, add_in_proces
 from pytest_llmprops.plugin.last_facts import in_order, last_facts
 from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
-from pytest_llmprops.plugin.search_record import SearchRecord, search_lines
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
+from pytest_llmprops.runs.searches import SearchRecord
 
 
 class Controller:
@@ -335,6 +335,7 @@ class Controller:
                 for model, items in selection.not_served.items():
                     reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
             return
+        from pytest_llmprops.reports.searches import search_lines
         from pytest_llmprops.reports.terminal import summary_lines
 
         facts = self.record.facts
@@ -342,7 +343,7 @@ class Controller:
         reporter.section("llmprops", sep="=")
         for line in summary_lines(facts, self._in_order, self.record.folder, self.notes):
             reporter.write_line(line)
-        for line in search_lines(self.searches.rows if self.searches is not None else ()):
+        for line in search_lines(facts.get("searches", ()), self.searches.rows if self.searches else ()):
             reporter.write_line(line)
         if "gate" in facts:
             from pytest_llmprops.reports.gate import gate_lines

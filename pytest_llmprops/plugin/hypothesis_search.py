@@ -9,11 +9,10 @@ from pytest_llmprops.core.benchmark import Counterexample, Searched
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.plugin.outcomes import printable
+from pytest_llmprops.runs.searches import CUT_SHORT
 
 #: points that hypothesis tries before it gives up, those of shrinking not counted
 EXAMPLES = 100
-#: what is said of a counterexample that might have become smaller
-CUT_SHORT = "; the calls were spent before it was shrunk further"
 
 
 class _Over(BaseException):

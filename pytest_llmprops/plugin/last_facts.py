@@ -7,8 +7,8 @@ from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.plugin.cases import HELPER, load_benchmark
-from pytest_llmprops.plugin.search_record import search_counts
 from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
 Record = dict[str, Any]
@@ -42,7 +42,7 @@ def last_facts(
     :param report: the broker's. :param whole: the run was neither interrupted nor stopped.
     :param unneeded: cases that a sequential gate did not need.
     :param default_roles: helpers that nobody named: recorded where they served something.
-    :param searches: those that were made, as :class:`~pytest_llmprops.plugin.search_record.SearchRecord` has them.
+    :param searches: those that were made, as :class:`~pytest_llmprops.runs.searches.SearchRecord` has them.
     """
     models = record.facts["models"]
     served = {label.removeprefix(HELPER) for label, found in report["models"].items() if found["served_as"]}

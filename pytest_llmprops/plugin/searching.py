@@ -1,6 +1,6 @@
 """Cases in which hypothesis looks for a counterexample of what an item's measurement tests.
 
-A search writes no verdict and claims no bound; it is counted apart (``plugin/search_record.py``). Imported only where
+A search writes no verdict and claims no bound; it is counted apart (``runs/searches.py``). Imported only where
 a test function asks for the fixture ``search``; hypothesis itself only when such a case runs.
 """
 

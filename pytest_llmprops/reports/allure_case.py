@@ -22,11 +22,13 @@ MOST = 60_000
 _HEAD = 10_000
 #: of how many passes one carries its attachments
 SAMPLE = 20
-TITLES = {"htest": "H-TEST", "eras": "ERAS", "dtails": "DTAiLS"}
+TITLES = {"htest": "H-TEST", "eras": "ERAS", "dtails": "DTAiLS", "oracle": "Oracle-checker"}
 LANGUAGES = {"en": "English", "zh": "Chinese", "es": "Spanish"}
 #: the status of a case -> how its one-line message begins; the categories go by it
 FAULT = "fault in benchmark code"
 EXPECTATION = "unmet expectation"
+#: as Allure's results have it: the kind of error stands before the message of a search
+COUNTEREXAMPLE = "(AssertionError: )?counterexample"
 _VISIBLE = {c: 0x2400 + c for c in range(0x20) if c not in (0x09, 0x0A)} | {0x7F: 0x2421}
 _VISIBLE |= dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
 

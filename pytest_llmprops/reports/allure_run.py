@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.reports.allure_case import EXPECTATION, FAULT, visible
+from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT, visible
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.terminal import summary_lines
 
@@ -37,6 +37,7 @@ def categories() -> list[dict[str, Any]]:
         ("Wrong answers", answers, "wrong"),
         ("Refusals", answers, "refused"),
         ("Unreadable replies", answers, "unparsed"),
+        ("Counterexamples", answers, COUNTEREXAMPLE),
         ("Backend errors", ["broken", "failed"], "backend error"),
         ("Faults in benchmark code", ["broken", "failed"], FAULT),
         ("Unmet expectations", ["failed"], EXPECTATION),

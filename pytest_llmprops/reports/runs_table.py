@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_llmprops.reports.searches import search_lines
 from pytest_llmprops.reports.terminal import aligned_table, clean, shortened, summary_lines
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
@@ -88,7 +89,8 @@ def show_lines(run: Run) -> list[str]:
     shown = {**facts, "calls": dict.fromkeys(CALLS, 0) | facts["calls"], "complete": True, "sequential": None}
     own = facts.get("notes")
     notes = [*(map(str, own) if isinstance(own, list) else ()), *run.notes]
-    return [clean(line) for line in lines] + summary_lines(shown, run.records, run.folder, notes)
+    summary = summary_lines(shown, run.records, run.folder, notes)
+    return [clean(line) for line in lines] + summary + search_lines(facts["searches"], run.searches)
 
 
 def _model(found: Any) -> str:

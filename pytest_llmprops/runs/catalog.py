@@ -12,6 +12,7 @@ from typing import Any
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, state_of, stopped_by_gate
 from pytest_llmprops.runs.record import DEFAULT_ROOT, utc_now
+from pytest_llmprops.runs.searches import FILE as SEARCHES
 
 #: promoted runs, meant to be committed or kept by CI
 BASELINES = Path("baselines")
@@ -97,7 +98,7 @@ def promote(
     The copy keeps its run_id, and its ``run.json`` says where it came from and when. It appears whole or
     not at all.
 
-    :param replies: copy ``requests.jsonl``, too.
+    :param replies: copy ``requests.jsonl`` and ``searches.jsonl``, too.
     :raises UsageError: for a name that is no plain name, is taken, or is a run's; for a run that is being
         written, or incomplete unless a gate ended it.
     :raises DataError: when the run cannot be read.
@@ -123,7 +124,7 @@ def promote(
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     try:
-        for file in ("verdicts.jsonl", *(("requests.jsonl",) if replies else ())):
+        for file in ("verdicts.jsonl", *(("requests.jsonl", SEARCHES) if replies else ())):
             if (folder / file).exists():
                 shutil.copyfile(folder / file, new / file)
         facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))

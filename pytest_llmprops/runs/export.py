@@ -15,9 +15,9 @@ from pytest_llmprops.runs.replies import read_requests
 if TYPE_CHECKING:
     import pandas as pd
 
-Table = Literal["verdicts", "summary", "metrics", "requests"]
+Table = Literal["verdicts", "summary", "metrics", "requests", "searches"]
 TABLES: tuple[Table, ...] = get_args(Table)
-#: columns of the two longer tables, so that an empty one has them, too
+#: columns of the longer tables, so that an empty one has them, too
 VERDICTS = (
     "run_id", "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status",
     "score", "expected", "given", "reason", "requests",
@@ -26,6 +26,10 @@ REQUESTS = (
     "run_id", "key", "role", "kind", "request", "reply", "reply_value", "finish_reason", "served_model",
     "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached", "seconds",
 )  # fmt: skip
+SEARCHES = (
+    "run_id", "model", "benchmark", "task", "language", "source", "id", "examples", "requests", "calls", "spent",
+    "error", "found", "why", "counterexample",
+)  # fmt: skip
 
 
 def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
@@ -33,7 +37,8 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
 
     ``verdicts``: ``values`` become float columns ``value_<name>``, empty where a benchmark has no such
     number, and ``requests`` a list of texts. ``summary`` and ``metrics``: the rows of ``run.json``.
-    ``requests``: prompts as JSON text, replies as text.
+    ``requests``: prompts as JSON text, replies as text. ``searches``: of a counterexample that was ``found`` the line
+    on it as ``why``, all of it as JSON text.
 
     :raises MissingExtra: without pandas. :raises UsageError: when two runs share their run_id.
     """
@@ -52,6 +57,10 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
         # A column without any text would have no type.
         texts = dict.fromkeys(("reply", "reply_value"), "string")
         return pd.DataFrame(rows, columns=list(REQUESTS)).astype(texts)
+    if name == "searches":
+        rows = [_search(run.run_id, row) for run in runs for row in run.searches]
+        texts = dict.fromkeys(("why", "counterexample"), "string")
+        return pd.DataFrame(rows, columns=list(SEARCHES)).astype(texts)
     rows = [{"run_id": run.run_id, **row} for run in runs for row in run.facts[name]]
     frame = pd.DataFrame(rows)
     for column in ("accuracy", "value", "ci_low", "ci_high"):
@@ -86,6 +95,22 @@ def _request(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _search(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    found = row["counterexample"]
+    return {
+        **{name: row.get(name) for name in SEARCHES},
+        "run_id": run_id,
+        "found": found is not None,
+        "why": found and found["why"],
+        "counterexample": found and json.dumps(found, ensure_ascii=False),
+    }
+
+
+def _has_keys(frame: pd.DataFrame) -> bool:
+    """Whether ``requests`` are lists of keys; those of a search are a number."""
+    return "requests" in frame and frame["requests"].dtype == "object"
+
+
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     """Write ``frame`` as Parquet, whole or not at all.
 
@@ -97,7 +122,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     except ImportError:
         raise MissingExtra("writing Parquet", package="pyarrow", extra="report") from None
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
-    if "requests" in frame:
+    if _has_keys(frame):
         # Where no record has a request, its type could not be told.
         place = schema.get_field_index("requests")
         schema = schema.set(place, pa.field("requests", pa.list_(pa.string())))
@@ -110,7 +135,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
     :raises UsageError: when the folder is missing.
     """
-    if "requests" in frame:
+    if _has_keys(frame):
         frame = frame.assign(requests=[json.dumps(keys) for keys in frame["requests"]])
     write_whole(path, lambda new: frame.to_csv(new, index=False, encoding="utf-8"))
 

@@ -21,8 +21,9 @@ from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, O
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import PARAPHRASES, PHRASES, SENTENCES
 
 __all__ = [
-    "CATEGORIES", "CONSISTENCY", "KINDS", "LINEARITY", "NO", "OWN", "PAIRS", "RANDOM", "YES", "PairTold",
-    "PhraseAnswer", "TestTold", "kinds_of", "leftovers_of", "pair_told", "sentence_told",
+    "CATEGORIES", "CONSISTENCY", "KINDS", "LINEARITY", "NO", "OWN", "PAIRS", "RANDOM", "YES", "CulpritTold",
+    "FoundBySearch", "PairTold", "PhraseAnswer", "TestTold", "found_by_search", "kinds_of", "leftovers_of", "pair_told",
+    "sentence_told",
 ]  # fmt: skip
 
 Requests = Mapping[str, Mapping[str, Any]]
@@ -63,6 +64,51 @@ class PairTold:
     explanation: str = ""
     phrases: tuple[PhraseAnswer, ...] = ()
     tests: tuple[TestTold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CulpritTold:
+    """An entity that breaks linearity, of which kinds, and the counts that say so."""
+
+    name: str
+    synonym: str
+    kinds: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBySearch:
+    """A counterexample: x and y as the entities that they replace, ``replaced`` of ``entities`` in all."""
+
+    replaced: int
+    entities: int
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    culprits: tuple[CulpritTold, ...]
+
+
+def found_by_search(row: Mapping[str, Any]) -> FoundBySearch:
+    """What a line of ``searches.jsonl`` with a counterexample tells; what it lacks is empty, or 0."""
+    found = row["counterexample"]
+    culprits = tuple(
+        CulpritTold(_text(c.get("name")), _text(c.get("synonym")), _strings(c.get("kinds")), _text(c.get("why")))
+        for c in _list(found.get("culprits"))
+        if isinstance(c, Mapping)
+    )
+    replaced, entities = (n if isinstance(n := found.get(name), int) else 0 for name in ("replaced", "entities"))
+    return FoundBySearch(replaced, entities, _strings(found.get("x")), _strings(found.get("y")), culprits)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    return tuple(text for text in _list(value) if isinstance(text, str))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def sentence_told(record: Mapping[str, Any], requests: Requests) -> str:

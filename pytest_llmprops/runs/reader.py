@@ -12,6 +12,8 @@ from typing import Any, get_args
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.verdicts import RecordStatus
 from pytest_llmprops.runs.record import SCHEMA
+from pytest_llmprops.runs.searches import FILE as SEARCHES
+from pytest_llmprops.runs.searches import SEARCH_COUNTS, search_counts, search_key, wrong_search
 from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
 STATUSES = frozenset(get_args(RecordStatus))
@@ -27,7 +29,7 @@ OTHERS: dict[str, tuple[type, ...]] = {
 OBJECTS = ("models", "helpers", "protocols", "options", "versions", "data", "deviations", "calls")
 COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
 _NUMBER = (int, float, type(None))
-#: the two tables of ``run.json``: what a row must hold, by type
+#: the tables of ``run.json``: what a row must hold, by type
 ROWS: dict[str, dict[str, tuple[type, ...]]] = {
     "summary": {
         **dict.fromkeys(GROUP, (str,)),
@@ -38,6 +40,10 @@ ROWS: dict[str, dict[str, tuple[type, ...]]] = {
     "metrics": {
         **dict.fromkeys((*GROUP, "group", "name", "direction"), (str,)),
         **dict.fromkeys(("value", "n", "ci_low", "ci_high"), _NUMBER),
+    },
+    "searches": {
+        **dict.fromkeys(("benchmark", "model"), (str,)),
+        **dict.fromkeys(SEARCH_COUNTS, (int,)),
     },
 }
 
@@ -52,6 +58,8 @@ class Run:
         the last.
     :param notes: one line each: what is wrong with the record, and what was made of it.
     :param writing: another process is writing this record now.
+    :param searches: the lines of ``searches.jsonl``; of several on one item, the last. ``searches`` of ``facts``, where
+        there are any, always fits them; a baseline may have kept only those counts.
     """
 
     folder: Path
@@ -59,6 +67,7 @@ class Run:
     records: tuple[dict[str, Any], ...]
     notes: tuple[str, ...] = ()
     writing: bool = False
+    searches: tuple[dict[str, Any], ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -97,7 +106,7 @@ def read_run(folder: Path) -> Run:
     or whose ``run.json`` counts something else, is computed again, and a note says so.
 
     :raises DataError: without a ``run.json``; when it is no JSON object or of a newer schema; when a line
-        of ``verdicts.jsonl`` other than the last is damaged.
+        of ``verdicts.jsonl`` or ``searches.jsonl`` other than the last is damaged.
     """
     facts = read_facts(folder)
     path = folder / "verdicts.jsonl"
@@ -117,7 +126,18 @@ def read_run(folder: Path) -> Run:
     if len(records) < len(lines):
         notes.append(f"{len(lines) - len(records)} verdicts were recorded again; the last of each counts")
     notes += _settle(facts, records, lines, writing)
-    return Run(folder, facts, records, tuple(notes), writing)
+    searches = _searches(folder / SEARCHES, facts, notes)
+    return Run(folder, facts, records, tuple(notes), writing, searches)
+
+
+def _searches(path: Path, facts: dict[str, Any], notes: list[str]) -> tuple[dict[str, Any], ...]:
+    rows, torn = json_lines(path, wrong_search)
+    if torn:
+        notes.append(f"{SEARCHES}: its last line is torn and was left out")
+    found = tuple({search_key(row): row for _, row in rows}.values())
+    if found:
+        facts["searches"] = search_counts(found)
+    return found
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -141,8 +141,9 @@ def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -
     page.get_by_test_id("nav-tab-categories").click()
     page.get_by_text("Wrong answers").first.wait_for()
     text = page.inner_text("body")
+    # Of a search, which the mixed benchmark has none of, tests/plugin/test_oracle_search.py looks at the category.
     for row in allure_run.categories():
-        assert row["name"] in text
+        assert (row["name"] in text) == (row["name"] != "Counterexamples")
     assert "Product errors" not in text
     assert "Test errors" not in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import time
@@ -147,7 +148,7 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
     line = next(line for line in done.output.splitlines() if line.startswith("search: "))
     counts = {name: sum(row[name] for row in found.values()) for name in ("examples", "calls")}
     assert line == (
-        f"search: 2 sentences searched, 2 counterexamples, {counts['examples']} examples, {counts['calls']} calls"
+        f"search: 2 items searched, 2 counterexamples, {counts['examples']} examples, {counts['calls']} calls"
     )
     assert '  oracle/own/0003: 2 of 6 entities replaced (x: "Lisbon"; y: "Globex")' in done.output
     assert "Traceback" not in done.output and "Falsifying example" not in done.output
@@ -215,7 +216,7 @@ def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -
     assert done.code == 0 and "8 passed" in done.output
     assert all(row["counterexample"] is None and row["examples"] >= 100 for row in searches(done).values())
     assert len(searches(done)) == 4
-    assert "4 sentences searched, 0 counterexamples" in done.output
+    assert "4 items searched, 0 counterexamples" in done.output
 
 
 def test_flaky_extractor(project: Project) -> None:
@@ -471,6 +472,26 @@ def test_allure_shows_the_counterexample(project: Project, workers: str) -> None
     [skipped, _] = [r for name, r in found.items() if name.startswith("test_oracle_search[")]
     assert skipped["status"] == "skipped" and _labels(skipped) == _labels(result)
     assert not list(folder.glob("*-container.json"))
+
+
+@pytest.mark.parametrize("failures", ["fail", "xfail"])
+def test_allure_has_a_category_of_counterexamples(project: Project, failures: str) -> None:
+    """Allure's category takes the searches that found something, and they are in no other."""
+    folder = project.folder / "allure"
+    project("--alluredir", str(folder), "--llm-failures", failures)
+    categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
+    found = {}
+    for name, result in results(folder).items():
+        said = result.get("statusDetails", {}).get("message", "")
+        found[name] = [
+            category["name"]
+            for category in categories
+            if result["status"] in category["matchedStatuses"] and re.search(category["messageRegex"], said)
+        ]
+    for number in ("0001", "0003"):
+        assert found.pop(f"oracle/own/{number}") == ["Wrong answers"]
+        assert found.pop(f"oracle/own/{number} · search") == ["Counterexamples"]
+    assert not any(found.values())
 
 
 def _labels(result: dict[str, Any]) -> set[tuple[str, str]]:

@@ -63,7 +63,8 @@ class Settings:
 
     :param no_tests: of a "no".
     :param search: which sentences the search for a counterexample takes: those whose measurement rejected them.
-    :param shrink_calls: most requests of one search.
+    :param shrink_calls: most requests of one search. To single out two of twelve entities takes some 35 sentences, each
+        asked ``samples`` times.
     """
 
     samples: int = 11
@@ -82,7 +83,7 @@ class Settings:
     temperature: float | None = None
     max_tokens: int | None = None
     search: Literal["none", "rejected", "all"] = "rejected"
-    shrink_calls: int = 200
+    shrink_calls: int = 500
 
     def __post_init__(self) -> None:
         if self.no_tests < 1:
@@ -145,6 +146,7 @@ class OracleChecker(Benchmark):
                 reference=False,
                 askings=3,
                 max_tokens=400,
+                shrink_calls=200,
             ),
             gives_up=(
                 "samples (3 of 11), tests (3 of 5) and votes: 27 calls a sentence in place of 165; proofs of pairs that"

@@ -26,6 +26,7 @@ from pytest_llmprops.reports.report.oracle_pair_tables import (
     sanity_table,
     trust_table,
 )
+from pytest_llmprops.reports.report.oracle_searches import search_blocks
 from pytest_llmprops.reports.report.oracle_tables import (
     PAPER,
     correlation_table,
@@ -59,6 +60,7 @@ def section(measured: Measured) -> Section:
         blocks += [_figure(measured, groups), linearity_table(measured, places), *_profiles(groups)]
         blocks += [correlation_table(measured, places)]
     blocks += linearity_cases(measured)
+    blocks += search_blocks(measured)
     if tasks & {YES, NO}:
         blocks += [
             answers_table(measured),

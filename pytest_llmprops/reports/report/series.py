@@ -119,6 +119,11 @@ class Measured:
         """The logged requests of a series' run by key; empty where the run kept none."""
         return self.requests.get(id(series.run), {})
 
+    def searches(self, series: Series) -> list[dict[str, Any]]:
+        """The searches for counterexamples of one series, one an item."""
+        found = series.run.searches
+        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+
     def rows(self, series: Series) -> list[Mapping[str, Any]]:
         """The rows of ``summary`` of one series."""
         found = series.run.facts["summary"]

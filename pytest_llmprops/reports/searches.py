@@ -1,0 +1,37 @@
+"""What was searched for counterexamples, as lines for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.reports.report.text import counted
+from pytest_llmprops.reports.terminal import clean
+from pytest_llmprops.runs.searches import CUT_SHORT, FILE
+
+#: counterexamples that are shown of each model and benchmark
+SHOWN = 5
+
+
+def search_lines(searched: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many items were searched and what was found, and some of the counterexamples.
+
+    :param searched: ``searches`` of ``run.json``. :param rows: lines of ``searches.jsonl``, one an item.
+    """
+    lines = []
+    for counts in searched:
+        own = [r for r in rows if (r["benchmark"], r["model"]) == (counts["benchmark"], counts["model"])]
+        of = f" of {counts['model']}" if len(searched) > 1 else ""
+        names = (("counterexamples", "counterexample"), ("examples", "example"), ("calls", "call"))
+        told = (counted(counts[name], noun) for name, noun in names)
+        line = f"search{of}: {counted(counts['searched'], 'item')} searched, {', '.join(told)}"
+        if counts["spent"]:
+            line += f"; {counts['spent']} stopped when their calls were spent"
+        if counts["errors"]:
+            line += f"; {counts['errors']} ended by a backend error"
+        lines.append(line)
+        bad = [row for row in own if row["counterexample"] is not None]
+        lines += [f"  {r['id']}: {r['counterexample']['why']}{CUT_SHORT if r['spent'] else ''}" for r in bad[:SHOWN]]
+        if len(bad) > SHOWN:
+            lines.append(f"  … and {len(bad) - SHOWN} more in {FILE}")
+    return [clean(line) for line in lines]

@@ -1,0 +1,186 @@
+"""Searches for counterexamples in a run record: written, read back, shown, exported, promoted, reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.recorded import verdicts, write_run
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.reports.report.blocks import Fold, Table
+from pytest_llmprops.reports.report.oracle_searches import search_blocks
+from pytest_llmprops.reports.report.series import Measured, series_of
+from pytest_llmprops.runs.export import table, write_csv, write_parquet
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.searches import SearchRecord, search_counts
+
+FOUND = {
+    "why": '2 of 6 entities replaced (x: "Lisbon"; y: "Globex"); culprit: "Lisbon" (weak, multi-form)',
+    "x": ["Lisbon"],
+    "y": ["Globex"],
+    "replaced": 2,
+    "entities": 6,
+    "culprits": [
+        {"name": "Lisbon", "synonym": "Nairobi", "kinds": ["multi-form", "weak"], "why": "in 4 of 11 replies"}
+    ],
+    "evidence": {"smallest counterexample": "Adriana left Nairobi."},
+}
+
+ENDED = "; 1 stopped when their calls were spent; 1 ended by a backend error"
+
+
+def row(number: int, found: Any = None, **more: Any) -> dict[str, Any]:
+    """A line of ``searches.jsonl``."""
+    return {
+        "model": "old",
+        "benchmark": "oracle",
+        "task": "linearity",
+        "language": "en",
+        "source": "builtin",
+        "id": f"oracle/general/{number:03}",
+        "examples": 40,
+        "requests": 30,
+        "calls": 20,
+        "spent": False,
+        "counterexample": found,
+        "error": "",
+        **more,
+    }
+
+
+def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
+    """A run with these searches."""
+    record = SearchRecord(folder)
+    folder.mkdir(parents=True)
+    for one in rows:
+        record.add(one)
+    record.close()
+    facts = {"searches": search_counts(record.rows)} if counted and rows else {}
+    return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
+
+
+def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What ``runs show`` prints of searches."""
+    assert main(["runs", "show", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begin = next((n for n, line in enumerate(lines) if line.startswith("search")), len(lines))
+    return lines[begin:]
+
+
+def test_show_has_the_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``runs show`` says what was searched and found; of several searches on an item the last counts."""
+    run = searched(
+        tmp_path / "run", row(1), row(2, FOUND, spent=True), row(1, FOUND, calls=7), row(3, error="it broke")
+    )
+    assert shown(run, capsys) == [
+        f"search: 2 items searched, 2 counterexamples, 120 examples, 47 calls{ENDED}",
+        f"  oracle/general/001: {FOUND['why']}",
+        f"  oracle/general/002: {FOUND['why']}; the calls were spent before it was shrunk further",
+    ]
+
+
+def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of many counterexamples five are listed; no control character reaches the terminal."""
+    run = searched(tmp_path / "run", *(row(n, {**FOUND, "why": "a\x1b[2Jb\nc"}) for n in range(8)))
+    lines = shown(run, capsys)
+    assert len(lines) == 7 and lines[-1] == "  … and 3 more in searches.jsonl"
+    assert lines[1] == "  oracle/general/000: a\ufffd[2Jb\ufffdc"
+
+
+def test_a_run_that_searched_nothing_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without searches there is no line."""
+    assert shown(searched(tmp_path / "run"), capsys) == []
+
+
+def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
+    """Where run.json has no counts they come from the lines; a torn last line is left out with a note."""
+    run = searched(tmp_path / "run", row(1, FOUND), row(2), counted=False)
+    with (run / "searches.jsonl").open("a") as file:
+        file.write('{"model": "ol')
+    read = read_run(run)
+    assert [(r["id"], r["calls"]) for r in read.searches] == [("oracle/general/001", 20), ("oracle/general/002", 20)]
+    assert read.facts["searches"] == search_counts(read.searches)
+    assert read.facts["searches"][0]["searched"] == 2
+    assert any("searches.jsonl: its last line is torn" in note for note in read.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": 3}, "has no text 'id'"),
+        ({"calls": "many"}, "has no whole number 'calls'"),
+        ({"calls": True}, "has no whole number 'calls'"),
+        ({"spent": None}, "has no 'spent'"),
+        ({"counterexample": {"x": []}}, "has no 'counterexample'"),
+        ({"counterexample": "no"}, "has no 'counterexample'"),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    """One line: the file, the line, what is wrong, what to do."""
+    run = searched(tmp_path / "run", row(1))
+    lines = [json.dumps(one) + "\n" for one in (row(1), row(2) | change, row(3))]
+    (run / "searches.jsonl").write_text("".join(lines))
+    with pytest.raises(DataError, match=f"searches.jsonl: line 2 {said}.*; restore the file"):
+        read_run(run)
+
+
+def test_counts_of_another_kind_are_named(tmp_path: Path) -> None:
+    """A run.json whose counts are no numbers is refused in one line."""
+    run = searched(tmp_path / "run", row(1))
+    facts = json.loads((run / "run.json").read_text())
+    facts["searches"][0]["calls"] = "x"
+    (run / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(DataError, match="row 1 of 'searches' has no fitting 'calls'"):
+        read_run(run)
+
+
+def test_export(tmp_path: Path) -> None:
+    """A row a search, in both formats."""
+    import pandas as pd
+
+    frame = table([read_run(searched(tmp_path / "run", row(1), row(2, FOUND)))], "searches")
+    write_csv(frame, tmp_path / "t.csv")
+    write_parquet(frame, tmp_path / "t.parquet")
+    for read in (pd.read_csv(tmp_path / "t.csv"), pd.read_parquet(tmp_path / "t.parquet")):
+        assert list(read["found"]) == [False, True] and list(read["requests"]) == [30, 30]
+        assert list(read["why"].isna()) == [True, False] and read["run_id"][0] == "run"
+        assert json.loads(read["counterexample"][1]) == FOUND
+    assert list(table([read_run(searched(tmp_path / "none"))], "searches").columns) == list(frame.columns)
+
+
+def test_promoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A baseline keeps its searches; without replies the counts only, since the lines quote sentences."""
+    monkeypatch.chdir(tmp_path)
+    run = searched(tmp_path / "run", row(1, FOUND))
+    assert main(["runs", "promote", str(run), "whole"]) == 0
+    assert main(["runs", "promote", str(run), "bare", "--without-replies"]) == 0
+    capsys.readouterr()
+    assert len(shown(tmp_path / "baselines" / "whole", capsys)) == 2
+    assert not (tmp_path / "baselines" / "bare" / "searches.jsonl").exists()
+    assert shown(tmp_path / "baselines" / "bare", capsys) == [
+        "search: 1 item searched, 1 counterexample, 40 examples, 20 calls"
+    ]
+
+
+def test_report(tmp_path: Path) -> None:
+    """The report counts searches and the kinds of culprits, and shows the smallest counterexamples first."""
+    three = {**FOUND, "replaced": 3, "x": ["Lisbon", "<b>Kenya</b>"], "culprits": ["damaged", {"kinds": 3}]}
+    run = read_run(searched(tmp_path / "run", row(1, three, spent=True), row(2, FOUND), row(3)))
+    counts, fold = search_blocks(Measured("oracle", series_of([run])))
+    assert isinstance(counts, Table) and isinstance(fold, Fold)
+    heads = [name for name, _ in counts.columns]
+    [cells] = counts.rows
+    told = dict(zip(heads, (cell.text for cell in cells), strict=True))
+    assert (told["Searched"], told["Counterexamples"], told["Calls"], told["Cut short"]) == ("3", "2", "60", "1")
+    assert (told["Multi-form"], told["Weak"], told["Synonym fault"]) == ("1", "1", "0")
+    [found] = fold.blocks
+    assert isinstance(found, Table)
+    small, large = ([cell.text for cell in cells] for cells in found.rows)
+    assert small[0] == "oracle/general/002" and small[2:5] == ["2 of 6", "“Lisbon”", "“Globex”"]
+    assert small[5] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"
+    assert large[3] == "“Lisbon”, “<b>Kenya</b>”" and large[5].endswith("before it was shrunk further")
+    assert search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []
