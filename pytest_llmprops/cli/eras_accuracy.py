@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.cli.main import Groups
+from pytest_llmprops.runs.export import write_whole
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.implicit import Score
@@ -76,7 +77,8 @@ def _accuracy(options: argparse.Namespace) -> int:
         for error in dict.fromkeys(errors[:3]):
             print(f"  not scored: {error}")
     if options.out is not None:
-        options.out.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        write_whole(options.out, lambda draft: draft.write_text(text, encoding="utf-8"))
     return 0
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from pytest_llmprops.benchmarks.dtails.prompts import language_name
 from pytest_llmprops.benchmarks.dtails.sheets import is_answered, read_answer
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.sheet_files import Record, save, sheet_text
+from pytest_llmprops.data.sheet_files import Record, sheet_text
 from pytest_llmprops.data.study_dtails import Line, Sheet, read_sheet
+from pytest_llmprops.data.whole_files import write_text
 
 
 class OpenSheet:
@@ -83,7 +84,7 @@ class OpenSheet:
             lost = f"{len(self._unsaved)} answered {many} could not be saved ({error})"
             try:
                 folder = Path(tempfile.mkdtemp(prefix="llmprops-"))
-                save(folder / self.path.name, text)
+                write_text(folder / self.path.name, text, sync=True)
             except OSError as second:
                 return f"{lost}, nor elsewhere ({second.strerror or second})"
             return f"{lost}; the sheet with them is {folder / self.path.name}"
@@ -107,7 +108,7 @@ class OpenSheet:
                 return f"{self.path}: question {line.number} is gone or is another; put the sheet back"
         sheet = _with(now, self._unsaved)
         try:
-            save(self.path, sheet_text(sheet.table))
+            write_text(self.path, sheet_text(sheet.table), sync=True)
         except OSError as error:
             why = error.strerror or error
             return f"{self.path}: cannot be written ({why}); make room, or check the folder"

@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.rows import COLUMNS
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.whole_files import replacing
 
 SOURCE = "SOURCE.json"
 
@@ -84,10 +85,5 @@ def _source(root: Path) -> dict[str, Any]:
 
 
 def _replace(path: Path, texts: Iterable[str]) -> None:
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(texts)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(texts)

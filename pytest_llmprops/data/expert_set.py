@@ -14,8 +14,8 @@ from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, SENTENCE, TARGET, pa
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.agreement_dtails import selection_result
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.sheet_files import save
 from pytest_llmprops.data.study_dtails import Study
+from pytest_llmprops.data.whole_files import write_text
 
 VERSION = 1
 
@@ -52,7 +52,7 @@ def write_expert_set(out: Path, study: Study) -> list[Path]:
     try:
         place.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
-            save(path, text)
+            write_text(path, text)
     except OSError as error:
         raise UsageError(
             f"{out}: cannot be written ({error.strerror or error}); choose another folder"

@@ -7,11 +7,9 @@ can be read without the files it came from, and ``SOURCE.json``, which says how 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from pytest_llmprops.benchmarks.eras.filling import (
@@ -34,6 +32,7 @@ from pytest_llmprops.benchmarks.eras.sentences import SentencePair, pair_to_row,
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.whole_files import replacing, write_text
 
 VERSION = 1
 Words = Mapping[str, Sequence[str]]
@@ -131,10 +130,9 @@ def write_set(
     if not mark.is_file() and folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"{folder}: holds ERAS data that was not generated; choose another output folder")
     target = folder / "pairs.jsonl"
-    draft = target.with_name(f".pairs.jsonl.{os.getpid()}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
+        with replacing(target) as draft:
             count = _write_rows(draft, pairs, _progress(report))
             # The mark first: a crash in between must not leave generated pairs that look published.
             facts = {
@@ -144,13 +142,9 @@ def write_set(
                 **source,
                 "written": count,
             }
-            _replace(mark, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
+            write_text(mark, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
             rows = json.dumps(to_json(paradigms), ensure_ascii=False, indent=1)
-            _replace(folder / "paradigms.json", rows + "\n")
-            draft.replace(target)
-        finally:
-            with suppress(OSError):
-                draft.unlink()
+            write_text(folder / "paradigms.json", rows + "\n")
     except OSError as error:
         raise UsageError(
             f"{folder}: cannot be written ({error.strerror or error}); free some space or choose another folder"
@@ -210,9 +204,3 @@ def _progress(report: Callable[[str], None] | None) -> Callable[[int, str], None
             sys.stderr.flush()
 
     return tell
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8", newline="\n")
-    draft.replace(path)

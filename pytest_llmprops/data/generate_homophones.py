@@ -19,6 +19,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.whole_files import write_text
 
 VERSION = 1
 Row = dict[str, str]
@@ -141,8 +142,8 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # the mark first: a crash in between must not leave generated rows that look published
-        _replace(source, json.dumps(record, indent=2) + "\n")
-        _replace(target, to_csv(rows, COLUMNS[lang]))
+        write_text(source, json.dumps(record, indent=2) + "\n")
+        write_text(target, to_csv(rows, COLUMNS[lang]))
     except OSError as error:
         raise UsageError(
             f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
@@ -167,10 +168,3 @@ def _read_source(path: Path) -> Mapping[str, object]:
     if not isinstance(languages, dict):
         raise DataError(f"{path}: 'languages' must be an object; delete the folder and generate again")
     return languages
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step, so that a reader never sees half of it."""
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(text, encoding="utf-8", newline="\n")
-    draft.replace(path)

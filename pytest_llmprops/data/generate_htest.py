@@ -7,9 +7,7 @@ writes files, each under a temporary name first, so that a file is there whole o
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from pytest_llmprops.benchmarks.htest.generators import TASKS, Row, generate, nu
 from pytest_llmprops.benchmarks.htest.letter_geometry import build_letter_geometry
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.whole_files import write_text
 
 BUILTIN_SEED = 414213
 BUILTIN_TEST = 200
@@ -26,18 +25,13 @@ VERSION = 1
 
 def _write(path: Path, text: str) -> None:
     """Write a UTF-8 file with LF line ends, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(path)
+        write_text(path, text)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}; free some space or choose another folder"
         ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:

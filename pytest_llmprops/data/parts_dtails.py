@@ -24,6 +24,7 @@ from pytest_llmprops.benchmarks.dtails.concepts import Word
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.alignment.aligner import Aligner, Links, WordPair
 from pytest_llmprops.data.corpus_dtails import Corpus, Pair
+from pytest_llmprops.data.whole_files import replacing
 
 #: pairs a part: as much as is analysed at once, and as an interruption can cost
 PART = 1_000
@@ -189,15 +190,10 @@ def _fingerprint(*facts: Any) -> str:
 
 def _write(path: Path, lines: Iterable[str]) -> None:
     """Write a file whole or not at all."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        # No name and no time inside, so that equal parts are equal files.
-        with draft.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
-            for line in lines:
-                file.write(f"{line}\n".encode("utf-8", "surrogatepass"))
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    # No name and no time inside, so that equal parts are equal files.
+    with replacing(path) as draft, draft.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode("utf-8", "surrogatepass"))
 
 
 def _read(path: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_llmprops.benchmarks.oracle.items import OWN, own_sentences
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.sheet_files import save
+from pytest_llmprops.data.whole_files import write_text
 
 VERSION = 1
 GENERATOR = "oracle-sentences"
@@ -36,8 +36,8 @@ def write_sentences(file: Path | str, out: Path | str) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # the mark first: a crash in between must not leave sentences without it
-        save(source, json.dumps(record, ensure_ascii=False, indent=2) + "\n")
-        save(target, "".join(f"{sentence}\n" for sentence in kept))
+        write_text(source, json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+        write_text(target, "".join(f"{sentence}\n" for sentence in kept))
     except OSError as error:
         raise UsageError(
             f"{folder}: cannot be written ({error.strerror or error}); choose another folder"

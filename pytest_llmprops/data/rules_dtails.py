@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.dtails.rules import RulesFile
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.core.requests import Reply, Request
-from pytest_llmprops.data.sheet_files import save
+from pytest_llmprops.data.whole_files import write_text
 
 Pairs = Callable[[], Iterable[tuple[str, str]]]
 
@@ -157,7 +157,7 @@ def save_rules(file: RulesFile, path: Path) -> None:
     """Write a rules file whole or not at all. :raises DataError: it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, file.to_json())
+        write_text(path, file.to_json(), sync=True)
     except OSError as error:
         raise DataError(
             f"{path}: cannot be written ({error.strerror or error}); choose another --out"

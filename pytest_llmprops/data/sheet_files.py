@@ -14,7 +14,6 @@ import csv
 import io
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import IO
 
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.whole_files import write_text
 
 BOM = "\ufeff"
 DELIMITERS = (",", ";", "\t")
@@ -136,26 +136,6 @@ def _split(line: str, delimiter: str) -> list[str]:
     return [field.strip().strip('"') for field in line.split(delimiter)]
 
 
-def save(path: Path, text: str) -> None:
-    """Replace a file by ``text`` as a whole: it is written beside, flushed to the disk and renamed.
-
-    :raises OSError: nothing has changed, and nothing is left behind.
-    """
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        with draft.open("wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, draft)
-        draft.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-
-
 def write_new(out: Path, files: Mapping[str, str], *, taken: Iterable[str]) -> list[Path]:
     """Write sheets and their key into a folder that has none; the files.
 
@@ -167,7 +147,7 @@ def write_new(out: Path, files: Mapping[str, str], *, taken: Iterable[str]) -> l
             raise UsageError(f"{out}: has sheets already, maybe filled ones; choose another folder")
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            save(out / name, text)
+            write_text(out / name, text)
     except OSError as error:
         raise UsageError(
             f"{out}: cannot be written ({error.strerror or error}); choose another folder"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests
 
@@ -149,9 +149,5 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         raise UsageError(f"{path}: the folder {path.parent} does not exist; make it first")
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        write(new)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    with replacing(path) as draft:
+        write(draft)

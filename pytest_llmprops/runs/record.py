@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.whole_files import replacing
 
 SCHEMA = 1
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -113,16 +114,9 @@ class RunRecord:
 
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""
-        target = self.folder / "run.json"
-        temporary = self.folder / ".run.json.new"
-        try:
-            text = json.dumps(self.facts, ensure_ascii=False, indent=1) + "\n"
-            temporary.write_text(text, encoding="utf-8", errors="replace")
-            temporary.replace(target)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        text = json.dumps(self.facts, ensure_ascii=False, indent=1) + "\n"
+        with replacing(self.folder / "run.json") as draft:
+            draft.write_text(text, encoding="utf-8", errors="replace")
 
     def discard(self) -> None:
         """Remove what was written, and the folder if nothing else is in it: the run never began."""

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.annotation import full_disk
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.sheet_files import (
     Record,
@@ -21,11 +20,11 @@ from pytest_llmprops.data.sheet_files import (
     escaped,
     only_one,
     read_table,
-    save,
     sheet_text,
     unescaped,
     write_new,
 )
+from pytest_llmprops.data.whole_files import write_text
 
 COLUMNS = ("question", "sentence", "choice")
 TEXTS = ("1", 'Sag "ja", bitte; ஆம், はい, بله\u200cها', "2")
@@ -34,7 +33,7 @@ TABLE = Table(COLUMNS, (Record(2, dict(zip(COLUMNS, TEXTS, strict=True))),))
 
 def test_a_spreadsheet_takes_it_for_utf8(tmp_path: Path) -> None:
     """The file starts with a byte-order mark and has the line ends of RFC 4180."""
-    save(tmp_path / "a.csv", sheet_text(TABLE))
+    write_text(tmp_path / "a.csv", sheet_text(TABLE))
     raw = (tmp_path / "a.csv").read_bytes()
     assert raw.startswith(codecs.BOM_UTF8 + b"question,") and raw.endswith(b"\r\n") and raw.count(b"\n") == 2
 
@@ -73,7 +72,7 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path, raw: bytes) -> None:
     path.write_bytes(raw)
     table = read_table(path, "question")
     assert [record.cells for record in table.records] == [TABLE.records[0].cells]
-    save(path, sheet_text(table))
+    write_text(path, sheet_text(table))
     again = read_table(path, "question")
     assert (again.delimiter, again.preamble) == (table.delimiter, table.preamble)
     assert [record.cells for record in again.records] == [record.cells for record in table.records]
@@ -146,23 +145,10 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[
     table = Table(
         COLUMNS, tuple(Record(2, dict(zip(COLUMNS, row, strict=True))) for row in texts), delimiter=";"
     )
-    save(path, sheet_text(table))
+    write_text(path, sheet_text(table))
     found = read_table(path, "question")
     assert [list(record.cells.values()) for record in found.records] == texts
     assert not any(escaped(cell).startswith(tuple("=+-@\t\r")) for row in texts for cell in row)
-
-
-def test_a_save_is_whole_or_nothing(tmp_path: Path) -> None:
-    """A full disk leaves the old file and nothing else; a good save keeps the file's mode."""
-    path = tmp_path / "a.csv"
-    path.write_text("old", encoding="utf-8")
-    path.chmod(0o640)
-    with full_disk(), pytest.raises(OSError, match="too large"):
-        save(path, "x" * 1000)
-    assert path.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [path]
-    save(path, "new")
-    assert path.read_text(encoding="utf-8") == "new" and path.stat().st_mode & 0o777 == 0o640
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_sheets_are_never_overwritten(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from fixtures.annotation import full_disk
+from pytest_llmprops.data.whole_files import replacing, write_text
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
+    """A full disk leaves the old file and nothing else; else the new text stands, with the file's mode."""
+    path = tmp_path / "a.csv"
+    path.write_text("old", encoding="utf-8")
+    path.chmod(0o640)
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        write_text(path, "x" * 1000, sync=sync)
+    assert path.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [path]
+    write_text(path, "new\r\nlines\n", sync=sync)
+    assert path.read_bytes() == b"new\r\nlines\n" and path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError])
+def test_whatever_ends_the_writing(tmp_path: Path, end: type[BaseException]) -> None:
+    """An interrupted writer leaves no draft, and no file where there was none."""
+    with pytest.raises(end), replacing(tmp_path / "a") as draft:
+        draft.write_text("half")
+        raise end
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_written_is_an_error(tmp_path: Path) -> None:
+    """A block that wrote no draft leaves the old file."""
+    path = tmp_path / "a"
+    path.write_text("old")
+    with pytest.raises(FileNotFoundError), replacing(path):
+        pass
+    assert path.read_text() == "old"
+
+
+def test_trouble_with_the_draft_does_not_hide_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails altogether: the first error is told."""
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError, match="No space"), replacing(tmp_path / "a") as draft:
+        draft.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
