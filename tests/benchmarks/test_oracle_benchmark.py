@@ -199,7 +199,8 @@ def test_sanity_items_are_made_of_the_pairs() -> None:
         ("samples", "0"), ("samples", "101"), ("tests", "0"), ("rule", "all"), ("synonym_votes", "0"),
         ("named_votes", "0"),
         ("no_tests", "0"), ("paraphrases", "0"), ("phi", "xor"), ("indifferentiable", "no"), ("askings", "0"),
-        ("max_tokens", "0"), ("shrink_calls", "0"), ("search", "some"), ("nosuch", "1"),
+        ("max_tokens", "0"), ("temperature", "-1"), ("temperature", "nan"),
+        ("shrink_calls", "0"), ("search", "some"), ("nosuch", "1"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range(setting: str, value: str) -> None:
@@ -213,7 +214,7 @@ def test_the_papers_protocol() -> None:
     s = ORACLE.protocols["paper"].settings
     assert (s.samples, s.tests, s.rule, s.synonym_votes, s.named_votes) == (11, 5, "any", 7, 11)
     assert (s.phi, s.no_tests, s.paraphrases, s.askings, s.indifferentiable) == ("or", 1, 5, 5, "asked")
-    assert s.reference and s.ask_identical and s.temperature is None and s.max_tokens is None
+    assert s.reference and s.ask_identical and s.temperature == 1.0 and s.max_tokens is None
     assert any("temperature" in text for text in ORACLE.protocols["paper"].assumed)
     quick = ORACLE.protocols["quick"].settings
     assert (

@@ -40,7 +40,7 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
-    "temperature and length left at the server's defaults",
+    "temperature 1, the default of the paper's API; length left to the server",
     "entities are compared normalised: case, quotes, articles, possessives and punctuation at the ends do not count",
     "rules, classes and pool of the synonym generator, and the guards on its replacements, are this project's",
     "node vectors are means of token vectors; unary chains of a tree are one node; punctuation counts as covered",
@@ -62,6 +62,8 @@ class Settings:
     """How sentences and pairs are checked; ``LinearitySettings`` and ``ParaphraseSettings`` say what each means.
 
     :param no_tests: of a "no".
+    :param temperature: of every question. Samples and repeated askings say something only above 0; None leaves it to
+        the server, and models on this machine then give the most probable reply each time.
     :param search: which sentences the search for a counterexample takes: those whose measurement rejected them.
     :param shrink_calls: most requests of one search. To single out two of twelve entities takes some 35 sentences, each
         asked ``samples`` times.
@@ -80,7 +82,7 @@ class Settings:
     ask_identical: bool = True
     reference: bool = True
     askings: int = 5
-    temperature: float | None = None
+    temperature: float | None = 1.0
     max_tokens: int | None = None
     search: Literal["none", "rejected", "all"] = "rejected"
     shrink_calls: int = 500

@@ -28,7 +28,7 @@ class LinearitySettings:
     synonym_votes: int = 7
     named_votes: int = 11
     paraphrase: bool = False
-    temperature: float | None = None
+    temperature: float | None = 1.0
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -37,6 +37,8 @@ class LinearitySettings:
                 raise ValueError(f"{name} must be from 1 to 100")
         if self.rule not in get_args(Rule):
             raise ValueError(f"rule must be one of {', '.join(get_args(Rule))}")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise ValueError("temperature must be from 0 to 2, or none")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError("max_tokens must be at least 1, or none")
 
