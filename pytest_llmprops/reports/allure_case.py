@@ -155,10 +155,16 @@ def prompt_text(request: Request) -> str:
 
 
 def reply_text(reply: Reply) -> str:
-    """The reply's text, or for other kinds than chat its value as JSON."""
+    """The reply's text, or for other kinds than chat its value as JSON, in which an array is its shape."""
     if reply.text or reply.value is None:
         return reply.text
-    return json.dumps(reply.value, ensure_ascii=False, indent=1)
+    return json.dumps(reply.value, ensure_ascii=False, indent=1, default=_array)
+
+
+def _array(value: Any) -> str:
+    # Vectors come as numpy's arrays; their numbers would tell a person nothing.
+    shape = " x ".join(map(str, getattr(value, "shape", ())))
+    return f"{shape} numbers" if shape else type(value).__name__
 
 
 def verdict_text(record: Mapping[str, Any], evidence: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.allure import results
 from fixtures.runs import ROOT, Runner
 
 DTAILS, ORACLE = "test_dtails.py", "test_oracle.py"
@@ -125,8 +126,13 @@ def test_proofs_by_what_is_on_this_machine(run: Runner, workers: str) -> None:
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"
     options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=3", "-n", workers, "-q")
-    done = run(*options)
+    allure = run.folder / "allure"
+    done = run(*options, "--alluredir", str(allure), "--llm-attach", "all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
+    shown = results(allure)
+    assert all(name in shown for name in done.verdicts)
+    attached = [file.read_text(encoding="utf-8") for file in allure.glob("*-attachment.txt")]
+    assert any(" x 384 numbers" in text for text in attached)
     helpers = done.run["helpers"]
     assert (helpers["parse"]["spec"], helpers["embed"]["spec"]) == (SPACY, "minilm")
     embedded = [line for line in done.requests if line["kind"] == "embed"]

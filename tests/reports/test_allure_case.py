@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +120,8 @@ def test_prompts_of_several_turns_show_roles() -> None:
     assert allure_case.prompt_text(chat) == "[system]\nBe brief.\n\n[user]\nHi"
     assert '"text": "我"' in allure_case.prompt_text(Segment("我"))
     assert allure_case.reply_text(Reply(value=["我", "们"])) == '[\n "我",\n "们"\n]'
+    vectors = Reply(value={"tokens": ["a"], "vectors": np.zeros((1, 384), np.float32)})
+    assert json.loads(allure_case.reply_text(vectors)) == {"tokens": ["a"], "vectors": "1 x 384 numbers"}
     empty = allure_case.step("subject", "m", chat, Reply(""), "", attach=True)
     assert empty.attachments[1].text == "(an empty reply)"
 
