@@ -277,7 +277,7 @@ def test_remarks_say_what_an_acceptance_is_worth() -> None:
     ]
     assert list(ORACLE.remarks(some)) == [
         (
-            "accepted no: a model whose answers do not depend on the coin passes 3 test(s) with probability at most"
+            "accepted no: a model whose answers do not depend on the coin passes 3 tests with probability at most"
             " 0.125; no bound for 1, where only one sentence had paraphrases to draw"
         ),
         "a rejected answer is not trusted; it is never turned into its opposite",

@@ -228,7 +228,7 @@ class OracleChecker(Benchmark):
             unfair = sum(bool(v["accepted"]) and not (v["fair_coin_or"] and v["fair_coin_and"]) for v in no)
             but = f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
             yield (
-                f"accepted no: a model whose answers do not depend on the coin passes {most} test(s) with probability"
+                f"accepted no: a model whose answers do not depend on the coin passes {most} test{'s' * (most != 1)} with probability"
                 f" at most {0.5**most:.3g}{but}"
             )
         if any(r["task"] in (YES, NO) for r in records):

@@ -86,7 +86,7 @@ def provable_table(measured: Measured) -> Table:
     ]
     note = (
         "Only an answer of yes is ever accepted by a proof; the others stand here for reference, where"
-        " `oracle.reference` is on."
+        " the setting oracle.reference is on."
     )
     return Table("Provable pairs (Table 3)", headings(("Model", "Pairs from"), names), tuple(rows), note)
 
