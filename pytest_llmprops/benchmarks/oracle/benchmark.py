@@ -227,9 +227,10 @@ class OracleChecker(Benchmark):
             most = int(max(v["tests_or"] for v in no))
             unfair = sum(bool(v["accepted"]) and not (v["fair_coin_or"] and v["fair_coin_and"]) for v in no)
             but = f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
+            tests = "1 test" if most == 1 else f"{most} tests"
             yield (
-                f"accepted no: a model whose answers do not depend on the coin passes {most} test{'s' * (most != 1)} with probability"
-                f" at most {0.5**most:.3g}{but}"
+                f"accepted no: a model whose answers do not depend on the coin passes {tests} with probability at most"
+                f" {0.5**most:.3g}{but}"
             )
         if any(r["task"] in (YES, NO) for r in records):
             yield "a rejected answer is not trusted; it is never turned into its opposite"
