@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
-from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.first_of import FirstOf, together
 from pytest_llmprops.models.parsing import missing
-from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.registry import ready
 
 
 class Own:
@@ -90,11 +91,6 @@ def test_the_whole_is_its_parts() -> None:
     assert list(model.deviations()) == ["as one does", "as two does"]
     model.close()
     assert all(part.closed for part in parts)
-
-
-def make(text: str) -> Any:
-    spec = parse_spec(text)
-    return find_backend(spec.backend).factory(spec, BackendOptions())
 
 
 def test_specification() -> None:

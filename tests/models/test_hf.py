@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.prefix import group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
@@ -29,11 +30,6 @@ TEMPLATE = (
 )
 SHARED = "What follows has one beginning for all of them, long enough to be worth keeping. "
 QUESTIONS = ["a", "Is it so?", "Why not a much longer question than the others?", "a", "no", "Say yes."]
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def save_model(folder: Path, *, template: str | None = TEMPLATE, sliding: bool = False) -> Path:

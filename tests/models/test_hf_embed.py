@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Embed, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.base import kinds_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
@@ -29,11 +29,6 @@ pytestmark = [
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["the", "dog", "##s", "see", "##ing", "a", "tree", "cafe", ",", ".", "s"]
 TEXTS = ["The dogs, seeing a tree.", "the dog", "Café", "a tree", "seeing dogs seeing dogs seeing dogs", "a"]
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def embed(model: Any, *texts: str, tokens: bool = False) -> list[Any]:

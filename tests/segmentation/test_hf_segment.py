@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
-from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf_segment import cut_by_labels, label_letters
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
@@ -25,11 +26,6 @@ pytestmark = [
 ]
 CHARACTERS = "学生留心机动的书老师有信可以进攻。"
 TEXTS = ["学生留心机动的书。", "老师", "有信心机动的老师可以进攻学生的书。", "书", "可以进攻"]
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def save_model(folder: Path, labels: tuple[str, ...] = ("B", "M", "E", "S"), *, positions: int = 64) -> Path:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.segmenter import WordSegmenter
 
 needs_jieba = pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")
@@ -24,11 +24,6 @@ needs_pkuseg = pytest.mark.skipif(
     importlib.util.find_spec("spacy_pkuseg") is None, reason="needs spacy-pkuseg"
 )
 TEXTS = ["学生留心机动的书。", "", "GPT-4 和 jieba\u3000都好", "𠮷野家", "　", "a\tb"]
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def words(model: Any, *texts: str) -> list[list[str]]:

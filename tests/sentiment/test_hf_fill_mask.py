@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from sentiment_models import config_of, tokenizer_of
 
+from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import FillMask
-from pytest_llmprops.models.base import BackendOptions, kinds_of
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.base import kinds_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
@@ -27,11 +27,6 @@ pytestmark = [
 CHARACTERS = list("学生留心机处理友人计谋意动的老师")
 TEXT = "[MASK]留心机动的[MASK][MASK]"
 CANDIDATES = ("学生", "人", "老师", "友人")
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 @pytest.fixture(scope="module")

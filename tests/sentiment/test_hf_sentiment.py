@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sentiment_models import config_of, reviews, tokenizer_of, train_classifier
 
+from fixtures.backends import make
 from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, occluded
 from pytest_llmprops.benchmarks.eras.sentiment_files import Labelled, sentiment_accuracy
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Sentiment
-from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf_sentiment import labels_of, positive_index, probability
-from pytest_llmprops.models.registry import find_backend, parse_spec
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 needs_hf = pytest.mark.skipif(
@@ -29,11 +29,6 @@ needs_reviews = pytest.mark.skipif(
 )
 CHARACTERS = list("学生留心机处理友人计谋意动的好坏书很不")
 TEXTS = ["很好", "学生留心机处理友人", "不好", "学生留[MASK]机动的友人", "坏", "很不好的书很不好的书"]
-
-
-def make(spec: str) -> Any:
-    parsed = parse_spec(spec)
-    return find_backend(parsed.backend).factory(parsed, BackendOptions())
 
 
 def ask(model: Any, *texts: str) -> list[Any]:
