@@ -342,8 +342,30 @@ def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
             exchange("k", "", "", kind="segment", request={"text": "abc"}, reply={"value": ["a", "bc"]})
         ],
     )
-    (_, [[kind, (_, asked)]], reply, _) = report(run).items["rows"][0][-1][0]
+    (_, [[kind, (_, asked)]], reply, _) = report(run).items["rows"][0][-2][0]
     assert kind == "segment" and '"abc"' in asked and '"bc"' in reply
+
+
+def test_a_page_shows_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many calls each item shows its first ones, helpers' last, in all no more than fit, and says how many more."""
+    roles = ["subject", "reader", "subject", "reader", "subject", "subject"]
+    calls = [exchange(f"k{n}", f"p{n}", f"r{n}", role=role) for n, role in enumerate(roles)]
+    few = verdict("add", 1, requests=["k0"])
+    run = recorded(
+        tmp_path / "run", [verdict("add", 0, requests=[f"k{n}" for n in range(6)]), few], requests=calls
+    )
+
+    def shown(most: int) -> list[tuple[list[str], int]]:
+        monkeypatch.setattr("pytest_llmprops.reports.report.items.MOST_CALLS", most)
+        items = report(run).items
+        places = [items["fields"].index(name) for name in ("calls", "calls_left_out")]
+        return [([call[2] for call in row[places[0]]], row[places[1]]) for row in items["rows"]]
+
+    everything = ["r0", "r1", "r2", "r3", "r4", "r5"]
+    assert shown(7) == [(everything, 0), (["r0"], 0)]
+    assert shown(6) == [(["r0", "r1", "r2", "r4", "r5"], 1), (["r0"], 0)]
+    assert shown(4) == [(["r0", "r2", "r4"], 3), (["r0"], 0)]
+    assert shown(1) == [(["r0"], 5), (["r0"], 0)]
 
 
 def test_a_page_lists_so_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

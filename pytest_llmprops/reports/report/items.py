@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.verdicts import STATUSES
@@ -12,6 +12,8 @@ from pytest_llmprops.reports.report.text import visible
 
 #: rows that the page lists; of more it lists those that are not correct first
 MOST_ROWS = 20_000
+#: calls that the page shows, of all items together; where there are more, so many of each item that they fit
+MOST_CALLS = 30_000
 #: characters of one text that the page shows; the rest is in the run record
 MOST = 20_000
 #: a beginning shorter than this is not worth storing once
@@ -21,7 +23,7 @@ ORDER = ("error", *(s for s in STATUSES if s != "correct"), "correct")
 #: names of a row's places, for the page's script
 FIELDS = (
     "series", "benchmark", "task", "language", "source", "status", "id", "expected", "given", "reason", "values",
-    "calls",
+    "calls", "calls_left_out",
 )  # fmt: skip
 
 
@@ -36,6 +38,7 @@ def items_of(
     prefixes = _Prefixes()
     rows = []
     kept = _kept(series)
+    most = _calls_an_item(series, requests, kept)
     for s in series:
         logged = requests.get(id(s.run), {})
         for benchmark in s.benchmarks:
@@ -49,9 +52,9 @@ def items_of(
                 row += [_cut(record[name]) for name in ("expected", "given", "reason")]
                 row.append(record["values"] or 0)
                 place = (s.index, record["benchmark"], record["task"])
-                row.append(
-                    [_call(logged[key], place, prefixes) for key in record["requests"] if key in logged]
-                )
+                calls = [logged[key] for key in record["requests"] if key in logged]
+                row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
+                row.append(max(0, len(calls) - most))
                 rows.append(row)
     stored = prefixes.finish()
     return {
@@ -62,6 +65,40 @@ def items_of(
         "prefixes": stored,
         "rows": rows,
     }
+
+
+def _calls_an_item(
+    series: Sequence[Series],
+    requests: Mapping[int, Mapping[str, Mapping[str, Any]]],
+    kept: set[int] | None,
+) -> int:
+    """How many calls of one item the page shows, so that it shows at most ``MOST_CALLS`` in all; at least 1."""
+    counts: list[int] = []
+    for s in series:
+        logged = requests.get(id(s.run), {})
+        for benchmark in s.benchmarks:
+            listed = (r for r in s.by_benchmark[benchmark] if kept is None or id(r) in kept)
+            counts += [sum(key in logged for key in record["requests"]) for record in listed]
+    return _each(counts, MOST_CALLS)
+
+
+def _each(counts: Iterable[int], most: int) -> int:
+    """The largest number that all may have with at most ``most`` in all, where none has more than its count."""
+    ordered = sorted(counts)
+    for place, count in enumerate(ordered):
+        others = len(ordered) - place
+        if count * others > most:
+            return max(1, most // others)
+        most -= count
+    return max(ordered, default=1) or 1
+
+
+def _foremost(calls: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """At most so many of an item's calls, in their order: those to the model under test before those to helpers."""
+    if len(calls) <= most:
+        return calls
+    first = sorted(range(len(calls)), key=lambda n: (calls[n].get("role") != "subject", n))[:most]
+    return [calls[n] for n in sorted(first)]
 
 
 def left_out(series: Sequence[Series]) -> int:

@@ -113,6 +113,8 @@ function items() {
     if (values.length) add("Values", values.map(([key, value]) => `${words(key)} ${value}`).join(", "));
     add("Task", `${words(name(row, "task"))}, ${name(row, "language")}, items from ${name(row, "source")}`);
     const calls = row[at.calls].flatMap((call, number) => exchange(call, number, row[at.calls].length));
+    const more = row[at.calls_left_out];
+    if (more) calls.push(element("p", { class: "note" }, `${more.toLocaleString("en")} further call${more > 1 ? "s" : ""} in requests.jsonl of the run's record.`));
     if (!calls.length) calls.push(element("p", { class: "note" }, "No prompt or reply was recorded for this item."));
     return element("div", { class: "inside" }, facts, ...calls, others(row));
   }
