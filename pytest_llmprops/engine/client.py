@@ -13,6 +13,8 @@ from pytest_llmprops.engine import wire
 
 #: The broker's process starts while the workers collect; on a busy machine that takes a while.
 CONNECT_SECONDS = 60.0
+#: how long a socket may be there to which nobody listens
+REFUSED_SECONDS = 1.0
 GONE = "the broker's process ended; see the first line it wrote to the terminal, then run again"
 
 
@@ -35,14 +37,20 @@ class BrokerClient:
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + CONNECT_SECONDS
+        refused = False
         while True:
             try:
                 reader, self._writer = await asyncio.open_unix_connection(self._path, limit=wire.LINE_LIMIT)
                 break
-            except (FileNotFoundError, ConnectionRefusedError):
-                if loop.time() > until:
-                    raise BackendError(GONE, kind="broker") from None
-                await asyncio.sleep(0.02)
+            except FileNotFoundError:
+                pass
+            except ConnectionRefusedError:
+                # The socket of a broker that begins takes connections at once: nobody listens to this one any more.
+                if not refused:
+                    refused, until = True, min(until, loop.time() + REFUSED_SECONDS)
+            if loop.time() > until:
+                raise BackendError(GONE, kind="broker")
+            await asyncio.sleep(0.02)
         self._reading = asyncio.create_task(self._read(reader))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import stat
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -169,6 +171,22 @@ def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.Mo
         return results
 
     assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
+
+
+def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
+    """Who first comes when the broker was killed, which leaves its socket, does not wait for another to begin."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(path)
+
+    async def session() -> None:
+        client = BrokerClient(path)
+        begun = time.monotonic()
+        with pytest.raises(BackendError, match="process ended"):
+            await ask(client, "x")
+        assert time.monotonic() - begun < 5
+        await client.close()
+
+    asyncio.run(session())
 
 
 def test_a_server_that_dies_leaves_errors_at_once(path: str) -> None:
