@@ -18,6 +18,7 @@ class BrokerConfig:
     :param not_before: stored replies of unpinned models older than this Unix time are asked again.
     :param run_dir: folder whose ``requests.jsonl`` the broker appends to; None records nothing.
     :param registrations: files whose import registers further models.
+    :param replaced: a worker that is killed gets a replacement, for which the others wait a while.
     """
 
     models: Mapping[str, str]
@@ -33,6 +34,7 @@ class BrokerConfig:
     max_cost: float | None = None
     run_dir: str | None = None
     registrations: tuple[str, ...] = field(default=())
+    replaced: bool = True
 
     def to_json(self) -> str:
         """One line."""

@@ -19,15 +19,15 @@ from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.gathering import Gathering
+from pytest_llmprops.engine.gathering import GRACE_SECONDS, Gathering
 
 
 class Server:
     """Serves one broker to any number of clients on a Unix socket."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, grace: float = GRACE_SECONDS) -> None:
         self._broker = broker
-        self._gathering = Gathering(lambda: broker.stopped)
+        self._gathering = Gathering(lambda: broker.stopped, grace=grace)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,7 +98,7 @@ async def _standard_input_closed() -> None:
 async def run(config: BrokerConfig, path: str) -> None:
     """Serve until standard input is closed."""
     broker = Broker(config)
-    server = Server(broker)
+    server = Server(broker, grace=GRACE_SECONDS if config.replaced else 0.0)
     listening = await asyncio.start_unix_server(server.client, path, limit=wire.LINE_LIMIT)
     Path(path).chmod(0o600)
     try:

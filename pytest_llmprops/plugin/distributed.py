@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,9 @@ class Distributed:
         # Workers of a sequential gate tell each other through the broker, whoever is asked.
         needed = evaluation.needs_broker or (gating is not None and gating.gate.sequential)
         if needed and controller.broker_process is None:
-            config = evaluation.broker_config()
+            # pytest-xdist's option is a text.
+            replaced = str(controller.config.option.maxworkerrestart) != "0"
+            config = dataclasses.replace(evaluation.broker_config(), replaced=replaced)
             try:
                 if config.cache != "off":
                     # Opened here once, so that trouble with the file is reported before anything starts.

@@ -12,7 +12,6 @@ import pytest
 from engine_models import MakeBroker
 
 from pytest_llmprops.core.errors import RunStopped
-from pytest_llmprops.engine import server as server_module
 from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.gathering import POLL_SECONDS, Gathering
@@ -142,17 +141,14 @@ def test_a_slow_worker_is_no_lost_one() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_over_the_socket_only_a_killed_worker_is_lost(
-    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, killed: bool
-) -> None:
+def test_over_the_socket_only_a_killed_worker_is_lost(make_broker: MakeBroker, killed: bool) -> None:
     """Workers gather through the broker's process; one that leaves in order is not taken for lost."""
-    monkeypatch.setattr(server_module, "Gathering", lambda stopped: Gathering(stopped, grace=0.1))
     folder = tempfile.mkdtemp(prefix="llmprops-")
 
     async def session() -> Any:
         broker = make_broker(FakeModel({"": "yes"}))
         listening = await asyncio.start_unix_server(
-            Server(broker).client, f"{folder}/broker", limit=wire.LINE_LIMIT
+            Server(broker, grace=0.1).client, f"{folder}/broker", limit=wire.LINE_LIMIT
         )
         one, two = BrokerClient(f"{folder}/broker"), BrokerClient(f"{folder}/broker")
         try:
@@ -189,7 +185,7 @@ def test_over_the_socket_a_stopped_run_ends_the_waiting(make_broker: MakeBroker)
     async def session() -> None:
         broker = make_broker(FakeModel({"": "yes"}))
         listening = await asyncio.start_unix_server(
-            Server(broker).client, f"{folder}/broker", limit=wire.LINE_LIMIT
+            Server(broker, grace=0.1).client, f"{folder}/broker", limit=wire.LINE_LIMIT
         )
         client = BrokerClient(f"{folder}/broker")
         try:

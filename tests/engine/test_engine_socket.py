@@ -252,6 +252,7 @@ def test_settings_cross_to_the_process_unchanged() -> None:
         cache="only",
         max_cost=0.1,
         registrations=("a", "b"),
+        replaced=False,
     )
     line = config.to_json()
     assert "\n" not in line
