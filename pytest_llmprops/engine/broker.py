@@ -117,7 +117,11 @@ class Broker:
         try:
             reply = await computed.reply(key, request)
         except BackendError as error:
-            reason = served.breaker.failure(error, final=True)
+            # A text that the model cannot take, too long for it, says nothing about the model.
+            about_text = error.kind == "request" and not error.fatal
+            # Its one try is its last: counted once, whichever the breaker counts now.
+            last = served.breaker.succeeded > 0
+            reason = "" if about_text else served.breaker.failure(error, final=last)
             if reason:
                 raise self.stop(f"{label}: {reason}") from None
             raise

@@ -138,7 +138,7 @@ def serve(model: Model, requests: Sequence[Request]) -> Results:
     kind = requests[0].kind
     method = getattr(model, METHODS[kind], None)
     if method is None:
-        return [BackendError(f"the model does not serve {kind} requests", kind="request")] * len(requests)
+        return [BackendError(f"the model does not serve {kind} requests", kind="model")] * len(requests)
     results: Results = method(requests)
     return results
 

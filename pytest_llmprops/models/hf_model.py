@@ -84,8 +84,8 @@ class HfModel:
     ) -> list[Out | BackendError]:
         """``compute(indices)`` for batches of rows of like length, and its results in the rows' order.
 
-        A batch that does not fit into memory is computed in halves. Where that fails for a single row, or
-        the model fails, the rows' results are the error.
+        A batch that does not fit into memory, or on which the model fails, is computed in halves, so that one row's
+        trouble is no other's: the result of a single row that fails is the error.
 
         :param lengths: tokens of each row. :raises BackendError: of ``compute``, or when the model is closed.
         """
@@ -114,13 +114,12 @@ class HfModel:
             raise
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
+            failed = BackendError(f"{self._name}: out of memory for one text", kind="request")
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             failed = BackendError(f"{self._name}: the model fails: {line}", kind="backend")
-            found.update(dict.fromkeys(indices, failed))
-            return
         if len(indices) == 1:
-            found[indices[0]] = BackendError(f"{self._name}: out of memory for one text", kind="request")
+            found[indices[0]] = failed
             return
         middle = len(indices) // 2
         self._halving(indices[:middle], compute, found)

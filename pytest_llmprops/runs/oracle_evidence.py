@@ -19,11 +19,13 @@ from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.json_reply import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import PARAPHRASES, PHRASES, SENTENCES
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, Phi, phi_of
+from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES
 
 __all__ = [
-    "CATEGORIES", "CONSISTENCY", "KINDS", "LINEARITY", "NO", "OWN", "PAIRS", "RANDOM", "YES", "CulpritTold",
-    "FoundBySearch", "PairTold", "PhraseAnswer", "TestTold", "found_by_search", "kinds_of", "leftovers_of", "pair_told",
-    "sentence_told",
+    "CATEGORIES", "CONSISTENCY", "KINDS", "LINEARITY", "NO", "OUTCOME_CODES", "OWN", "PAIRS", "RANDOM", "YES",
+    "CulpritTold", "FoundBySearch", "PairTold", "PhraseAnswer", "TestTold", "found_by_search", "kinds_of",
+    "leftovers_of", "pair_told", "phi_of", "sentence_told",
 ]  # fmt: skip
 
 Requests = Mapping[str, Mapping[str, Any]]
@@ -40,7 +42,10 @@ class PhraseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TestTold:
-    """One test of a "no": is the paraphrase of sentence ``source`` equivalent to the other one, and to its own?"""
+    """One test of a "no": is the paraphrase of sentence ``source`` equivalent to the other one, and to its own?
+
+    ``series``: the kinds of alignment whose paraphrases it was drawn from, of which the run decides by one.
+    """
 
     __test__ = False  # no test case of pytest's
 
@@ -48,6 +53,7 @@ class TestTold:
     source: int
     other: bool | None
     own: bool | None
+    series: tuple[Phi, ...] = PHIS
 
     @property
     def triangular(self) -> bool:
@@ -128,24 +134,30 @@ def pair_told(record: Mapping[str, Any], requests: Requests) -> PairTold:
     sentences: dict[tuple[str, str, int], bool | None] = {}
     phrases: dict[tuple[str, str], bool | None] = {}
     given: dict[str, tuple[str, ...]] = {}
-    pair, explanation = ("", ""), ""
+    pair: tuple[str, str] | None = None
+    explanation = ""
     # The repair of a reply stands after it, and overwrites it.
     for messages, sample, reply in _asked(record, requests):
         human = messages[1] if len(messages) > 1 else messages[0]
-        if (two := _filled(SENTENCES, human)) is not None:
+        two = _filled(SENTENCES, human)
+        if pair is None and _made(SENTENCES, human):
+            # The first question is the one on the pair, also where its two sentences cannot be told apart.
+            pair = (two[0], two[1]) if two else ("", "")
+        if two is not None:
             answer = read_answer(reply)
             sentences[two[0], two[1], sample] = answer.said
-            if pair in (("", ""), two):
-                pair, explanation = (two[0], two[1]), answer.explanation
+            if (two, sample) == (pair, 0):
+                explanation = answer.explanation
         elif (two := _filled(PHRASES, human)) is not None:
             phrases[two[0], two[1]] = read_answer(reply).said
         elif (one := _filled(PARAPHRASES, human)) is not None:
             given[one[0]] = read_paraphrases(reply).texts
+    pair = pair or ("", "")
     return PairTold(
         *pair,
         explanation,
         tuple(PhraseAnswer(first, second, said) for (first, second), said in phrases.items()),
-        tuple(_tests(pair, sentences, given)),
+        tuple(_tests(pair, sentences, given)) if all(pair) else (),
     )
 
 
@@ -154,12 +166,22 @@ def _tests(
     sentences: Mapping[tuple[str, str, int], bool | None],
     given: Mapping[str, tuple[str, ...]],
 ) -> Iterator[TestTold]:
-    for (text, sentence, sample), said in sentences.items():
-        for source in (1, 2):
-            own, other = pair[source - 1], pair[2 - source]
-            # Asked about the other sentence first, then about its own.
-            if sentence == other and text in given.get(own, ()) and (text, own, sample) in sentences:
-                yield TestTold(text, source, said, sentences[text, own, sample])
+    # Of each sample both series have one test. That of "or" was finished before "and" began, which made none of its
+    # own where it drew from the same paraphrases, or happened to draw the same one.
+    found = [
+        (sample, text, source, said, sentences[text, own, sample])
+        for (text, sentence, sample), said in sentences.items()
+        for source, own, other in ((1, pair[0], pair[1]), (2, pair[1], pair[0]))
+        # Asked about the other sentence first, then about its own; no paraphrase of a sentence is the sentence.
+        if sentence == other and text != own and text in given.get(own, ()) and (text, own, sample) in sentences
+    ]
+    drawn: dict[int, dict[str, None]] = {}
+    for sample, text, *_ in found:
+        drawn.setdefault(sample, {})[text] = None
+    for sample, text, source, other_said, own_said in found:
+        texts = list(drawn[sample])
+        series = PHIS if len(texts) == 1 else PHIS[:1] if text == texts[0] else PHIS[1:]
+        yield TestTold(text, source, other_said, own_said, series)
 
 
 def leftovers_of(record: Mapping[str, Any]) -> str:
@@ -200,12 +222,22 @@ def _texts(messages: Iterable[Any]) -> Iterator[str]:
 
 
 def _filled(template: str, text: str) -> tuple[str, ...] | None:
-    """What stands in the places of a template; None where ``text`` is not made from it."""
-    found = _pattern(template).fullmatch(text)
-    return None if found is None else found.groups()
+    """What stands in the places of a template; None where ``text`` is not made from it, or in more than one way."""
+    shortest, longest = (pattern.fullmatch(text) for pattern in _patterns(template))
+    # Where a piece of the template stands in a sentence too, the first place is longer by the last pattern.
+    if shortest is None or longest is None or shortest.groups() != longest.groups():
+        return None
+    return shortest.groups()
+
+
+def _made(template: str, text: str) -> bool:
+    """Whether ``text`` is made from a template, in whichever way."""
+    return _patterns(template)[0].fullmatch(text) is not None
 
 
 @cache
-def _pattern(template: str) -> re.Pattern[str]:
-    pieces = re.split(r"\{[a-z0-9-]+\}", template)
-    return re.compile("(.*?)".join(map(re.escape, pieces)), re.DOTALL)
+def _patterns(template: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A template with places that take as little as they can, from the first on, and as much as they can."""
+    pieces = [re.escape(piece) for piece in re.split(r"\{[a-z0-9-]+\}", template)]
+    shortest, longest = (re.compile(place.join(pieces), re.DOTALL) for place in ("(.*?)", "(.*)"))
+    return shortest, longest

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from fixtures.oracle_runs import Subject, capitalised, context, control, pair, sentence, verdict_on
+from fixtures.oracle_runs import (
+    Subject,
+    capitalised,
+    context,
+    control,
+    pair,
+    reply_to,
+    sentence,
+    verdict_on,
+)
 from fixtures.records import verdict as record
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
 from pytest_llmprops.benchmarks import find_benchmark
@@ -152,6 +161,87 @@ def test_without_a_tree_nothing_is_proved() -> None:
     assert found.status == "wrong" and "no tree" in found.reason and found.values["trees_missing"] == 1
 
 
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("breaking", "no tree of 'breaking dogs': wordpairs fails: IndexError"),
+        ("x " * 700, "wordpairs: the text has 701 tokens, the model takes 512"),
+        ("vectorless", "no vectors of 'vectorless dogs': the encoder gave places of shape"),
+        ("lopsided", "the encoder's vectors of two sentences have "),
+    ],
+    ids=["parser error", "too long", "too few vectors", "vectors of another size"],
+)
+def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
+    """It has no tree or no vectors, which is the text's affair: no error, a yes is rejected saying why."""
+    text = " ".join(f"{word} dogs".split())
+    for item in (pair(text, DOGS, 3), pair(DOGS, text, 3)):
+        found = verdict_on(item, model(lambda first, second: True))
+        assert (found.status, found.given, found.values["trees_missing"]) == ("wrong", "rejected", 1)
+        assert reason in found.reason and "\n" not in found.reason
+
+
+def test_a_paraphrase_that_a_helper_cannot_take() -> None:
+    """A model's paraphrase of 700 words cannot be aligned, which is no error: it is drawn and asked about."""
+    long = "so " * 700 + "another thing."
+    for wordy in (long, "breaking news.", "vectorless news."):
+        judge = lambda first, second: first in (DOGS, wordy) and second == DOGS  # noqa: E731, B023
+        subject = Subject(same=judge, paraphrases=lambda text: [wordy] if text == DOGS else [])  # noqa: B023
+        found = verdict_on(UNLIKE, subject, no_tests=2)
+        assert (found.status, found.given, found.task) == ("correct", "accepted-no", "no"), found.reason
+        assert found.values["paraphrases_1"] == 1 and found.values["indifferentiable_or"] == 0
+        assert found.values["trees_missing"] == 0, "the sentences themselves have trees"
+        own = verdict_on(control(UNLIKE, "own_paraphrase"), subject)
+        assert (own.status, own.values["phi_or"], own.values["trees_missing"]) == ("wrong", 0, 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackendError("cannot reach it", kind="connection", transient=True),
+        BackendError("cannot reach it", kind="backend", transient=True),
+        BackendError("cannot be loaded", kind="model", fatal=True),
+        BackendError("no such setting", kind="request", fatal=True),
+        BackendError("gives no numbers", kind="model"),
+        BackendError("is closed", kind="closed"),
+    ],
+    ids=lambda error: f"{error.kind} {error}",
+)
+@pytest.mark.parametrize("role", ["parse", "embed"])
+@pytest.mark.parametrize("text_fails_too", [False, True])
+def test_a_helper_that_cannot_be_asked_is_an_error(
+    error: BackendError, role: str, text_fails_too: bool
+) -> None:
+    """What is wrong with a helper, not with a text, is an error of the case, also beside one that is the text's."""
+
+    async def ask(label: str, asked: str, request: Request) -> Reply:
+        if asked == role:
+            await asyncio.sleep(0)
+            raise error
+        if asked != "subject" and text_fails_too:
+            raise BackendError("the text is too long", kind="request")
+        return await reply_to(request, model(lambda first, second: True))
+
+    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
+    case = Case(ORACLE, ALIKE, context(), protocol, "m", helpers={"parse": "p", "embed": "e"})
+    outcome = asyncio.run(evaluate(case, ask))
+    assert outcome.verdict is None and outcome.error is error
+
+
+def test_the_record_of_a_text_that_a_helper_cannot_take() -> None:
+    """The call that failed is told with the case, and the record has the verdict and no error."""
+
+    async def ask(label: str, role: str, request: Request) -> Reply:
+        return await reply_to(request, model(lambda first, second: True))
+
+    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
+    item = pair("breaking dogs", DOGS, 3)
+    case = Case(ORACLE, item, context(), protocol, "m", helpers={"parse": "p", "embed": "e"})
+    outcome = asyncio.run(evaluate(case, ask))
+    assert [call.role for call in outcome.calls if call.error] == ["parse"]
+    line = outcome.record()
+    assert line["status"] == "wrong" and not line.get("error")
+
+
 # ---- sanity checks
 
 
@@ -163,6 +253,10 @@ def test_sanity_checks() -> None:
     assert verdict_on(control(ALIKE, "consistency"), model(lambda a, b: "eh")).status == "unparsed"
     own = verdict_on(control(ALIKE, "own_paraphrase"), model())
     assert own.status == "correct" and own.evidence["paraphrase"] == reordered(DOGS)[0]
+    denied = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: False))
+    assert (denied.status, denied.given, denied.values["consistent"]) == ("wrong", "denied", 1)
+    unread = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: "eh"))
+    assert unread.status == "unparsed"
     same = Subject(paraphrases=lambda text: [text])
     assert verdict_on(control(ALIKE, "own_paraphrase"), same).status == "unparsed", "no paraphrase differs"
     assert verdict_on(control(UNLIKE, "random_pair"), model()).given == "accepted-no"
@@ -215,7 +309,9 @@ def test_the_papers_protocol() -> None:
     assert (s.samples, s.tests, s.rule, s.synonym_votes, s.named_votes) == (11, 5, "any", 7, 11)
     assert (s.phi, s.no_tests, s.paraphrases, s.askings, s.indifferentiable) == ("or", 1, 5, 5, "asked")
     assert s.reference and s.ask_identical and s.temperature == 1.0 and s.max_tokens is None
-    assert any("temperature" in text for text in ORACLE.protocols["paper"].assumed)
+    assumed = ORACLE.protocols["paper"].assumed
+    assert any("temperature" in text for text in assumed)
+    assert any("mapped onto the whole other sentence" in text for text in assumed)
     quick = ORACLE.protocols["quick"].settings
     assert (
         3 * quick.samples * quick.tests == 27
@@ -283,6 +379,26 @@ def test_remarks_say_what_an_acceptance_is_worth() -> None:
         "a rejected answer is not trusted; it is never turned into its opposite",
     ]
     assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
+
+
+@pytest.mark.parametrize(("phi", "unfair"), [({}, 1), ({"phi": 0.0}, 1), ({"phi": 1.0}, 2)])
+def test_the_coin_of_the_runs_own_phi_counts(phi: dict[str, float], unfair: int) -> None:
+    """A coin that was unfair with the other kind of alignment does no harm; a record without phi was decided by or."""
+    coins = [(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
+    some = [
+        record("no", n, benchmark="oracle", values={
+            **phi, "tests_or": 1.0, "fair_coin_or": by_or, "fair_coin_and": by_and, "accepted": 1.0,
+        })
+        for n, (by_or, by_and) in enumerate(coins)
+    ]  # fmt: skip
+    assert f"no bound for {unfair}, where" in next(iter(ORACLE.remarks(some)))
+
+
+@pytest.mark.parametrize(("phi", "number"), [("or", 0), ("and", 1)])
+def test_phi_is_recorded(phi: str, number: int) -> None:
+    """The kind of alignment that decided stands in the values, of every pair."""
+    for item, same in ((ALIKE, None), (UNLIKE, None), (ALIKE, lambda a, b: "eh")):
+        assert verdict_on(item, model(same), phi=phi).values["phi"] == number
 
 
 # ---- a checker as a benchmark

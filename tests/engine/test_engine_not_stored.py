@@ -19,14 +19,14 @@ from pytest_llmprops.engine.broker import Broker
 
 
 class Vectors:
-    """A blocking model of vectors; texts in ``bad`` fail."""
+    """A blocking model of vectors; texts in ``bad`` fail, as errors of ``kind``."""
 
     blocking, in_worker, pinned, stored, max_batch = True, False, True, False, 8
 
-    def __init__(self, bad: Sequence[str] = (), *, fatal: bool = False) -> None:
+    def __init__(self, bad: Sequence[str] = (), *, fatal: bool = False, kind: str = "model") -> None:
         self.identity = {"backend": "vectors"}
         self.asked: list[str] = []
-        self._bad, self._fatal = bad, fatal
+        self._bad, self._fatal, self._kind = bad, fatal, kind
 
     def embed(self, requests: Sequence[Embed]) -> list[Any]:
         """A row a character."""
@@ -35,7 +35,7 @@ class Vectors:
 
     def _one(self, text: str) -> Any:
         if text in self._bad:
-            return BackendError("no vector", kind="model", fatal=self._fatal)
+            return BackendError("no vector", kind=self._kind, fatal=self._fatal)
         rows = np.array([[ord(c), 0.1] for c in text], dtype=np.float32)
         return Reply(value={"vectors": rows}, served_model="vectors")
 
@@ -116,6 +116,14 @@ def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
     stopped, after = one_by_one(broker, ["x", "a"])
     assert isinstance(stopped, RunStopped) and isinstance(after, RunStopped)
     assert broker.stopped == "m: no vector"
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("request", False), ("backend", True)])
+def test_texts_that_are_too_long_end_no_run(make_broker: MakeBroker, kind: str, ends: bool) -> None:
+    """However many texts in a row the model cannot take, it is asked on; one that fails on all is not."""
+    found = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), ["x"] * 40 + ["a"])
+    assert all(isinstance(error, BackendError) for error in found[:10])
+    assert isinstance(found[-1], RunStopped if ends else Reply)
 
 
 def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:

@@ -266,6 +266,34 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     assert [isinstance(reply, BackendError) for reply in replies] == [True, False, False, False, True, False]
 
 
+def test_a_text_on_which_the_model_fails_is_its_own_error(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the library raises about one text of a batch leaves the others their vectors."""
+    expected = [reply.value for reply in embed(model, *TEXTS)]
+    longest = max(range(len(TEXTS)), key=lambda n: len(TEXTS[n].split()))
+    original = model._outputs
+
+    def outputs(ids: Any, mask: Any) -> Any:
+        if int(mask.sum(dim=1).max()) == most:
+            raise IndexError("index out of\nrange")
+        return original(ids, mask)
+
+    most = max(int(mask.sum()) for mask in _masks(model))
+    monkeypatch.setattr(model, "_outputs", outputs)
+    for number, reply in enumerate(embed(model, *TEXTS)):
+        if number == longest:
+            assert isinstance(reply, BackendError) and "the model fails: index out of range" in reply.message
+        else:
+            np.testing.assert_allclose(reply.value, expected[number], atol=1e-5)
+
+
+def _masks(model: Any) -> list[Any]:
+    import torch
+
+    return [torch.ones(len(model._tokenizer(text)["input_ids"])) for text in TEXTS]
+
+
 def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector with NaN is an error of its text alone."""
     original = model._outputs

@@ -24,6 +24,7 @@ from pytest_llmprops.benchmarks.oracle.alignment import (
     token_vectors,
 )
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree
+from pytest_llmprops.core.errors import DataError
 
 # As in figure 5: three phrases onto three phrases, one of them (mu 3 and mu 4 within their clause) moved.
 DOG = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
@@ -186,14 +187,39 @@ def test_word_vectors_from_pieces() -> None:
     values = np.array([[2.0, 0.0], [0.0, 4.0], [6.0, 6.0], [9.0, 9.0]], dtype=np.float32)
     found = token_vectors([(0, 6), (7, 8), (8, 9), (10, 12)], pieces, values)
     assert found.tolist() == [[1.0, 2.0], [6.0, 6.0], [6.0, 6.0], [0.0, 0.0]]
-    assert token_vectors([(0, 1)], [], np.zeros((0, 2))).tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "values", "problem"),
+    [
+        ([], np.zeros((0, 2)), "gave no tokens"),
+        ([(0, 1), (2, 3)], np.ones((1, 2)), r"vectors of shape \(1, 2\)"),
+        ([(0, 1)], np.ones((2, 2)), r"vectors of shape \(2, 2\)"),
+        ([(0, 1)], np.ones(2), r"vectors of shape \(2,\)"),
+        ([(0, 1)], np.ones((1, 0)), r"vectors of shape \(1, 0\)"),
+        ([(0, 1, 2)], np.ones((1, 2)), r"places of shape \(1, 3\)"),
+        ([(0, 1), (2, 3)], [[1.0], [1.0, 2.0]], "not all of the same size"),
+        ([(0, 1)], [["a"]], "are no numbers"),
+    ],
+)
+def test_vectors_that_do_not_fit(pieces: list[tuple[int, ...]], values: object, problem: str) -> None:
+    """An encoder's reply without tokens, or with too few or misshapen vectors, is one line that says so."""
+    with pytest.raises(DataError, match=problem) as error:
+        token_vectors([(0, 1), (2, 3)], pieces, values)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
 
 
 def test_one_word_sentences() -> None:
-    """A one-word sentence is all root: nothing is mapped, the word is left over."""
+    """A one-word sentence is all root: nothing is mapped, the word is left over, be there a full stop or not."""
     found = aligned("(NP (NN Rain))", "(NP (NN Rain))", "rain", "rain")
     assert found.forward == () and found.rho == Rho()
     assert found.leftovers == (("Rain",), ("Rain",))
+    stopped = "(S (NP (NN Rain)) (. .))"
+    found = aligned(stopped, stopped, "rain .", "rain .")
+    assert found.forward == () and found.rho == Rho() and found.leftovers == (("Rain",), ("Rain",))
+    # Of the other sentence a phrase may be mapped onto it: its root, unlike that of the sentence mapped, is allowed.
+    other = aligned("(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain .")
+    assert other.forward == (Mapping((0, 2), (0, 2)),) and other.rho == Rho(forward_star=True)
 
 
 def test_punctuation_alone_is_not_aligned() -> None:

@@ -42,6 +42,17 @@ def test_own_case_first() -> None:
     assert texts(sentence, found(sentence, "TO Us")["TO Us"]) == ["to us"]
 
 
+@pytest.mark.parametrize("name", ["dogs", "Dogs"])
+def test_the_sentences_first_letter(name: str) -> None:
+    """A mention at the sentence's beginning and those within are one name; elsewhere case tells names apart."""
+    [found] = locate([Extracted(name)], '"Dogs bark at dogs," he said.')
+    assert found.spans == ((1, 5), (14, 18))
+    [signal] = locate([Extracted("mode")], "In mode 1 the Mode bit is set.")
+    assert signal.spans == ((3, 7),)
+    [twice] = locate([Extracted("Rose")], "Rose gave Rose a rose.")
+    assert twice.spans == ((0, 4), (10, 14))
+
+
 def test_longest_first() -> None:
     """Where mentions overlap the longer name has the stretch; the shorter keeps its other mentions."""
     sentence = "Mohammed's family met Mohammed in New York City Hall."

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_llmprops.benchmarks.oracle.extraction import (
     LONGEST_NAME,
     PROMPT,
+    Extracted,
     contains_words,
     most_frequent,
     normalised,
@@ -137,6 +138,39 @@ def test_no_list_is_no_answer(reply: str, problem: str) -> None:
     assert found.entities is None and problem in found.problem and found.names is None
 
 
+def test_bullets_below_numbered_classes() -> None:
+    """A numbered class with nothing after it has the bullets below; bullets below a whole item are remarks."""
+    text = "Tom Cruise flew from Paris to Rome."
+    found = read_list("1. **Person**:\n   - Tom Cruise\n2. City:\n   - Paris\n   - Rome", text)
+    assert found.entities == (
+        Extracted("Tom Cruise", "person"), Extracted("Paris", "city"), Extracted("Rome", "city"),
+    )  # fmt: skip
+    remarks = read_list("1. person: Tom Cruise\n   - who flew\n2. city: Paris", text)
+    assert remarks.names == {"tom cruise", "paris"}
+
+
+@pytest.mark.parametrize(
+    "reply", ["1. No entities found in this sentence.", "1. There are no entities.", "1. None found."]
+)
+def test_an_item_that_says_none(reply: str) -> None:
+    """A list of which the only item says that there is none is empty; such words of the sentence are a name."""
+    assert read_list(reply, TEXT).entities == ()
+    song = "Here Are No Entities"
+    assert read_list(f"1. song: {song}", f"They sang {song} aloud.").names == {song.lower()}
+
+
+def test_several_names_with_remarks_on_a_line() -> None:
+    """Each of them is one, without its remark."""
+    found = read_list("1. Person: Tom Cruise (actor), Nicole Kidman (actress)", "Tom Cruise met Nicole Kidman.")
+    assert found.entities == (Extracted("Tom Cruise", "person"), Extracted("Nicole Kidman", "person"))
+
+
+def test_a_first_item_on_the_line_of_the_preamble() -> None:
+    """It is not lost."""
+    found = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
+    assert found.names == {"tom cruise", "paris"}
+
+
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
     """Whatever comes back is read or refused; names are never empty and never stand twice."""
@@ -154,6 +188,10 @@ def test_long_replies_are_read_in_no_time() -> None:
         "1" * 10**6,
         "a: " * 300_000,
         ("- " + "x, " * 50 + "\n") * 5000,
+        "1. a: c" + "\t" * 10**6 + "b",
+        "1. a" + " " * 10**6 + "(b",
+        "no" + " " * 10**6 + "entity",
+        "1. " + "the " * 10**6,
     ):
         started = time.process_time()
         read_list(reply, TEXT)

@@ -291,7 +291,7 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
     assert found.outcome == "unmeasurable" and not found.accepted
     assert found.why == "13 entities, and at most 12 can be tested"
     assert found.values["unmeasurable"] == 1 and found.values["entities"] == 13
-    assert len(prompts) == 11
+    assert found.values["no_synonym"] == 0 and len(prompts) == 11
     twelve = check(extractor(12), sentence=sentence)
     assert twelve.accepted and twelve.values["tested"] == 12 and twelve.values["named"] == 0
 
@@ -334,6 +334,28 @@ def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
     assert found.values["unread"] == 11 and found.bound is None
 
 
+@pytest.mark.parametrize("rule", RULES_OF_DECISION)
+def test_a_filter_on_changed_sentences(rule: str) -> None:
+    """Where a content filter withholds every changed sentence the sentence is refused, and in no rate; a filter that
+    spares some of the failed tests leaves it rejected."""
+
+    def extractor(withheld: Any) -> Any:
+        async def ask(chat: Chat) -> Reply:
+            text = sentence_in(chat)
+            if withheld(text):
+                return Reply("", finish_reason="content_filter")
+            alone = "Nairobi" in text and "Norway" not in text
+            return Reply(listed(present(0) if text == SENTENCE else ["Nairobi"] if alone else []))
+
+        return ask
+
+    found = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
+    assert (found.accepted, found.outcome) == (False, "refused") and "content filter refused" in found.why
+    assert "tests" not in found.values and found.values["unread"] > 11
+    some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
+    assert some.outcome == "rejected" and some.values["tests"] == 60
+
+
 def test_unread_replies_never_pass() -> None:
     """A changed sentence without any readable reply fails its tests under every rule, and counts in A_rate."""
 
@@ -346,6 +368,7 @@ def test_unread_replies_never_pass() -> None:
         assert found.outcome == "rejected" and "could not be read" in found.why
         assert found.values["con_rs"] == 0 and found.values["unread"] > 0
         assert found.values["combinations"] == 5 * 11**3
+        assert found.values["identity"] == found.values["sentences"] == 0 < found.values["changed"]
 
 
 def test_unread_replies_are_counted_once() -> None:
@@ -463,7 +486,9 @@ def test_paraphrase_as_replacement() -> None:
     assert all(text.startswith("It is said: ") for text in seen if text != SENTENCE) and len(set(seen)) > 5
     ask, seen = asking(False)
     missed = check(ask, 4, paraphrase=True)
-    assert missed.values["paraphrase_missed"] == missed.values["sentences"] > 3
+    # R(0) has its paraphrase, too.
+    assert missed.values["paraphrase_missed"] - missed.values["changed"] in (0, 1)
+    assert missed.values["changed"] == missed.values["sentences"] > 3
     assert not any("said" in text for text in seen)
 
 

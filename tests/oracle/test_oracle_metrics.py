@@ -16,14 +16,14 @@ from pytest_llmprops.core.statistics import wilson
 GOOD: dict[str, float] = {
     "accepted": 1, "linear_not_faithful": 0, "entities": 4, "tested": 4, "named": 3, "not_literal": 0, "contained": 0,
     "no_synonym": 0, "con_o": 10, "con_rs": 8, "samples": 10, "unread": 0, "tests": 5, "tests_passed": 5,
-    "combinations": 5000, "combinations_passed": 4000, "sentences": 15, "identity": 12, "lost": 3, "both": 1,
-    "extra": 2, "labelled": 4, "labelled_extracted": 3,
+    "combinations": 5000, "combinations_passed": 4000, "changed": 16, "sentences": 15, "identity": 12, "lost": 3,
+    "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3,
 }  # fmt: skip
 #: another, rejected
 BAD = {
     **GOOD, "accepted": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2, "tests_passed": 2,
-    "combinations_passed": 500, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8, "labelled": 2,
-    "labelled_extracted": 1,
+    "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
+    "labelled": 2, "labelled_extracted": 1,
 }  # fmt: skip
 EMPTY = {"accepted": 1, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0}
 UNMEASURABLE = {
@@ -78,7 +78,7 @@ def test_linearity_by_hand() -> None:
         "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 6, "labelled_entity_acceptance_rate": 3 / 4,
         "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
         "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
-        "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 20, "named_share": 4 / 5,
+        "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
         "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
     }  # fmt: skip
     assert {name: value for name, value in found.items() if "spearman" not in name} == pytest.approx(expected)
@@ -157,11 +157,11 @@ def no(
 ) -> dict[str, Any]:
     """A pair that is called not equivalent; ``trust`` and ``category`` by or, and."""
     found: dict[str, float] = {"said_yes": 0, "label": label, "accepted": float(trust[0] == 1), **more}
-    found["accepted_paper"] = float(trust[0] not in (2, 5))
+    found["accepted_paper"] = float(trust[0] in (1, 3))
     for phi, code, place in zip(("or", "and"), trust, category, strict=True):
         found |= {
             f"trust_{phi}": code,
-            f"trust_paper_{phi}": float(code not in (2, 5)),
+            f"trust_paper_{phi}": float(code in (1, 3)),
             f"category_{phi}": place,
         }
     return record("no", number, found, "pair")
@@ -186,7 +186,10 @@ def test_yes_by_hand() -> None:
 
 
 def test_no_by_hand() -> None:
-    """Of the answers of no, what was accepted under either rule, why the others were not, and table 5's categories."""
+    """Of the answers of no, what was accepted under either rule, why the others were not, and table 5's categories.
+
+    The paper's rule says nothing on a no that was not tested or whose tests cannot be read: it is in no rate of it.
+    """
     some = [
         no(0, (1, 2), (1, 1)),
         no(1, (2, 2), (1, 2)),
@@ -195,10 +198,10 @@ def test_no_by_hand() -> None:
         no(4, (5, 5)),
     ]
     assert values(some, "no") == pytest.approx({
-        "acceptance_rate": 1 / 5, "acceptance_rate_paper": 3 / 5, "label_agreement": 4 / 5,
+        "acceptance_rate": 1 / 5, "acceptance_rate_paper": 2 / 3, "label_agreement": 4 / 5,
         "acceptance_rate/AI or": 1 / 2, "acceptance_rate_paper/AI or": 1 / 2,
         "acceptance_rate/ĀI or": 0.0, "acceptance_rate_paper/ĀI or": 1.0,
-        "acceptance_rate/ĀĪ or": 0.0, "acceptance_rate_paper/ĀĪ or": 1.0,
+        "acceptance_rate/ĀĪ or": 0.0,
         "acceptance_rate/AI and": 0.0, "acceptance_rate_paper/AI and": 0.0,
         "acceptance_rate/ĀI and": 0.0, "acceptance_rate_paper/ĀI and": 0.0,
         "acceptance_rate/ĀĪ and": 1 / 2, "acceptance_rate_paper/ĀĪ and": 1.0,
@@ -207,6 +210,27 @@ def test_no_by_hand() -> None:
         "triangular_rate/and": 2 / 5, "inconsistent_rate/and": 0.0, "unreadable_rate/and": 1 / 5,
         "untested_rate/and": 1 / 5,
     })  # fmt: skip
+
+
+def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
+    """However many noes have unreadable tests, the paper's rule is measured on the others, by the run's own phi."""
+    some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
+    found = rows(some)
+    for group in ("", "ĀĪ or", "ĀĪ and"):
+        paper = found["no", "acceptance_rate_paper", group]
+        assert (paper.value, paper.n) == (1 / 2, 2)
+        ours = found["no", "acceptance_rate", group]
+        assert (ours.value, ours.n) == (1 / 9, 9)
+    # Decided by "and", of which the first cannot be read; by "or" neither could.
+    by_and = [
+        no(0, (3, 4), phi=1.0, accepted=0.0),
+        no(1, (4, 3), phi=1.0, accepted=0.0),
+    ]
+    for record_ in by_and:
+        record_["values"]["accepted_paper"] = float(record_["values"]["trust_and"] == 3)
+    paper = rows(by_and)["no", "acceptance_rate_paper", ""]
+    assert (paper.value, paper.n) == (1.0, 1)
+    assert rows([no(0, (4, 4))])["no", "acceptance_rate_paper", ""].value is None
 
 
 def test_tables_2_and_3_by_hand() -> None:
@@ -249,18 +273,41 @@ def test_sources_are_told_apart() -> None:
 
 
 def test_sanity_checks_by_hand() -> None:
-    """Consistency over askings, table 4 by the first answer, and random pairs; what was not tested is in none."""
-    asked = [record("consistency", n, {"consistent": float(n > 0)}, "pair") for n in range(4)]
-    assert values(asked, "consistency") == {"consistency_rate": 3 / 4}
+    """Consistency over askings, table 4 by the first answer, and random pairs; what was not tested is in none.
+
+    Nor is a case of which no answer can be read in the rate of consistency: it has no answers that could differ.
+    """
+
+    def askings(yes: int, no: int, unreadable: int = 0) -> dict[str, float]:
+        alike = not unreadable and not (yes and no)
+        return {
+            "answers_yes": yes, "answers_no": no, "answers_unreadable": unreadable, "consistent": float(alike),
+        }  # fmt: skip
+
+    many = [askings(1, 4), askings(5, 0), askings(0, 5), askings(0, 5), askings(0, 0, 5), askings(4, 0, 1)]
+    asked = [record("consistency", n, found, "pair") for n, found in enumerate(many)]
+    assert values(asked, "consistency") == {"consistency_rate": 3 / 5}
+    assert rows(asked)["consistency", "consistency_rate", ""].n == 5
     own = [
-        record("own_paraphrase", 0, {"consistent": 1, "said_yes": 1, "phi_or": 1, "phi_and": 0}, "pair"),
-        record("own_paraphrase", 1, {"consistent": 0, "said_yes": 1, "phi_or": 0, "phi_and": 0}, "pair"),
-        record("own_paraphrase", 2, {"consistent": 1, "said_yes": 0, "phi_or": 1, "phi_and": 1}, "pair"),
-        record("own_paraphrase", 3, {"consistent": 0, "said_yes": -1, "phi_or": 1, "phi_and": 1}, "pair"),
-        record("own_paraphrase", 4, {}, "pair", status="unparsed"),
+        record(
+            "own_paraphrase",
+            n,
+            {**found, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and},
+            "pair",
+        )
+        for n, (found, said, phi_or, phi_and) in enumerate(
+            [
+                (askings(5, 0), 1, 1, 0),
+                (askings(4, 1), 1, 0, 0),
+                (askings(0, 5), 0, 1, 1),
+                (askings(0, 0, 5), -1, 1, 1),
+                (askings(3, 0, 2), -1, 1, 1),
+            ]
+        )
     ]
+    own.append(record("own_paraphrase", 5, {}, "pair", status="unparsed"))
     assert values(own, "own_paraphrase") == pytest.approx({
-        "consistency_rate": 1 / 2, "yes_rate": 2 / 3,
+        "consistency_rate": 2 / 4, "yes_rate": 2 / 3,
         "provable_rate/or, answer yes": 1 / 2, "provable_rate/and, answer yes": 0.0,
         "provable_rate/or, answer no": 1.0, "provable_rate/and, answer no": 1.0,
     })  # fmt: skip

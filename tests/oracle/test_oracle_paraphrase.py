@@ -118,12 +118,19 @@ def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
 
 def test_a_perfect_judges_no_is_accepted() -> None:
     """No, and every test passed, whichever paraphrases are indifferentiable: accepted with the bound."""
-    tables: list[dict[tuple[str, str], str]] = [{}, {(OF_DOG[0], CAT): "and", (OF_CAT[1], DOG): "or"}]
-    for table in tables:
+    of_dog, of_cat = {(OF_DOG[0], CAT): "and"}, {(OF_CAT[1], DOG): "or"}
+    # With an indifferentiable paraphrase of one sentence only, the coin has no choice.
+    tables: list[tuple[dict[tuple[str, str], str], float | None]] = [
+        ({}, 0.125),
+        (of_dog, None),
+        (of_cat, None),
+        (of_dog | of_cat, 0.125),
+    ]
+    for table, probability in tables:
         for seed in range(10):
             found = _check(_fake(), Stub(table), seed=seed, tests=3)
             assert found.accepted and found.outcome == "accepted-no", found.why
-            assert found.bound is not None and found.bound.probability == (0.125 if len(table) != 1 else None)
+            assert found.bound is not None and found.bound.probability == probability
 
 
 def test_triangular_evidence() -> None:
@@ -239,7 +246,9 @@ def test_both_kinds_are_judged_apart() -> None:
     judge = lambda first, second: _perfect(first, second) or first == OF_DOG[1]  # noqa: E731
     for seed in range(20):
         found = {phi: _check(_fake(judge, given), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")}
+        assert (found["or"].values["phi"], found["and"].values["phi"]) == (0, 1)
         assert found["and"].values == found["or"].values | {
+            "phi": 1.0,
             "accepted": found["and"].values["accepted"],
             "accepted_paper": found["and"].values["accepted_paper"],
         }
@@ -355,11 +364,29 @@ def test_sentences_without_a_tree() -> None:
 
 
 def test_one_word_sentences() -> None:
-    """A sentence of one word has no phrase: a "yes" is rejected with the word left over."""
-    world = World({"Rain": ("(NP (NN Rain))", "rain"), "Drizzle": ("(NP (NN Drizzle))", "rain")})
+    """A sentence of one word has no phrase; with its full stop a phrase can be mapped onto it."""
+    said = (
+        "(S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S (NP (DT no) (NN one)) (VP (VBD came))))) (. .))"
+    )
+    world = World(
+        {
+            "Rain": ("(NP (NN Rain))", "rain"),
+            "Drizzle": ("(NP (NN Drizzle))", "rain"),
+            "No": ("(INTJ (UH No))", "no"),
+            "No .": ("(S (INTJ (UH No)) (. .))", "no one"),
+            "he said that no one came .": (said, "he say that no one come stop"),
+        }
+    )
     found = _check(_fake(lambda *_: True), world.align, Pair("Rain", "Drizzle"))
     assert found.outcome == "rejected" and "s1: { Rain }, s2: { Drizzle }" in found.why
     assert found.values["label"] == -1
+    bare = _check(_fake(lambda *_: True), world.align, Pair("No", "he said that no one came ."))
+    assert bare.outcome == "rejected" and bare.values["potential_or"] == 0 and "s1: { No }" in bare.why
+    stopped = _check(_fake(lambda *_: True), world.align, Pair("No .", "he said that no one came ."))
+    # Algorithm 1 rules out the root of the sentence that is mapped, not that of the other one.
+    assert stopped.outcome == "accepted-yes"
+    assert "“No .” = “no one”" in stopped.evidence["aligned phrases"].splitlines()
+    assert (stopped.values["phi_or"], stopped.values["phi_and"]) == (1, 0)
 
 
 def test_trees_and_vectors_of_a_world() -> None:
@@ -440,6 +467,29 @@ def test_own_paraphrases() -> None:
     assert found.values["said_yes"] == found.values["phi_or"] == 1 and found.values["phi_and"] == 0
     nothing = asyncio.run(own_paraphrase(DOG, _fake(given={DOG: [DOG]}).oracle, checker))
     assert nothing.outcome == "untested" and not nothing.accepted
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "consistent"),
+    [
+        ([False] * 5, "denied", 1),
+        ([True] * 5, "consistent", 1),
+        ([True] * 4 + [False], "inconsistent", 0),
+        ([False] * 4 + [True], "inconsistent", 0),
+        ([False, "eh", "eh", False, False, False], "inconsistent", 0),
+        (["eh"] * 10, "inconsistent", 0),
+    ],
+)
+def test_a_denied_paraphrase_is_not_accepted(
+    answers: list[bool | str], outcome: str, consistent: int
+) -> None:
+    """Only yes each time is accepted; always no is consistent, as the paper counts, and denies the own paraphrase."""
+    said = iter(answers)
+    checker = ParaphraseChecker(PAPER, Stub())
+    found = asyncio.run(own_paraphrase(DOG, _fake(lambda *_: next(said)).oracle, checker))
+    assert (found.outcome, found.accepted) == (outcome, outcome == "consistent")
+    assert found.values["consistent"] == consistent
+    assert ("denies its own paraphrase" in found.why) == (outcome == "denied")
 
 
 def test_random_pairs() -> None:

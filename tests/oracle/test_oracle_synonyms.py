@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -254,6 +255,7 @@ def _entity(name: str, kind: str, named: bool) -> tuple[Entity, tuple[Entity, ..
         ("village", "place", False, "hamlets", "grammatical number"),
         ("village", "place", False, "hamlet", ""),
         ("village", "place", False, "2 hamlet", "number for a word"),
+        ("village", "place", False, "dozen hamlet", "number for a word"),
         ("Wallonia", "region", True, "Region 51", ""),
     ],
 )
@@ -262,6 +264,32 @@ def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> 
     entity, entities = _entity(name, kind, named)
     found = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
     assert (why in found) if why else not found
+
+
+def test_a_short_name_is_taken_out_as_a_word() -> None:
+    """What stands around "art" includes "artful": a candidate that says it again repeats the sentence."""
+    sentence = "The statue was given to art near the artful river."
+    entity = locate([Extracted("art")], sentence)[0]
+    assert objection("near the artful stream", entity, sentence, [entity], [], RULES) == "repeats the sentence"
+    assert not objection("near the muddy stream", entity, sentence, [entity], [], RULES)
+
+
+def test_numbers_in_words_stay_numbers() -> None:
+    """"two grants" is a number; one in words or in digits may come, a word may not."""
+    sentence = "They made twenty-two grants."
+    entity = Entity("twenty-two", "number", False, ((10, 20),))
+    assert "number for a word" in objection("several", entity, sentence, [entity], [], RULES)
+    for candidate in ("fifteen", "15", "thirty-one"):
+        assert not objection(candidate, entity, sentence, [entity], [], RULES)
+
+
+@pytest.mark.parametrize("reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6])
+def test_long_replies_are_read_in_no_time(reply: str) -> None:
+    """A hostile reply costs no more than its first part."""
+    started = time.process_time()
+    assert read_named(Reply(reply)) is None
+    counted([Reply(reply)], Entity("dog", "animal", False, ((0, 3),)), False)
+    assert time.process_time() - started < 1
 
 
 def test_numbers_stay_numbers() -> None:

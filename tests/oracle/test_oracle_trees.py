@@ -169,6 +169,16 @@ def test_places_in_the_text() -> None:
     assert sentence.phrase((7, 10)) == "didn't  go"
 
 
+@pytest.mark.parametrize("text", ["See -LRB-a) or b.", "See (a-RRB- or b.", "See -LRB-a-RRB- or b."])
+def test_brackets_that_stand_in_the_text_as_treebanks_write_them(text: str) -> None:
+    """A tree has the same token for a bracket and for its name: either is found, as it stands in the text."""
+    brackets = "(S (VB See) (NP (-LRB- -LRB-) (NN a) (-RRB- -RRB-)) (CC or) (NN b) (. .))"
+    sentence = Parsed.of(text, brackets)
+    assert sentence.phrase((1, 4)) == text[4:-6] and sentence.phrase((4, 7)) == "or b."
+    glued = text[4:-6]
+    assert located(text, ("See", "(a)", "or", "b", ".")) == ((0, 3), (4, 4 + len(glued)), *sentence.spans[4:])
+
+
 @pytest.mark.parametrize("tokens", [("He", "goes"), ("go", "He"), ("He",) * 2, ("He", "home")])
 def test_tokens_that_are_not_in_the_text(tokens: tuple[str, ...]) -> None:
     """A token that does not come next is refused: its phrases would be another sentence's."""

@@ -205,9 +205,10 @@ def test_the_worst_test_decides() -> None:
 
 
 def test_unreadable_answers() -> None:
-    """Replies that are no JSON pass no test."""
+    """Replies that are no JSON pass no test, under neither rule."""
     trust = _trust(lambda first, second: "hm")  # type: ignore[arg-type, return-value]
     assert trust.outcome == "unreadable" and trust.values["passed"] == 0
+    assert not trust.accepted_by_paper, "it cannot be known whether there is triangular evidence"
 
 
 def test_the_coin_is_fair_whatever_the_numbers() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.oracle_runs import Subject, capitalised, control, measure, pair, sentence
+from fixtures.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
 from fixtures.records import recorded, verdict
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.reports.report.blocks import Block, Figure, Fold, Note, Report, Table
 from pytest_llmprops.reports.report.content import report_on
@@ -225,8 +227,8 @@ def test_correlations_stand_beside_table_1(tmp_path: Path) -> None:
     values = [
         {"accepted": 1.0, "tests": 5.0, "tests_passed": float(n), "combinations": 10.0, "entities": 3.0,
          "combinations_passed": float(5 - n), "con_o": float(n), "con_rs": float(-n), "samples": 5.0,
-         "linear_not_faithful": 0.0, "identity": 1.0, "sentences": 1.0, "named": 1.0, "tested": 3.0, "lost": 0.0,
-         "both": 0.0, "extra": 0.0}
+         "linear_not_faithful": 0.0, "identity": 1.0, "changed": 1.0, "sentences": 1.0, "named": 1.0, "tested": 3.0,
+         "lost": 0.0, "both": 0.0, "extra": 0.0}
         for n in (1, 2, 3, 4)
     ]  # fmt: skip
     found = report(hand_made(tmp_path / "run", values))
@@ -395,6 +397,122 @@ def test_only_triangular_evidence_is_shown(tmp_path: Path) -> None:
     run = measure(tmp_path / "third", [DENIED], {"m": honest})
     [test] = pair_told(read_run(run).records[0], read_requests(run)).tests
     assert (test.other, test.own, test.triangular) == (False, True, False)
+
+
+#: two paraphrases of the first sentence: one is aligned to the second in one direction only
+ONE_WAY, BOTH_WAYS = "quiet dogs barked again.", "loud dogs barked twice."
+
+
+def with_two_series(folder: Path, phi: str, *triangular: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run by ``phi`` on pairs whose tests draw from two paraphrases by "or", and from one of them by "and".
+
+    :param triangular: the paraphrases that the model calls equivalent to both sentences; others to none.
+    """
+    known = {ONE_WAY: "or", BOTH_WAYS: "and"}
+
+    class Table15:
+        def __init__(self, ask: object) -> None:
+            pass
+
+        async def __call__(self, first: str, second: str) -> Alignments:
+            one, two = (Parsed.of(text, tree_of(text)) for text in (first, second))
+            whole = (Mapping((0, len(one.tree.tokens)), (0, len(two.tree.tokens))),)
+            kind = known.get(first)
+            return Alignments(one, two, whole if kind else (), whole if kind == "and" else ())
+
+    monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.benchmark.Aligner", Table15)
+    model = Subject(
+        same=lambda first, second: first in triangular,
+        paraphrases=lambda text: list(known) if text == DOGS else [],
+    )
+    asked = [pair(DOGS, CATS, n, label=False) for n in range(1, 7)]
+    return measure(folder, asked, {"m": model}, phi=phi)
+
+
+def drawn_by_or(run: Path) -> dict[str, str]:
+    """The paraphrase of each item's test by "or", from the values alone: what the model called equivalent."""
+    return {
+        r["id"]: ONE_WAY if r["values"]["trust_or"] != r["values"]["trust_and"] else BOTH_WAYS
+        for r in read_run(run).records
+    }
+
+
+def test_each_kind_of_alignment_has_its_own_triangular_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the tests by which the run decides are shown, with their paraphrase and their category."""
+    run = with_two_series(tmp_path / "one", "or", ONE_WAY, monkeypatch=monkeypatch)
+    chosen = drawn_by_or(run)
+    assert set(chosen.values()) == {ONE_WAY, BOTH_WAYS}, "both are drawn by some item"
+    shown = table(report(run), "Triangular evidence (Table 15)")
+    of_one_way = {item for item, text in chosen.items() if text == ONE_WAY}
+    assert {row["Item"] for row in shown} == of_one_way
+    assert {row["Paraphrase, said to be equivalent to both"] for row in shown} == {f"of sentence 1: {ONE_WAY}"}
+    # By "and" the same answers contradict themselves, but there is no triangular evidence.
+    by_and = report(with_two_series(tmp_path / "two", "and", ONE_WAY, monkeypatch=monkeypatch))
+    assert "Triangular evidence (Table 15)" not in titles(by_and)
+    shown = table(
+        report(with_two_series(tmp_path / "alone", "and", BOTH_WAYS, monkeypatch=monkeypatch)),
+        "Triangular evidence (Table 15)",
+    )
+    assert list(chosen.values()).count(BOTH_WAYS) < len(shown) == 5, "also where the test by or was another"
+    both = with_two_series(tmp_path / "three", "and", ONE_WAY, BOTH_WAYS, monkeypatch=monkeypatch)
+    shown = table(report(both), "Triangular evidence (Table 15)")
+    assert len(shown) == 5, "of six only so many are shown"
+    texts = {row["Paraphrase, said to be equivalent to both"] for row in shown}
+    assert texts == {f"of sentence 1: {BOTH_WAYS}"}
+    both = with_two_series(tmp_path / "four", "or", ONE_WAY, BOTH_WAYS, monkeypatch=monkeypatch)
+    for row in table(report(both), "Triangular evidence (Table 15)"):
+        text = chosen[row["Item"]]
+        assert row["Paraphrase, said to be equivalent to both"] == f"of sentence 1: {text}"
+    series = {
+        (t.paraphrase, t.series)
+        for r in read_run(both).records
+        for t in pair_told(r, read_requests(both)).tests
+    }
+    assert series == {(ONE_WAY, ("or",)), (BOTH_WAYS, ("and",)), (BOTH_WAYS, ("or", "and"))}
+
+
+@pytest.mark.parametrize(("phi", "seen"), [(None, "yes"), (0.0, "yes"), (1.0, "no")])
+def test_the_category_is_that_of_the_runs_own_phi(tmp_path: Path, phi: float | None, seen: str) -> None:
+    """Whether the paraphrase is indifferentiable is read for the kind that decided; a record without it is by "or"."""
+    run = measure(tmp_path / "run", [pair(DOGS, MOVED, 4)], {"m": denies((DOGS, MOVED))})
+    lines = (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    [line] = [json.loads(text) for text in lines]
+    assert line["values"].pop("phi") == 0
+    line["values"] |= {"category_or": 1.0, "category_and": 4.0} | ({} if phi is None else {"phi": phi})
+    (run / "verdicts.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    [row] = table(report(run), "Triangular evidence (Table 15)")
+    assert row["Indifferentiable"] == seen
+
+
+def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
+    """A model that denies each own paraphrase is wrong on the check, and consistent in the paper's numbers."""
+    asked = [PROVED, control(PROVED, "own_paraphrase")]
+    run = measure(tmp_path / "run", asked, {"m": Subject(same=lambda *_: False, paraphrases=paraphrases)})
+    [denied] = [r for r in read_run(run).records if r["task"] == "own_paraphrase"]
+    assert (denied["status"], denied["given"]) == ("wrong", "denied")
+    found = report(run)
+    [own, _] = table(found, "Sanity checks (section 5.2.1)")
+    assert own["Own paraphrase: inconsistent"].startswith("0.0%")
+    [own, _] = table(found, "Own paraphrases (Table 4)")
+    assert own["Says yes"].startswith("0.0%") and own["Paraphrases"] == "1"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_sentences_that_cannot_be_told_apart_are_left_out(tmp_path: Path, place: int) -> None:
+    """Where a sentence holds what stands between the two in the prompt, none is shown rather than a wrong one."""
+    texts = [MOVED, CATS]
+    texts[place] = "red dogs said ' 2. ' and barked."
+    asked = pair(texts[0], texts[1], 1, label=False)
+    answers = iter([False])
+    model = Subject(same=lambda *_: next(answers, True), paraphrases=paraphrases)
+    run = measure(tmp_path / "run", [asked], {"m": model}, no_tests=5)
+    [record] = read_run(run).records
+    assert record["values"]["trust_or"] == 2
+    told = pair_told(record, read_requests(run))
+    assert (told.first, told.second, told.explanation, told.tests) == ("", "", "", ())
+    assert "Triangular evidence (Table 15)" not in titles(report(run))
 
 
 def test_a_record_without_requests_says_what_it_cannot_show(tmp_path: Path) -> None:

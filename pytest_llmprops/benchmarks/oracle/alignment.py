@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Span, Tree
+from pytest_llmprops.core.errors import DataError
 
 Array = npt.NDArray[np.floating[Any]]
 
@@ -172,15 +173,26 @@ def align(first: Parsed, second: Parsed, first_vectors: Array, second_vectors: A
     )
 
 
-def token_vectors(spans: Sequence[Span], pieces: Sequence[Span], vectors: Array) -> Array:
+def token_vectors(spans: Sequence[Span], pieces: Sequence[Sequence[int]], vectors: npt.ArrayLike) -> Array:
     """The vectors of words from those of an encoder's pieces: the mean over the pieces that overlap a word.
 
     :param spans: characters of each word. :param pieces: characters of each piece.
-    :param vectors: of the pieces, (pieces, size). Returns (words, size), float64; a word without a piece (cut off
-        by the encoder, or unknown to it) is all zeros, and nothing is similar to it.
+    :param vectors: of the pieces, (pieces, size). Returns (words, size), float64; a word without a piece (unknown to
+        the encoder) is all zeros, and nothing is similar to it.
+    :raises DataError: when there is no piece, or not one vector of numbers a piece, all of the same size.
     """
-    values = np.asarray(vectors, dtype=np.float64)
-    starts, ends = np.asarray(pieces, dtype=np.int64).reshape(-1, 2).T
+    try:
+        values, places = np.asarray(vectors, dtype=np.float64), np.asarray(pieces, dtype=np.int64)
+    except (TypeError, ValueError):
+        raise DataError("the encoder's places or vectors are no numbers, or not all of the same size") from None
+    if not len(pieces):
+        raise DataError("the encoder gave no tokens")
+    if places.shape != (len(pieces), 2) or values.ndim != 2 or len(values) != len(pieces) or not values.size:
+        raise DataError(
+            f"the encoder gave places of shape {places.shape} and vectors of shape {values.shape}: it must give"
+            " [start, end) and one vector for each token"
+        )
+    starts, ends = places.T
     found = np.zeros((len(spans), values.shape[1]))
     for word, (start, end) in enumerate(spans):
         inside = (starts < end) & (ends > start)

@@ -18,8 +18,8 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     bound_of,
 )
 from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, ParaphraseSettings, Phi
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair, Phi, phi_of
 from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
@@ -44,6 +44,7 @@ _ASSUMED = (
     "entities are compared normalised: case, quotes, articles, possessives and punctuation at the ends do not count",
     "rules, classes and pool of the synonym generator, and the guards on its replacements, are this project's",
     "node vectors are means of token vectors; unary chains of a tree are one node; punctuation counts as covered",
+    "a phrase may be mapped onto the whole other sentence, as in Algorithm 1",
     "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only",
 )
 RULES: tuple[Rule, ...] = ("any", "majority", "single")
@@ -225,7 +226,7 @@ class OracleChecker(Benchmark):
         no = [r["values"] for r in records if r["task"] == NO and r["values"].get("tests_or")]
         if no:
             most = int(max(v["tests_or"] for v in no))
-            unfair = sum(bool(v["accepted"]) and not (v["fair_coin_or"] and v["fair_coin_and"]) for v in no)
+            unfair = sum(bool(v["accepted"]) and not v[f"fair_coin_{phi_of(v)}"] for v in no)
             but = f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
             tests = "1 test" if most == 1 else f"{most} tests"
             yield (

@@ -69,7 +69,9 @@ def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
     """The entities with their mentions, those in the sentence in order of their first mention, then the others.
 
     A mention is the name as whole words, in its own case, else, where there is none such, in any case; with any kind
-    of apostrophe, dash and white space. Longer names choose their mentions first.
+    of apostrophe, dash and white space. At the sentence's beginning its first letter may be of the other case, and
+    a name of which only that mention has its own case is meant in the other one, too: "Dogs bark at dogs". Longer
+    names choose their mentions first.
     """
     taken: list[tuple[Span, str]] = []
     found: list[Entity] = []
@@ -110,8 +112,17 @@ def _mentions(core: str, sentence: str) -> list[Span]:
     for flags in (0, re.IGNORECASE):
         spans = [match.span() for match in re.finditer(left + pattern + right, sentence, flags)]
         if spans:
-            return spans
-    return []
+            break
+    else:
+        return []
+    begin = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
+    starts = [span for span in spans if span[0] == begin]
+    if core[0].swapcase() == core[0] or (starts and len(spans) > 1):
+        return spans
+    other = re.escape(core[0].swapcase()) + pattern[len(re.escape(core[0])) :]
+    more = [match.span() for match in re.finditer(left + other + right, sentence)]
+    # Else "mode" and "MODE", "apple" and "Apple" are two.
+    return sorted({*spans, *(span for span in more if starts or span[0] == begin)})
 
 
 def _with_full_stop(span: Span, sentence: str) -> Span:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from pytest_llmprops.benchmarks.oracle.list_reply import list_lines
+from pytest_llmprops.benchmarks.oracle.list_reply import LONGEST_READ, list_lines
 from pytest_llmprops.core.requests import PLANNED, Reply
 from pytest_llmprops.core.words import folded
 
@@ -41,7 +41,7 @@ _SAYS_NONE = re.compile(
     re.I,
 )
 _NONE = frozenset(
-    {"none", "n/a", "na", "nothing", "empty", "no entities", "no entity", "no named entities", "-"}
+    {"none", "none found", "n/a", "na", "nothing", "empty", "no entities", "no entity", "no named entities", "-"}
 )
 _AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[]")
 _CLOSING = re.compile(r"(?<=[\"”»])[.,;]\Z")
@@ -113,6 +113,7 @@ def read_list(reply: str, text: str = "") -> ListReading:
     """
     if not reply.strip():
         return ListReading(None, "the reply is empty")
+    reply = reply[:LONGEST_READ]
     lines = list_lines(reply)
     if not lines:
         bare = reply.strip(_EDGES).lower()
@@ -126,7 +127,7 @@ def read_list(reply: str, text: str = "") -> ListReading:
     dropped = False
     for entity in (entity for pair in pairs for entity in _entities(*pair, where, turned)):
         key = normalised(entity.name)
-        if key in _NONE:
+        if key in _NONE or (_SAYS_NONE.search(entity.name[:LONGEST_NAME]) and not contains_words(where, key)):
             continue
         if any(map(str.isalnum, key)) and len(entity.name) <= LONGEST_NAME:
             found.setdefault(key, entity)
@@ -173,12 +174,15 @@ def _entities(left: str, right: str, where: str, turned: bool) -> list[Extracted
     name, kind = _clean(right), _kind(left)
     if contains_words(where, normalised(name)):
         return [Extracted(name, kind)]
+    parts = [part for part in _SPLIT.split(name) if part.strip(_EDGES)]
+    if len(parts) > 1:
+        # "Tom Cruise (actor), Nicole Kidman (actress)" are two with a remark each.
+        bare = [part if contains_words(where, normalised(part)) else _before_remark(part)[0] for part in parts]
+        if all(contains_words(where, normalised(part)) for part in bare):
+            return [Extracted(_clean(part), kind) for part in bare]
     head, rest = _before_remark(name)
     if head and (contains_words(where, normalised(head)) or not (where or left)):
         return [Extracted(head, kind or _kind(rest))]
-    parts = [part for part in _SPLIT.split(name) if part.strip(_EDGES)]
-    if len(parts) > 1 and all(contains_words(where, normalised(part)) for part in parts):
-        return [Extracted(_clean(part), kind) for part in parts]
     return [Extracted(name, kind)]
 
 

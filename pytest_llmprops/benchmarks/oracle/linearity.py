@@ -4,10 +4,11 @@ Outcomes of :class:`LinearityChecker`:
 
 =============  ======================================================================================================
 accepted       every test passed; or the answer has no entities, so that there is nothing to test (``no_entities``)
-rejected       a test failed
+rejected       a test failed; a changed sentence without a readable reply fails its tests
 unmeasurable   there are entities, but none can be tested, or more than 12: a limit of the measurement
 unparsed       no reply about the sentence itself could be read as a list
-refused        a content filter withheld every reply about it
+refused        a content filter withheld every reply about it, or, where tests failed, every reply about a changed
+               sentence of each of them
 =============  ======================================================================================================
 
 ``Acceptance.values`` (counts, unless said otherwise):
@@ -31,8 +32,9 @@ unread                  replies that were no list, cut off or filtered, of the o
 tests, tests_passed     by the decision rule; ``tests_passed`` is A_test
 combinations            of samples, over all tests: tests x samples^3
 combinations_passed     of those; A_rate is the quotient. Unread replies are in the former and never pass.
-sentences               different x among the tests' x, y and x XOR y whose replies could be read
+changed                 different x but 0 among the tests' x, y and x XOR y: the changed sentences
 identity                of those whose vector is the complement of x; identity_rate is the quotient
+sentences               of those whose replies could be read
 lost, both, extra       over those: entities in neither form, in both, and names that are no entity's
 paraphrase_missed       of all tested x, where no paraphrase kept the entities
 labelled                labelled entities, where the sentence has labels
@@ -213,7 +215,7 @@ class LinearityChecker:
             "named": sum(bool(entity.named) for entity in subject.tested),
             "not_literal": states.count("not_literal"),
             "contained": states.count("contained"),
-            "no_synonym": states.count("tested") - subject.m,
+            "no_synonym": states.count("tested") - subject.m if states.count("tested") <= MOST_ENTITIES else 0,
             "con_o": con_o,
             "samples": len(original.readings),
             "unread": original.unread,
@@ -237,6 +239,8 @@ class LinearityChecker:
         accepted = all(test.passed for test in ruled)
         answers = {x: names for x, s in samples.items() if (names := deciding(s, settings.rule)) is not None}
         faithful = all(_faithful(x, s, subject, settings.rule) for x, s in samples.items())
+        # R(0) is the sentence itself, whose entities are the answer: it says nothing about replacements.
+        changed = {x: names for x, names in answers.items() if x}
         counts: dict[str, Any] = {
             "accepted": accepted,
             "linear_not_faithful": accepted and not faithful,
@@ -246,11 +250,12 @@ class LinearityChecker:
             "tests_passed": sum(test.passed for test in ruled),
             "combinations": sum(test.total for test in every),
             "combinations_passed": sum(test.passing for test in every),
-            "sentences": len(answers),
-            "identity": sum(subject.vector(n) == complement(x, subject.m) for x, n in answers.items()),
-            "lost": sum(subject.lost(names) for names in answers.values()),
-            "both": sum(subject.both(names) for names in answers.values()),
-            "extra": sum(len(subject.others(names)) for names in answers.values()),
+            "changed": sum(x != 0 for x in samples),
+            "sentences": len(changed),
+            "identity": sum(subject.vector(n) == complement(x, subject.m) for x, n in changed.items()),
+            "lost": sum(subject.lost(names) for names in changed.values()),
+            "both": sum(subject.both(names) for names in changed.values()),
+            "extra": sum(len(subject.others(names)) for names in changed.values()),
             "paraphrase_missed": len(replies.missed),
         }
         values = {**prepared.values, **{name: float(value) for name, value in counts.items()}}
@@ -259,6 +264,12 @@ class LinearityChecker:
             why = f"{len(ruled)} of {len(ruled)} tests passed"
             why += "" if faithful else "; linear, not faithful"
             return Acceptance(True, "accepted", why, evidence, bound_of(settings), values)
+        failed = [test for test in ruled if not test.passed]
+        withheld = {x for x, s in samples.items() if s.refused == len(s.readings)}
+        if all(withheld & {test.x, test.y, test.x ^ test.y} for test in failed):
+            why = f"a content filter refused {len(withheld)} of {len(samples)} changed sentences"
+            values = {**prepared.values, "accepted": 0.0, "unread": values["unread"]}
+            return Acceptance(False, "refused", why, evidence, None, values)
         found = culprits(ruled, samples, subject, settings.rule, prepared.original)
         evidence["culprits"] = "\n".join(map(str, found))
         return Acceptance(False, "rejected", explanation(ruled, found), evidence, None, values)

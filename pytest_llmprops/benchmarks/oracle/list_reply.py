@@ -8,29 +8,52 @@ import re
 LONGEST_READ = 20_000
 
 _NUMBERED = re.compile(r"[\s*_\"“'>#]*\(?(\d{1,3})\s*[.):]+[*_]*\s*(\S.*)")
+_FIRST = re.compile(r"(?<!\w)1[.)] (\S.*)")
 _BULLET = re.compile(r"[\s\"“'>]*(?:[-•·–—‣◦]|\*(?!\*))\s*(\S.*)")
 _BARE = re.compile(r"[\s*_\"“'>]*[A-Za-z][\w /&-]{0,40}[*_]*:[*_]*\s*[^\s*_].*")
 _EMPHASIS = re.compile(r"\*\*|__|`")
+#: a class with nothing after it, whose entities are the bullets below
+_HEADING = re.compile(r"[^:]{1,60}:[*_]*")
 
 
 def list_lines(reply: str, *, bare: bool = True) -> list[str]:
     """The items of the list in ``reply``, without their marks, in order; empty where there is no list.
 
     Numbered lines if there are any, else lines with a bullet, else, where ``bare``, lines ``class: entity`` after
-    a preamble that says nothing after its colon. A list on one line is cut at its ascending numbers. Code fences,
-    bold marks and the quotation marks around a whole list (as the prompts show one) are dropped.
+    a preamble that says nothing after its colon. A list on one line is cut at its ascending numbers. Bullets below a
+    numbered class (``1. city:``) are items of that class. Code fences, bold marks and the quotation marks around a
+    whole list (as the prompts show one) are dropped.
     """
-    lines = [line.strip() for line in _EMPHASIS.sub("", reply[:LONGEST_READ]).splitlines()]
+    # One blank for many: patterns that look for blanks take quadratic time on a long run of them.
+    lines = [" ".join(line.split()) for line in _EMPHASIS.sub("", reply[:LONGEST_READ]).splitlines()]
     lines = [line for line in lines if line and not line.startswith("~~~")]
-    found = [match for line in lines if (match := _NUMBERED.fullmatch(line))]
-    items = [match[2] for match in found]
-    if len(found) == 1:
-        items = _cut(int(found[0][1]), items[0])
+    items = _numbered(lines)
     if not items:
         items = [match[1] for line in lines if (match := _BULLET.fullmatch(line))]
     if not items and bare:
         items = [line for line in lines if _BARE.fullmatch(line)]
     return [item for line in items if (item := _unquoted(line))]
+
+
+def _numbered(lines: list[str]) -> list[str]:
+    """The items of numbered lines; a first one that stands on the line of its preamble included."""
+    items: list[str] = []
+    numbers: list[int] = []
+    heading = ""
+    for line in lines:
+        found = _NUMBERED.fullmatch(line)
+        if found:
+            numbers.append(int(found[1]))
+            heading = found[2] if _HEADING.fullmatch(found[2]) else ""
+            items.append(found[2])
+        elif heading and (bullet := _BULLET.fullmatch(line)):
+            if items[-1] == heading:
+                items.pop()
+            items.append(f"{heading} {bullet[1]}")
+    if numbers[:1] == [2]:
+        before = lines[: next(n for n, line in enumerate(lines) if _NUMBERED.fullmatch(line))]
+        items = [found[1] for line in before[-1:] if (found := _FIRST.search(line))] + items
+    return _cut(numbers[0], items[0]) if len(numbers) == len(items) == 1 else items
 
 
 def _cut(number: int, rest: str) -> list[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, phi_of
 from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
 from pytest_llmprops.core.statistics import mean_interval
 
@@ -14,9 +15,10 @@ PAIRS = "pairs"
 CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
 #: the categories of table 5 by the number in a verdict's values
 CATEGORIES = {1: "AI", 2: "ĀI", 3: "AĪ", 4: "ĀĪ"}
-PHIS = ("or", "and")
 #: why a "no" is not accepted, by the number in a verdict's values
 REJECTIONS = {"triangular_rate": 2, "inconsistent_rate": 3, "unreadable_rate": 4, "untested_rate": 5}
+#: of these the paper's rule, which rejects on triangular evidence only, says nothing: there are no answers to go by
+_NOT_JUDGED = (REJECTIONS["unreadable_rate"], REJECTIONS["untested_rate"])
 DIRECTIONS = {
     "acceptance_rate": "higher",
     "entity_acceptance_rate": "higher",
@@ -112,7 +114,7 @@ def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metri
     yield mean("con_rs", lambda v: v["con_rs"] / v["samples"], group)
     yield mean("entities", lambda v: v["entities"], group)
     yield mean("linear_not_faithful_rate", lambda v: v["linear_not_faithful"], group)
-    yield from _share(place, "identity_rate", values, "identity", "sentences", group)
+    yield from _share(place, "identity_rate", values, "identity", "changed", group)
     yield from _share(place, "named_share", values, "named", "tested", group)
     slots = [{**v, "slots": v["sentences"] * v["tested"]} for v in values]
     yield from _share(place, "lost_rate", slots, "lost", "slots", group)
@@ -193,7 +195,8 @@ def _yes(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 def _no(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     said = [v for v in values if v.get("said_yes") == 0]
     yield rate(place, "acceptance_rate", _hits(said, "accepted"), "higher")
-    yield rate(place, "acceptance_rate_paper", _hits(said, "accepted_paper"), "higher")
+    judged = [v for v in said if v.get(f"trust_{phi_of(v)}") not in _NOT_JUDGED]
+    yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
     for phi in PHIS:
         tested = [v for v in said if v.get(f"trust_{phi}") not in (None, 5)]
         for number, name in CATEGORIES.items():
@@ -201,7 +204,8 @@ def _no(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
             if those:
                 hits = [v[f"trust_{phi}"] == 1 for v in those]
                 yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
-                hits = [v[f"trust_paper_{phi}"] == 1 for v in those]
+            hits = [v[f"trust_paper_{phi}"] == 1 for v in those if v[f"trust_{phi}"] not in _NOT_JUDGED]
+            if hits:
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
         trust = [v[f"trust_{phi}"] for v in said if f"trust_{phi}" in v]
         for name, code in REJECTIONS.items():
@@ -244,7 +248,9 @@ def _sanity(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
         for phi in PHIS:
             yield rate(place, "provable_rate", _hits(said, f"phi_{phi}"), "none", group=phi)
         return
-    yield rate(place, "consistency_rate", _hits(values, "consistent"), "higher")
+    # A case without any answer that can be read is neither consistent nor inconsistent.
+    read = [v for v in values if v.get("answers_yes", 0) + v.get("answers_no", 0)]
+    yield rate(place, "consistency_rate", _hits(read, "consistent"), "higher")
     if place[0] == OWN:
         yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
         for answer, number in (("yes", 1), ("no", 0)):

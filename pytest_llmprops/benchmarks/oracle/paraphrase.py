@@ -19,7 +19,9 @@ from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Rho
 from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases, ask_answer, ask_paraphrases
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import (
+    PHIS,
     Pair,
+    Phi,
     answer_shown,
     answer_values,
     candidate_values,
@@ -38,8 +40,6 @@ from pytest_llmprops.benchmarks.oracle.trust import (
 
 #: potential alignments of two sentences, by a parser and an encoder; where these fail ``Alignments.without_trees``
 Align = Callable[[str, str], Awaitable[Alignments]]
-Phi = Literal["or", "and"]
-PHIS: tuple[Phi, Phi] = ("or", "and")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ParaphraseChecker:
     async def check(self, x: Pair, oracle: Oracle, rng: random.Random) -> Acceptance:
         """Ask by prompt 5 and check the answer. :raises BackendError: a call could not be made."""
         answer = await ask_answer(oracle, sentences_prompt(x.first, x.second))
-        values = answer_values(x, answer)
+        values = {**answer_values(x, answer), "phi": float(PHIS.index(self.settings.phi))}
         evidence = {"answer": answer_shown(answer)}
         if answer.said is None:
             if self.settings.reference:

@@ -8,6 +8,7 @@
 ``repaired``, ``fenced``               the answer to prompt 5 came with the repair; stood between fences: 1 or 0
 ``accepted``                           1 or 0
 ``accepted_paper``                     the same, with a "no" rejected by triangular evidence only
+``phi``                                the kind of alignment by which the decision was made: 0 or, 1 and
 ``trees_missing``                      1: the parser or encoder failed, so that nothing is aligned
 ``potential_or``, ``potential_and``    the sentences are aligned before the oracle is asked: 1 or 0
 ``phi_or``, ``phi_and``                the same, after phrase pairs were put to the oracle
@@ -25,8 +26,8 @@
 ``indifferentiable_and``
 ``category_or``, ``category_and``      table 5: 1 AI, 2 ĀI, 3 AĪ, 4 ĀĪ; 0: indifferentiable ones were not sought
 ``trust_or``, ``trust_and``            1 accepted, 2 triangular evidence, 3 inconsistent, 4 unreadable, 5 no test
-``trust_paper_or``,                    1: no triangular evidence, so that the paper accepts
-``trust_paper_and``
+``trust_paper_or``,                    1: no triangular evidence, so that the paper accepts; 0 also where there was no
+``trust_paper_and``                    test, or an answer cannot be read
 ``tests_or``, ``tests_and``            tests made; of them passed, with triangular evidence, inconsistent
 ``passed_or``, ``passed_and``,
 ``triangular_or``, ``triangular_and``,
@@ -38,11 +39,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
+
+Phi = Literal["or", "and"]
+#: by their number in the values
+PHIS: tuple[Phi, Phi] = ("or", "and")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,11 @@ class Pair:
     def sentences(self) -> tuple[str, str]:
         """Both."""
         return self.first, self.second
+
+
+def phi_of(values: Mapping[str, float]) -> Phi:
+    """The kind of alignment by which a recorded decision was made; ``or`` where the record does not say."""
+    return PHIS[1] if values.get("phi") == 1 else PHIS[0]
 
 
 def answer_values(x: Pair, answer: Answer) -> dict[str, float]:

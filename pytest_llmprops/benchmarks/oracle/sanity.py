@@ -43,9 +43,10 @@ async def own_paraphrase(
 ) -> Acceptance:
     """Second check: does the oracle hold its own paraphrase equivalent, every time, and can that be proved?
 
-    The paraphrase is the first of prompt 7's that differs from the sentence. Outcomes ``consistent``,
-    ``inconsistent``, and ``untested`` where there is none. Values: as :func:`self_consistency`; ``said_yes`` of the
-    first asking; and those of ``Proof.values`` (table 4).
+    The paraphrase is the first of prompt 7's that differs from the sentence. Outcomes: ``consistent``, every answer is
+    yes, which alone is accepted; ``denied``, every answer is no; ``inconsistent``; and ``untested`` where there is no
+    paraphrase. Values: as :func:`self_consistency`, where ``consistent`` is 1 of a ``denied`` one too, as in the
+    paper; ``said_yes`` of the first asking; and those of ``Proof.values`` (table 4).
 
     :raises BackendError: a call could not be made.
     """
@@ -60,8 +61,12 @@ async def own_paraphrase(
     )
     proof = await prove(alignments, oracle, ask_identical=checker.settings.ask_identical)
     said = {"yes": 1.0, "no": 0.0}.get(asked.evidence["answer 1"], -1.0)
+    denied = asked.accepted and said == 0
     return replace(
         asked,
+        accepted=asked.accepted and not denied,
+        outcome="denied" if denied else asked.outcome,
+        why=f"{asked.why}: it denies its own paraphrase" if denied else asked.why,
         evidence={"paraphrase": texts[0], **asked.evidence, "proof": proof.shown},
         values={**asked.values, "said_yes": said, **proof.values},
     )

@@ -24,7 +24,7 @@ PROMPTS: Mapping[str, tuple[str, ...]] = {
     "synonyms": ("{entity}", "{text}"),
     "paraphrase": ("{entities}", "{text}"),
 }
-_LISTS = ("pool_classes", "same_form", "number_classes", "irregular_plurals", "not_plurals")
+_LISTS = ("pool_classes", "same_form", "number_classes", "irregular_plurals", "not_plurals", "number_words")
 _COUNTS = ("longest_words", "longest_repeat")
 _HEAD_ENDS = re.compile(r"\s(?:of|in|for|with|from|to|on|at|by|between|that|which)\s", re.I)
 
@@ -52,8 +52,8 @@ class SynonymRules:
     :param aliases: a model's word for a class -> the canonical class.
     :param pool_classes: classes whose named entities are replaced from the pool.
     :param same_form: classes where only a name of the same form fits ("in 1872" takes a year, not a day).
-    :param number_classes: classes where a name with a digit is replaced by one with a digit, and one without by one
-        without.
+    :param number_classes: classes where a name with a number is replaced by one with a number, and one without by one
+        without. :param number_words: words that are numbers, beside what has a digit.
     :param longest_words: longest replacement, in words (two more than the entity's own where that is longer).
     :param longest_repeat: so many words of the sentence in a row are a repetition of it.
     """
@@ -68,6 +68,7 @@ class SynonymRules:
     longest_repeat: int
     irregular_plurals: frozenset[str]
     not_plurals: frozenset[str]
+    number_words: frozenset[str]
 
     def class_of(self, kind: str) -> str:
         """The canonical class of a model's word: itself an alias, or its last word, or either without a plural s."""
@@ -90,6 +91,11 @@ class SynonymRules:
             if rule.pattern.fullmatch(looks) and (rule.text is None or rule.text.fullmatch(name)):
                 return rule.named, rule.name
         return None, ""
+
+    def is_number(self, phrase: str) -> bool:
+        """Whether a normalised phrase has a number in it, in digits or in words."""
+        words = re.split(r"[\s-]+", phrase)
+        return any(letter.isdigit() for letter in phrase) or not self.number_words.isdisjoint(words)
 
     def is_plural(self, phrase: str) -> bool:
         """Whether an English noun phrase is plural, by the ending of its head: no parser, so a rule of thumb."""

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.list_reply import list_lines
+from pytest_llmprops.benchmarks.oracle.list_reply import LONGEST_READ, list_lines
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules, form
 from pytest_llmprops.core.requests import Reply
@@ -25,7 +25,7 @@ from pytest_llmprops.core.seeds import generator
 #: where a synonym comes from; ``none``: nothing that was offered passed the guards
 How = Literal["pool", "replace", "synonyms", "none"]
 
-_BRACKETED = re.compile(r"\[\[(.*?)\]\]", re.S)
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 _LABEL = re.compile(r"(?:synonym|entity|replacement)\s*\d*\s*:\s*", re.I)
 _REMARK = re.compile(r"\s*[(\[].*|\s+[-–—]+\s.*|:\s.*")
 _MARKS = " \t*_`\"“”„'‘’"
@@ -157,7 +157,7 @@ class _Offer:
 
 def read_named(reply: Reply) -> bool | None:
     """A reply to prompt 2: what stands in its last double brackets, else the one of the two that it names."""
-    text = reply.text.casefold()
+    text = reply.text[:LONGEST_READ].casefold()
     bracketed = _BRACKETED.findall(text)
     if bracketed:
         text = bracketed[-1]
@@ -192,6 +192,7 @@ def counted(replies: Sequence[Reply], entity: Entity, at_start: bool) -> list[tu
 
 
 def _candidates(text: str) -> list[str]:
+    text = text[:LONGEST_READ]
     lines = list_lines(text, bare=False)
     # One line of words between commas is a list, too.
     if not lines and "\n" not in text.strip() and text.count(",") >= 2:
@@ -204,7 +205,7 @@ def cleaned(candidate: str, entity: Entity, at_start: bool = False) -> str:
 
     The capital that lists begin their lines with goes where the entity itself has none.
     """
-    text = _LABEL.sub("", candidate.strip(), count=1)
+    text = _LABEL.sub("", " ".join(candidate.split()), count=1)
     text = _REMARK.sub("", text, count=1).strip(_MARKS).rstrip(",;:!?").strip(_MARKS)
     text = text[:-1] if text.endswith(".") and text.count(".") == 1 else text
     text = " ".join(_ARTICLE.sub("", text, count=1).split() if _ARTICLE.match(text) else text.split())
@@ -243,17 +244,14 @@ def objection(
         return "already in the sentence"
     if len(words) > max(rules.longest_words, len(entity.key.split()) + 2):
         return "too long"
-    around = where.replace(entity.key, "\0")
+    around = re.sub(rf"(?<!\w){re.escape(entity.key)}(?!\w)", "\0", where)
     size = rules.longest_repeat
     if any(contains_words(around, " ".join(words[i : i + size])) for i in range(len(words) - size + 1)):
         return "repeats the sentence"
     number = rules.class_of(entity.kind) in rules.number_classes or not entity.named
-    if number and _has_digit(key) != _has_digit(entity.key):
+    if number and rules.is_number(key) != rules.is_number(entity.key):
         return "a number for a word, or a word for a number"
     if not entity.named and rules.is_plural(key) != rules.is_plural(entity.key):
         return "changes the grammatical number"
     return ""
 
-
-def _has_digit(text: str) -> bool:
-    return any(letter.isdigit() for letter in text)

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pytest_llmprops.core.errors import DataError
 
@@ -21,6 +22,7 @@ Span = tuple[int, int]
 #: how treebanks write a bracket in a token
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _BRACKET = re.compile("|".join(_BRACKETS))
+_ESCAPES = {bracket: escape for escape, bracket in _BRACKETS.items()}
 _PIECES = re.compile(r"[()]|[^\s()]+")
 #: quotation marks, which treebanks write as `` and '' whatever stands in the text
 _QUOTES = re.compile("``|''|[\"“”„«»]")
@@ -260,19 +262,28 @@ class Parsed:
 def located(text: str, tokens: Sequence[str]) -> tuple[Span, ...]:
     """Characters ``[start, end)`` of each token in ``text``, in order.
 
-    Treebank quotes (two backticks, two apostrophes) are found as whichever quotation mark stands there.
+    Treebank quotes (two backticks, two apostrophes) are found as whichever quotation mark stands there, and brackets
+    also as treebanks write them: a tree has ``-LRB-`` for a bracket and for the letters ``-LRB-`` alike.
 
     :raises DataError: naming the first token that does not come next, only spaces left out.
     """
     spans: list[Span] = []
     place = 0
     for token in tokens:
-        start = text.find(token, place)
-        end = start + len(token)
-        if _QUOTES.fullmatch(token) and (mark := _QUOTES.search(text, place)):
-            start, end = mark.span()
-        if start < 0 or text[place:start].strip():
+        while place < len(text) and text[place].isspace():
+            place += 1
+        found = _written(token).match(text, place)
+        if found is None:
             raise DataError(f"the parser's token {token[:40]!r} is not what follows {text[:place][-40:]!r}")
-        spans.append((start, end))
-        place = end
+        spans.append(found.span())
+        place = found.end()
     return tuple(spans)
+
+
+@lru_cache(maxsize=1024)
+def _written(token: str) -> re.Pattern[str]:
+    """All ways in which a tree's token may stand in a text."""
+    if _QUOTES.fullmatch(token):
+        return _QUOTES
+    marks = (f"(?:{re.escape(m)}|{_ESCAPES[m]})" if m in _ESCAPES else re.escape(m) for m in token)
+    return re.compile("".join(marks))

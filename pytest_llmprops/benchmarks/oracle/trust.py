@@ -100,8 +100,11 @@ class Trust:
 
     @property
     def accepted_by_paper(self) -> bool:
-        """Whether nothing is triangular evidence, which alone rejects in the paper; False without a test."""
-        return self.outcome not in ("triangular", "untested")
+        """Whether nothing is triangular evidence, which alone rejects in the paper.
+
+        False where that is not known: without a test, or where an answer cannot be read.
+        """
+        return self.outcome in ("accepted", "inconsistent")
 
     @property
     def bound(self) -> Bound:

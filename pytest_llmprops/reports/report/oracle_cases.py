@@ -17,11 +17,13 @@ from pytest_llmprops.runs.oracle_evidence import (
     KINDS,
     LINEARITY,
     NO,
+    OUTCOME_CODES,
     YES,
     PairTold,
     kinds_of,
     leftovers_of,
     pair_told,
+    phi_of,
     sentence_told,
 )
 
@@ -147,12 +149,15 @@ def _leftovers(measured: Measured, s: Series, records: Iterable[Record]) -> list
 def _triangles(measured: Measured, s: Series, records: Iterable[Record]) -> list[Row]:
     rows: list[Row] = []
     for record in records:
-        if record["task"] != NO or record["status"] != "wrong" or len(rows) == MOST:
+        values = record["values"]
+        # The kind of alignment by which the run decided: the other kind may have had tests of its own.
+        phi = phi_of(values)
+        if record["task"] != NO or values.get(f"trust_{phi}") != OUTCOME_CODES["triangular"] or len(rows) == MOST:
             continue
         told = pair_told(record, measured.logged(s))
-        test = next((test for test in told.tests if test.triangular), None)
+        test = next((test for test in told.tests if test.triangular and phi in test.series), None)
         if test is not None:
-            sought = record["values"].get("category_or")
+            sought = values.get(f"category_{phi}")
             chosen = "not sought" if not sought else "yes" if sought in _INDIFFERENTIABLE else "no"
             text = f"of sentence {test.source}: {test.paraphrase}"
             rows.append((*_row(s, record, told, text), Cell(chosen)))

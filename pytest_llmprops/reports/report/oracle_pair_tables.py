@@ -152,7 +152,8 @@ def trust_table(measured: Measured) -> Table:
     names = [f"{phi}: {category}" for phi in PHI.values() for category in CATEGORIES.values()]
     note = (
         "A: the sentences are aligned; I: a paraphrase was found that can be aligned to both (indifferentiable), and"
-        " is what the test asks about; else any. Accepted of so many that were tested."
+        " is what the test asks about; else any. Accepted of so many that were tested; under the paper's rule without"
+        " those whose answers cannot be read."
     )
     columns = headings(("Model", "Pairs from", "Accepted on"), names)
     return Table("Answers of no that are accepted (Table 5)", columns, tuple(rows), note)

@@ -92,8 +92,8 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
     note = (
         "Sentences with something to test; those without entities, and those that cannot be measured, are counted"
         " apart. A sentence is accepted when all its tests pass. Overlap: labelled entities that are extracted."
-        " A_rate: combinations of samples that pass. Identity: transformed sentences from which exactly the entities"
-        " that stand in them are extracted; an accepted sentence on which some are not is linear, but not faithful."
+        " A_rate: combinations of samples that pass. Identity: changed sentences in which every synonym that was"
+        " put in is found, and no other; an accepted sentence on which that does not hold is linear, but not faithful."
         " The paper's RISC-V sentences are a specification, as the technical ones are."
     )
     return Table(
