@@ -43,7 +43,7 @@ def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
         if record["task"] == "linearity":
             assert record["given"] in ("accepted", "rejected", "unmeasurable", "unparsed") and record["reason"]
             # Three askings of the sentence; where it is measured also its synonyms and its tests.
-            assert len(told) == 3 if record["status"] == "unparsed" else len(told) > 3
+            assert len(told) >= 3 if record["status"] == "unparsed" else len(told) > 3
             assert len({replies[key]["request"]["sample"] for key in record["requests"]}) >= 3
     again = run(suite, *options, "--llm-cache", "only")
     assert again.run["calls"]["sent"] == 0
