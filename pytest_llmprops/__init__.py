@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.oracle.checker_benchmark import CheckerBenchmark
     from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, Oracle
-    from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+    from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, DataFiles, Loaded, Searched
     from pytest_llmprops.core.errors import BackendError, DataError, UsageError
     from pytest_llmprops.core.items import Item
     from pytest_llmprops.core.metrics import Metric
@@ -36,6 +36,7 @@ _HOMES = {
     "Chat": "core.requests",
     "Checker": "benchmarks.oracle.scheme",
     "CheckerBenchmark": "benchmarks.oracle.checker_benchmark",
+    "Counterexample": "core.benchmark",
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
     "FakeModel": "models.fake",
@@ -48,6 +49,7 @@ _HOMES = {
     "Oracle": "benchmarks.oracle.scheme",
     "Protocol": "core.protocols",
     "Reply": "core.requests",
+    "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
     "Verdict": "core.verdicts",
@@ -64,6 +66,7 @@ __all__ = [
     "Chat",
     "Checker",
     "CheckerBenchmark",
+    "Counterexample",
     "DataError",
     "DataFiles",
     "FakeModel",
@@ -76,6 +79,7 @@ __all__ = [
     "Oracle",
     "Protocol",
     "Reply",
+    "Searched",
     "Usage",
     "UsageError",
     "Verdict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 import types
@@ -19,9 +20,7 @@ from pytest_llmprops.benchmarks.oracle.metrics import DIRECTIONS
 from pytest_llmprops.core.requests import Chat
 
 PAGE = (ROOT / "docs" / "oracle.md").read_text("utf-8")
-[EXAMPLE] = [
-    code for code in re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M) if "CheckerBenchmark" in code
-]
+EXAMPLE, SEARCHED = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
 LENGTHS = ["Nile", "Amur", "Congo", "Volga", "Indus", "Rhine", "Tagus", "Ebro", "Thames"]
 
 MODELS = {
@@ -61,6 +60,25 @@ def test_the_checker_runs_as_it_stands(run: Runner, name: str, status: str, reas
     verdict = done.verdicts["rivers/0001"]
     assert (verdict["status"], verdict["reason"], verdict["task"]) == (status, reason, "length")
     assert len(verdict["requests"]) == 9
+
+
+@pytest.mark.parametrize(("counts", "code"), [(12, 1), (60, 0)])
+def test_the_search_runs_as_it_stands(run: Runner, counts: int, code: int) -> None:
+    """A model that can count to 12 miscounts 13 letters; one that can count to 60 has no counterexample."""
+    run.write("test_letters.py", SEARCHED)
+    body = f"n = chat.prompt.split()[4].count('a')\n    return str(n if n <= {counts} else {counts})"
+    file = run.write("counter.py", f"def reply(chat):\n    {body}\n")
+    done = run("--model", f"fake:call?file={file}", "-q")
+    assert done.code == code, done.output
+    assert done.verdicts["letters/a"]["status"] == "correct"
+    [found] = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
+    if code:
+        assert found["counterexample"] == {
+            "why": "miscounts 13 letters", "letters": 13, "evidence": {"reply": "12"},
+        }  # fmt: skip
+        assert "  letters/a: miscounts 13 letters" in done.output
+    else:
+        assert found["counterexample"] is None and found["examples"] > 30
 
 
 def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
