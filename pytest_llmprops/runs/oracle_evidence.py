@@ -8,7 +8,7 @@ parts are empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -207,18 +207,12 @@ def _asked(record: Mapping[str, Any], requests: Requests) -> Iterator[tuple[tupl
 def _row(row: Mapping[str, Any]) -> tuple[tuple[str, ...], int, str]:
     request, reply = row.get("request"), row.get("reply")
     request = request if isinstance(request, Mapping) else {}
-    text = reply.get("text") if isinstance(reply, Mapping) else None
     sample = request.get("sample")
     return (
-        tuple(_texts(request.get("messages") or ())),
+        tuple(_text(text) for _, text in request.get("messages") or ()),
         sample if isinstance(sample, int) else 0,
-        text if isinstance(text, str) else "",
+        _text(reply.get("text")) if isinstance(reply, Mapping) else "",
     )
-
-
-def _texts(messages: Iterable[Any]) -> Iterator[str]:
-    for _, text in messages:
-        yield text if isinstance(text, str) else ""
 
 
 def _filled(template: str, text: str) -> tuple[str, ...] | None:

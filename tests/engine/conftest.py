@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +30,11 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
         return Broker(BrokerConfig({"m": "given"}, **settings))
 
     return make
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    """A socket's path, short enough for one."""
+    folder = tempfile.mkdtemp(prefix="llmprops-")
+    yield f"{folder}/broker"
+    shutil.rmtree(folder)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.calls import Counters
+from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.gathering import GRACE_SECONDS
+from pytest_llmprops.engine.server import Server
 from pytest_llmprops.models.fake import Given
 
 
@@ -52,6 +56,32 @@ def ask_all(broker: Broker, requests: Iterable[str | Request]) -> Asked:
             await broker.close()
 
     return Asked(asyncio.run(work()), broker)
+
+
+def served(
+    path: str,
+    broker: Broker,
+    work: Callable[[BrokerClient, BrokerClient], Awaitable[Any]],
+    *,
+    grace: float = GRACE_SECONDS,
+    seconds: float = 5,
+) -> Any:
+    """The result of ``work`` with two clients of a server in the same loop; a hang is a failure."""
+
+    async def session() -> Any:
+        server = Server(broker, grace=grace)
+        listening = await asyncio.start_unix_server(server.client, path, limit=wire.LINE_LIMIT)
+        clients = BrokerClient(path), BrokerClient(path)
+        try:
+            return await asyncio.wait_for(work(*clients), seconds)
+        finally:
+            for client in clients:
+                await client.close()
+            listening.close()
+            await broker.close()
+            await asyncio.sleep(0.01)
+
+    return asyncio.run(session())
 
 
 class Local:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from engine_models import MakeBroker
+from engine_models import MakeBroker, served
 
 from pytest_llmprops.core.errors import RunStopped
-from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.gathering import POLL_SECONDS, Gathering
-from pytest_llmprops.engine.server import Server
 from pytest_llmprops.models.fake import FakeModel
 
 Work = Callable[[Gathering], Awaitable[Any]]
@@ -141,65 +137,35 @@ def test_a_slow_worker_is_no_lost_one() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_over_the_socket_only_a_killed_worker_is_lost(make_broker: MakeBroker, killed: bool) -> None:
+def test_over_the_socket_only_a_killed_worker_is_lost(make_broker: MakeBroker, path: str, killed: bool) -> None:
     """Workers gather through the broker's process; one that leaves in order is not taken for lost."""
-    folder = tempfile.mkdtemp(prefix="llmprops-")
 
-    async def session() -> Any:
-        broker = make_broker(FakeModel({"": "yes"}))
-        listening = await asyncio.start_unix_server(
-            Server(broker, grace=0.1).client, f"{folder}/broker", limit=wire.LINE_LIMIT
-        )
-        one, two = BrokerClient(f"{folder}/broker"), BrokerClient(f"{folder}/broker")
-        try:
-            await one.post("a", {"x": 1})
-            waiting = asyncio.create_task(two.gather(["a", "b"]))
-            assert await two.gather(["a", "b"], wait=False) == [{"x": 1}, None]
-            if killed:
-                assert one._writer is not None
-                one._writer.transport.abort()
-            else:
-                await one.close()
-            done, _ = await asyncio.wait([waiting], timeout=1.0)
-            if not killed:
-                assert not done
-                await two.post("b", 2)
-            return await asyncio.wait_for(waiting, 3)
-        finally:
+    async def work(one: BrokerClient, two: BrokerClient) -> Any:
+        await one.post("a", {"x": 1})
+        waiting = asyncio.create_task(two.gather(["a", "b"]))
+        assert await two.gather(["a", "b"], wait=False) == [{"x": 1}, None]
+        if killed:
+            assert one._writer is not None
+            one._writer.transport.abort()
+        else:
             await one.close()
-            await two.close()
-            listening.close()
-            await broker.close()
-            await asyncio.sleep(0.01)
+        done, _ = await asyncio.wait([waiting], timeout=1.0)
+        if not killed:
+            assert not done
+            await two.post("b", 2)
+        return await asyncio.wait_for(waiting, 3)
 
-    try:
-        assert asyncio.run(session()) == [{"x": 1}, None if killed else 2]
-    finally:
-        shutil.rmtree(folder)
+    found = served(path, make_broker(FakeModel({"": "yes"})), work, grace=0.1)
+    assert found == [{"x": 1}, None if killed else 2]
 
 
-def test_over_the_socket_a_stopped_run_ends_the_waiting(make_broker: MakeBroker) -> None:
+def test_over_the_socket_a_stopped_run_ends_the_waiting(make_broker: MakeBroker, path: str) -> None:
     """A worker that waits hears that the run was stopped, and by what."""
-    folder = tempfile.mkdtemp(prefix="llmprops-")
 
-    async def session() -> None:
-        broker = make_broker(FakeModel({"": "yes"}))
-        listening = await asyncio.start_unix_server(
-            Server(broker, grace=0.1).client, f"{folder}/broker", limit=wire.LINE_LIMIT
-        )
-        client = BrokerClient(f"{folder}/broker")
-        try:
-            waiting = asyncio.create_task(client.gather(["a"]))
-            await client.stop("out of credit")
-            with pytest.raises(RunStopped, match="out of credit"):
-                await asyncio.wait_for(waiting, 3)
-        finally:
-            await client.close()
-            listening.close()
-            await broker.close()
-            await asyncio.sleep(0.01)
+    async def work(client: BrokerClient, _: BrokerClient) -> None:
+        waiting = asyncio.create_task(client.gather(["a"]))
+        await client.stop("out of credit")
+        with pytest.raises(RunStopped, match="out of credit"):
+            await asyncio.wait_for(waiting, 3)
 
-    try:
-        asyncio.run(session())
-    finally:
-        shutil.rmtree(folder)
+    served(path, make_broker(FakeModel({"": "yes"})), work, grace=0.1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_models import Asked, MakeBroker, ask_all, final, kinds, transient
+from engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
 
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.errors import BackendError
@@ -21,11 +19,10 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Reply, Segment, Usage, request_key
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine import samples, wire
+from pytest_llmprops.engine import samples
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import plan
-from pytest_llmprops.engine.server import Server
 
 Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
 
@@ -328,29 +325,14 @@ def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
     assert model.calls == [("q", 11)]
 
 
-def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker) -> None:
+def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) -> None:
     """Requests that cross the socket one by one still go out together."""
     model = Several()
-    folder = tempfile.mkdtemp(prefix="llmprops-")
 
-    async def session() -> list[Reply]:
-        broker = make_broker(model)
-        path = f"{folder}/broker"
-        listening = await asyncio.start_unix_server(Server(broker).client, path, limit=wire.LINE_LIMIT)
-        client = BrokerClient(path)
-        try:
-            asking = (client.ask("m", "subject", r) for r in eleven("long " * 10_000))
-            return await asyncio.gather(*asking)
-        finally:
-            await client.close()
-            listening.close()
-            await broker.close()
-            await asyncio.sleep(0.01)
+    async def work(client: BrokerClient, _: BrokerClient) -> list[Reply]:
+        return await asyncio.gather(*(client.ask("m", "subject", r) for r in eleven("long " * 10_000)))
 
-    try:
-        replies = asyncio.run(asyncio.wait_for(session(), 10))
-    finally:
-        shutil.rmtree(folder)
+    replies = served(path, make_broker(model), work, seconds=10)
     assert len({reply.text for reply in replies}) > 1
     # A busy machine may cut the stream of requests in two; it must not come apart.
     assert len(model.calls) <= 3

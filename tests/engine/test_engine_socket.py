@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import stat
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_models import MakeBroker, transient
+from engine_models import MakeBroker, served, transient
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module
 from pytest_llmprops.engine import wire
-from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.server import Server
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.models.fake import FakeModel
-
-
-@pytest.fixture
-def path() -> Iterator[str]:
-    """A socket's path, short enough for one."""
-    folder = tempfile.mkdtemp(prefix="llmprops-")
-    yield f"{folder}/broker"
-    shutil.rmtree(folder)
-
-
-def served(path: str, broker: Broker, work: Callable[[BrokerClient, BrokerClient], Awaitable[Any]]) -> Any:
-    """The result of ``work`` with two clients of a server in the same loop; a hang is a failure."""
-
-    async def session() -> Any:
-        listening = await asyncio.start_unix_server(Server(broker).client, path, limit=wire.LINE_LIMIT)
-        clients = BrokerClient(path), BrokerClient(path)
-        try:
-            return await asyncio.wait_for(work(*clients), 5)
-        finally:
-            for client in clients:
-                await client.close()
-            listening.close()
-            await broker.close()
-            await asyncio.sleep(0.01)
-
-    return asyncio.run(session())
 
 
 def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:

@@ -40,9 +40,11 @@ def _numbered(lines: list[str]) -> list[str]:
     items: list[str] = []
     numbers: list[int] = []
     heading = ""
-    for line in lines:
+    for place, line in enumerate(lines):
         found = _NUMBERED.fullmatch(line)
         if found:
+            if not numbers and int(found[1]) == 2 and place and (first := _FIRST.search(lines[place - 1])):
+                items.append(first[1])
             numbers.append(int(found[1]))
             heading = found[2] if _HEADING.fullmatch(found[2]) else ""
             items.append(found[2])
@@ -50,9 +52,6 @@ def _numbered(lines: list[str]) -> list[str]:
             if items[-1] == heading:
                 items.pop()
             items.append(f"{heading} {bullet[1]}")
-    if numbers[:1] == [2]:
-        before = lines[: next(n for n, line in enumerate(lines) if _NUMBERED.fullmatch(line))]
-        items = [found[1] for line in before[-1:] if (found := _FIRST.search(line))] + items
     return _cut(numbers[0], items[0]) if len(numbers) == len(items) == 1 else items
 
 

@@ -36,9 +36,10 @@ def items_of(
     """
     names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
     prefixes = _Prefixes()
-    rows = []
+    rows: list[list[Any]] = []
+    # The calls of each row, with what their texts share their beginnings with.
+    asked: list[tuple[tuple[Any, ...], list[Mapping[str, Any]]]] = []
     kept = _kept(series)
-    most = _calls_an_item(series, requests, kept)
     for s in series:
         logged = requests.get(id(s.run), {})
         for benchmark in s.benchmarks:
@@ -51,11 +52,13 @@ def items_of(
                 row.append(_id(record))
                 row += [_cut(record[name]) for name in ("expected", "given", "reason")]
                 row.append(record["values"] or 0)
-                place = (s.index, record["benchmark"], record["task"])
-                calls = [logged[key] for key in record["requests"] if key in logged]
-                row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
-                row.append(max(0, len(calls) - most))
                 rows.append(row)
+                calls = [logged[key] for key in record["requests"] if key in logged]
+                asked.append(((s.index, record["benchmark"], record["task"]), calls))
+    most = _each((len(calls) for _, calls in asked), MOST_CALLS)
+    for row, (place, calls) in zip(rows, asked, strict=True):
+        row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
+        row.append(max(0, len(calls) - most))
     stored = prefixes.finish()
     return {
         "fields": FIELDS,
@@ -67,23 +70,8 @@ def items_of(
     }
 
 
-def _calls_an_item(
-    series: Sequence[Series],
-    requests: Mapping[int, Mapping[str, Mapping[str, Any]]],
-    kept: set[int] | None,
-) -> int:
-    """How many calls of one item the page shows, so that it shows at most ``MOST_CALLS`` in all; at least 1."""
-    counts: list[int] = []
-    for s in series:
-        logged = requests.get(id(s.run), {})
-        for benchmark in s.benchmarks:
-            listed = (r for r in s.by_benchmark[benchmark] if kept is None or id(r) in kept)
-            counts += [sum(key in logged for key in record["requests"]) for record in listed]
-    return _each(counts, MOST_CALLS)
-
-
 def _each(counts: Iterable[int], most: int) -> int:
-    """The largest number that all may have with at most ``most`` in all, where none has more than its count."""
+    """The largest number that each may have with at most ``most`` in all, none more than its count; at least 1."""
     ordered = sorted(counts)
     for place, count in enumerate(ordered):
         others = len(ordered) - place
