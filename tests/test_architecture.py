@@ -94,7 +94,9 @@ def test_every_layer_is_listed() -> None:
 
 def test_plugin_without_a_model_imports_nothing_heavy() -> None:
     """Loading the plugin imports pytest and a handful of our own small modules."""
-    code = "import sys, pytest; a = {*sys.modules}; import pytest_llmprops.plugin; print(*({*sys.modules} - a))"
+    code = (
+        "import sys, pytest; a = {*sys.modules}; import pytest_llmprops.plugin; print(*({*sys.modules} - a))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {"pytest_llmprops", "pytest_llmprops.plugin"}
 

@@ -19,7 +19,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((RO
 
 def _gates() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for number, block in enumerate(re.findall(r"^ *```toml\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M)):
+        for number, block in enumerate(
+            re.findall(r"^ *```toml\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M)
+        ):
             if "[[rule]]" in block:
                 yield f"{page.name}-{number}", block
 

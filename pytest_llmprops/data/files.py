@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.data.manifest import ManifestEntry
 
 
-
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 

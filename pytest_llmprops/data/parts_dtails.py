@@ -191,7 +191,11 @@ def _fingerprint(*facts: Any) -> str:
 def _write(path: Path, lines: Iterable[str]) -> None:
     """Write a file whole or not at all."""
     # No name and no time inside, so that equal parts are equal files.
-    with replacing(path) as draft, draft.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
+    with (
+        replacing(path) as draft,
+        draft.open("wb") as raw,
+        gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file,
+    ):
         for line in lines:
             file.write(f"{line}\n".encode("utf-8", "surrogatepass"))
 

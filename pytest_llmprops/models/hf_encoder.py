@@ -79,7 +79,9 @@ class HfEncoder(HfModel):
 
         :raises BackendError: when that fails for any row.
         """
-        results = self._in_batches([len(row) for row in rows], lambda indices: self._read(rows, indices, read))
+        results = self._in_batches(
+            [len(row) for row in rows], lambda indices: self._read(rows, indices, read)
+        )
         done: list[Out] = []
         for result in results:
             if isinstance(result, BackendError):

@@ -125,11 +125,15 @@ class HfTranslateModel(HfModel):
             # NLLB's older setting puts it behind the text; mBART-25, which must be started otherwise, too.
             places = ids[:1] if self._family is MBART50 else [ids[0], ids[-1]]
             if number not in places:
-                raise self._unusable(f"its tokenizer does not put the source language {source} in front of a text")
+                raise self._unusable(
+                    f"its tokenizer does not put the source language {source} in front of a text"
+                )
             first: int | None = self._languages[self._family.token(target)]
         else:
             if self._source_code is not None:
-                raise self._unusable(f"{self._family.name} models are not told a source language: no source_code=")
+                raise self._unusable(
+                    f"{self._family.name} models are not told a source language: no source_code="
+                )
             tag = self._tag(request)
             ids = self._encoded(f"{tag} {request.text}" if tag else request.text)
             if tag and self._languages[tag] not in ids:
@@ -151,10 +155,13 @@ class HfTranslateModel(HfModel):
         """
         # Groups of languages (mul, gmw) and codes that are not known here say nothing.
         source, target = (
-            language_of(str(getattr(self._tokenizer, name, None) or "")) for name in ("source_lang", "target_lang")
+            language_of(str(getattr(self._tokenizer, name, None) or ""))
+            for name in ("source_lang", "target_lang")
         )
         same = target is not None and target == language_of(request.target)
-        if source not in (None, language_of(request.source)) or not (self._languages or target is None or same):
+        if source not in (None, language_of(request.source)) or not (
+            self._languages or target is None or same
+        ):
             raise self._unusable(
                 f"it translates from {source or 'any language'} to {target or 'those of its tags'},"
                 f" not from {request.source} to {request.target}"

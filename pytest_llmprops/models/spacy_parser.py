@@ -45,7 +45,9 @@ class SpacyParser(Parser):
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
         own = self._meta["lang"]
         if language != own:
-            what = f"{self._name} is a spaCy model of '{own}', not of '{language}' (Stanza has more languages)"
+            what = (
+                f"{self._name} is a spaCy model of '{own}', not of '{language}' (Stanza has more languages)"
+            )
             return [missing(what)] * len(texts)
         if self._pipeline is None:
             self._pipeline = self._load()

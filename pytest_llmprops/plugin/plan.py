@@ -87,7 +87,9 @@ class PlanOnly:
                 reporter.write_line(line)
             searches = sum(self._session.searched_by(item) is not None for item in session.items)
             if searches:
-                reporter.write_line(f"  not in it: the searches of {searches} items, which depend on their verdicts")
+                reporter.write_line(
+                    f"  not in it: the searches of {searches} items, which depend on their verdicts"
+                )
         return True
 
 

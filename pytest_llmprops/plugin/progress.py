@@ -28,9 +28,7 @@ class Progress:
         self._capture = capture
         self._total = total
         self._report = report
-        self._done = dict.fromkeys(
-            ("correct", "wrong", "refused", "unparsed", "error", "gate decided"), 0
-        )
+        self._done = dict.fromkeys(("correct", "wrong", "refused", "unparsed", "error", "gate decided"), 0)
         self._cases = 0
         self._begun = time.monotonic()
         self._last: tuple[float, int] = (self._begun, 0)

@@ -31,7 +31,9 @@ def search_lines(searched: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[s
             line += f"; {counts['errors']} ended by a backend error"
         lines.append(line)
         bad = [row for row in own if row["counterexample"] is not None]
-        lines += [f"  {r['id']}: {r['counterexample']['why']}{CUT_SHORT if r['spent'] else ''}" for r in bad[:SHOWN]]
+        lines += [
+            f"  {r['id']}: {r['counterexample']['why']}{CUT_SHORT if r['spent'] else ''}" for r in bad[:SHOWN]
+        ]
         if len(bad) > SHOWN:
             lines.append(f"  … and {len(bad) - SHOWN} more in {FILE}")
     return [clean(line) for line in lines]

@@ -97,11 +97,15 @@ def found_by_search(row: Mapping[str, Any]) -> FoundBySearch:
     """What a line of ``searches.jsonl`` with a counterexample tells; what it lacks is empty, or 0."""
     found = row["counterexample"]
     culprits = tuple(
-        CulpritTold(_text(c.get("name")), _text(c.get("synonym")), _strings(c.get("kinds")), _text(c.get("why")))
+        CulpritTold(
+            _text(c.get("name")), _text(c.get("synonym")), _strings(c.get("kinds")), _text(c.get("why"))
+        )
         for c in _list(found.get("culprits"))
         if isinstance(c, Mapping)
     )
-    replaced, entities = (n if isinstance(n := found.get(name), int) else 0 for name in ("replaced", "entities"))
+    replaced, entities = (
+        n if isinstance(n := found.get(name), int) else 0 for name in ("replaced", "entities")
+    )
     return FoundBySearch(replaced, entities, _strings(found.get("x")), _strings(found.get("y")), culprits)
 
 
@@ -173,7 +177,10 @@ def _tests(
         for (text, sentence, sample), said in sentences.items()
         for source, own, other in ((1, pair[0], pair[1]), (2, pair[1], pair[0]))
         # Asked about the other sentence first, then about its own; no paraphrase of a sentence is the sentence.
-        if sentence == other and text != own and text in given.get(own, ()) and (text, own, sample) in sentences
+        if sentence == other
+        and text != own
+        and text in given.get(own, ())
+        and (text, own, sample) in sentences
     ]
     drawn: dict[int, dict[str, None]] = {}
     for sample, text, *_ in found:

@@ -89,8 +89,7 @@ def search_counts(rows: Iterable[Row]) -> list[Row]:
         place = row["benchmark"], row["model"]
         counts = found.setdefault(
             place,
-            {"benchmark": place[0], "model": place[1]}
-            | dict.fromkeys(SEARCH_COUNTS, 0),
+            {"benchmark": place[0], "model": place[1]} | dict.fromkeys(SEARCH_COUNTS, 0),
         )
         error = bool(row["error"])
         counts["errors"] += error

@@ -137,7 +137,9 @@ def test_a_slow_worker_is_no_lost_one() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_over_the_socket_only_a_killed_worker_is_lost(make_broker: MakeBroker, path: str, killed: bool) -> None:
+def test_over_the_socket_only_a_killed_worker_is_lost(
+    make_broker: MakeBroker, path: str, killed: bool
+) -> None:
     """Workers gather through the broker's process; one that leaves in order is not taken for lost."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> Any:

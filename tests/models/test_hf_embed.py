@@ -353,8 +353,16 @@ def cosine(a: Any, b: Any) -> float:
 
 def test_paraphrases_are_closer(minilm: Any) -> None:
     """With real weights, two ways to say a thing are closer than two things, in every pair."""
-    said = ["A man is eating lunch.", "The stock market fell sharply today.", "Kittens sleep most of the day."]
-    again = ["Someone is having a midday meal.", "Shares dropped steeply this afternoon.", "Young cats nap a lot."]
+    said = [
+        "A man is eating lunch.",
+        "The stock market fell sharply today.",
+        "Kittens sleep most of the day.",
+    ]
+    again = [
+        "Someone is having a midday meal.",
+        "Shares dropped steeply this afternoon.",
+        "Young cats nap a lot.",
+    ]
     assert kinds_of(minilm) == {"embed"}
     first, second = ([reply.value for reply in embed(minilm, *texts)] for texts in (said, again))
     for i, one in enumerate(first):
@@ -364,7 +372,11 @@ def test_paraphrases_are_closer(minilm: Any) -> None:
 
 def test_tokens_know_their_context(minilm: Any) -> None:
     """With real weights, a word of two meanings is closer to its like than to its homonym."""
-    texts = ["She sat on the bank of the river.", "They fished from the river bank.", "He robbed the bank of money."]
+    texts = [
+        "She sat on the bank of the river.",
+        "They fished from the river bank.",
+        "He robbed the bank of money.",
+    ]
     vectors = []
     for text, (spans, found) in zip(texts, minilm.token_vectors(texts), strict=True):
         place = text.index("bank")

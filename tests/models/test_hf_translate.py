@@ -118,7 +118,10 @@ def test_codes_that_are_forced(name: str, folders: dict[str, Path], monkeypatch:
     assert spy.tokenizer.unk_token_id not in (english, afrikaans, farsi)
     replies = model.translate([*asked("af")[:3], *asked("fa")[:3], Translate("Home", "af", "fa")])
     assert all(isinstance(reply, Reply) for reply in replies)
-    seen = {(given["forced_bos_token_id"], *lines[0][:1]) for given, lines in zip(spy.given, spy.made, strict=True)}
+    seen = {
+        (given["forced_bos_token_id"], *lines[0][:1])
+        for given, lines in zip(spy.given, spy.made, strict=True)
+    }
     assert seen == {(afrikaans, 2), (farsi, 2)}
     for given, lines in zip(spy.given, spy.made, strict=True):
         assert {line[1] for line in lines} == {given["forced_bos_token_id"]}
@@ -136,7 +139,10 @@ def test_codes_before_the_text(name: str, folders: dict[str, Path], monkeypatch:
     assert all(isinstance(r, Reply) for r in model.translate([*asked("af")[:3], *asked("fa")[:2]]))
     rows = [row for given in spy.given for row in given["input_ids"].tolist()]
     # The tokenizer of T5 writes an empty word before the tag.
-    assert sorted(next(t for t in row if t in (afrikaans, farsi)) for row in rows) == [afrikaans] * 3 + [farsi] * 2
+    assert (
+        sorted(next(t for t in row if t in (afrikaans, farsi)) for row in rows)
+        == [afrikaans] * 3 + [farsi] * 2
+    )
     assert all({row.index(t) for t in (afrikaans, farsi) if t in row} <= {0, 1} for row in rows)
     assert not any("forced_bos_token_id" in given for given in spy.given)
 
@@ -290,7 +296,11 @@ def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_pair_of_a_marian_model(
-    settings: dict[str, Any], pair: tuple[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any],
+    pair: tuple[str, str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A model of one pair is given the bare text, and is refused for another pair that it states."""
     model = make(f"hf:{tiny.save_marian(tmp_path, **settings)}?max_new_tokens=3")
@@ -351,7 +361,9 @@ def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(nllb._model, "generate", generate)
     errors = nllb.translate(asked())
-    assert [error.message.partition(": ")[2] for error in errors] == ["the model fails: index out of range"] * 8
+    assert [error.message.partition(": ")[2] for error in errors] == [
+        "the model fails: index out of range"
+    ] * 8
 
 
 @needs_hf
@@ -449,7 +461,9 @@ def test_packages_of_the_tokenizer(absent: str, monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "config.json").write_text(json.dumps(config))
     original = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, package=None: None if name == absent else original(name, package)
+        importlib.util,
+        "find_spec",
+        lambda name, package=None: None if name == absent else original(name, package),
     )
     with pytest.raises(MissingExtra, match=rf"'{absent}'.*pytest-llmprops\[hf\]"):
         make(f"hf:{tmp_path}")

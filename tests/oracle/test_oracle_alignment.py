@@ -218,7 +218,9 @@ def test_one_word_sentences() -> None:
     found = aligned(stopped, stopped, "rain .", "rain .")
     assert found.forward == () and found.rho == Rho() and found.leftovers == (("Rain",), ("Rain",))
     # Of the other sentence a phrase may be mapped onto it: its root, unlike that of the sentence mapped, is allowed.
-    other = aligned("(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain .")
+    other = aligned(
+        "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
+    )
     assert other.forward == (Mapping((0, 2), (0, 2)),) and other.rho == Rho(forward_star=True)
 
 

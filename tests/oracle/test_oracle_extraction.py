@@ -161,7 +161,9 @@ def test_an_item_that_says_none(reply: str) -> None:
 
 def test_several_names_with_remarks_on_a_line() -> None:
     """Each of them is one, without its remark."""
-    found = read_list("1. Person: Tom Cruise (actor), Nicole Kidman (actress)", "Tom Cruise met Nicole Kidman.")
+    found = read_list(
+        "1. Person: Tom Cruise (actor), Nicole Kidman (actress)", "Tom Cruise met Nicole Kidman."
+    )
     assert found.entities == (Extracted("Tom Cruise", "person"), Extracted("Nicole Kidman", "person"))
 
 

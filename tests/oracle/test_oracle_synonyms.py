@@ -270,12 +270,14 @@ def test_a_short_name_is_taken_out_as_a_word() -> None:
     """What stands around "art" includes "artful": a candidate that says it again repeats the sentence."""
     sentence = "The statue was given to art near the artful river."
     entity = locate([Extracted("art")], sentence)[0]
-    assert objection("near the artful stream", entity, sentence, [entity], [], RULES) == "repeats the sentence"
+    assert (
+        objection("near the artful stream", entity, sentence, [entity], [], RULES) == "repeats the sentence"
+    )
     assert not objection("near the muddy stream", entity, sentence, [entity], [], RULES)
 
 
 def test_numbers_in_words_stay_numbers() -> None:
-    """"two grants" is a number; one in words or in digits may come, a word may not."""
+    """ "two grants" is a number; one in words or in digits may come, a word may not."""
     sentence = "They made twenty-two grants."
     entity = Entity("twenty-two", "number", False, ((10, 20),))
     assert "number for a word" in objection("several", entity, sentence, [entity], [], RULES)
@@ -283,7 +285,9 @@ def test_numbers_in_words_stay_numbers() -> None:
         assert not objection(candidate, entity, sentence, [entity], [], RULES)
 
 
-@pytest.mark.parametrize("reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6])
+@pytest.mark.parametrize(
+    "reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6]
+)
 def test_long_replies_are_read_in_no_time(reply: str) -> None:
     """A hostile reply costs no more than its first part."""
     started = time.process_time()

@@ -44,7 +44,9 @@ def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> Non
     run.sums(2)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     refusal = 'return Verdict("refused", "2", reply.text, "it would not say")'
-    run.write("test_sums.py", text.replace("return Verdict.check(", f"{refusal}\n        return Verdict.check("))
+    run.write(
+        "test_sums.py", text.replace("return Verdict.check(", f"{refusal}\n        return Verdict.check(")
+    )
     done = run("--model", model(run), "-n", workers, "--llm-failures", "xfail")
     assert "2 xfailed" in done.output
     assert done.code == 0
@@ -72,7 +74,9 @@ def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
     """With xfail, what fails by anything but its verdict still fails."""
     run.sums(4)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    run.write("test_sums.py", text.replace("    assert verdict\n", "    assert verdict\n    assert not verdict\n"))
+    run.write(
+        "test_sums.py", text.replace("    assert verdict\n", "    assert verdict\n    assert not verdict\n")
+    )
     run.write("test_other.py", "def test_bad():\n    assert 1 == 2\n")
     done = run("--model", model(run, [0]), "-n", workers, "--llm-failures", "xfail")
     assert done.code == 1
@@ -94,7 +98,10 @@ def test_junit_carries_the_verdicts(run: Runner, workers: str, how: str) -> None
             assert found["llmprops.score"] == ("1" if status[name] == "correct" else "0")
     assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
     wrong, error = cases["0001"], cases["0020"]
-    assert (wrong.find("skipped") is not None, wrong.find("failure") is not None) == (how == "xfail", how == "fail")
+    assert (wrong.find("skipped") is not None, wrong.find("failure") is not None) == (
+        how == "xfail",
+        how == "fail",
+    )
     [told] = [e for e in wrong if e.tag in ("skipped", "failure")]
     assert "given '1'" in f"{told.attrib.get('message')} {told.text}"
     assert error.find("error") is not None

@@ -69,8 +69,10 @@ def test_a_gate_may_fail_though_all_passed(run: Runner, workers: str) -> None:
         ("test_other.py", "def test_good():\n    pass\n", 0),
         (
             "test_other.py",
-            ("import pytest\n@pytest.fixture\ndef broken():\n    raise OSError('x')\n"
-            "def test_bad(broken):\n    pass\n"),
+            (
+                "import pytest\n@pytest.fixture\ndef broken():\n    raise OSError('x')\n"
+                "def test_bad(broken):\n    pass\n"
+            ),
             1,
         ),
         ("test_other.py", "import pytest\ndef test_skipped():\n    pytest.skip('x')\n", 0),
@@ -371,7 +373,14 @@ def test_a_promoted_baseline_by_its_name(run: Runner, workers: str) -> None:
 
 def test_a_baseline_under_another_protocol_is_told_at_once(run: Runner) -> None:
     """The header says that a comparison with another protocol will be invalid; the end names what differs."""
-    theirs = {"name": "quick", "seed": 0, "settings": {"k": 50}, "assumed": [], "gives_up": "", "overrides": {}}
+    theirs = {
+        "name": "quick",
+        "seed": 0,
+        "settings": {"k": 50},
+        "assumed": [],
+        "gives_up": "",
+        "overrides": {},
+    }
     write_run(run.folder / "base", [verdict(benchmark="htest")], protocols={"htest": theirs})
     file = gate(run, '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\nmin_items = 1\n')
     suite = str(Path(__file__).resolve().parents[2] / "suites" / "test_htest.py")

@@ -38,10 +38,14 @@ def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
     assert {r["task"] for r in read.records} >= {"linearity", "own_paraphrase"}
     for record in read.records:
         assert record["status"] != "error", record
-        told = [replies[key]["reply"]["text"] for key in record["requests"] if replies[key]["role"] == "subject"]
+        told = [
+            replies[key]["reply"]["text"] for key in record["requests"] if replies[key]["role"] == "subject"
+        ]
         assert told and any(told)
         if record["task"] == "linearity":
-            assert record["given"] in ("accepted", "rejected", "unmeasurable", "unparsed") and record["reason"]
+            assert (
+                record["given"] in ("accepted", "rejected", "unmeasurable", "unparsed") and record["reason"]
+            )
             # Three askings of the sentence; where it is measured also its synonyms and its tests.
             assert len(told) >= 3 if record["status"] == "unparsed" else len(told) > 3
             assert len({replies[key]["request"]["sample"] for key in record["requests"]}) >= 3

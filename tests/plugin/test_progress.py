@@ -73,7 +73,7 @@ def test_live_line_counts_what_a_gate_does_not_need(run: Runner, n: str) -> None
     run.sums(80)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     run.write("test_sums.py", text.replace('"add"', '"odd" if n % 2 else "even"'))
-    rules = ('[[rule]]\ntask = "odd"\nmin_accuracy = 0.01\n[[rule]]\ntask = "even"\nmin_accuracy = 0.7\n')
+    rules = '[[rule]]\ntask = "odd"\nmin_accuracy = 0.01\n[[rule]]\ntask = "even"\nmin_accuracy = 0.7\n'
     gate = run.write("gate.toml", f"sequential = true\n{rules}")
     shown = _on_terminal(
         run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "8", "-n", n, "--llm-gate", str(gate)

@@ -30,7 +30,9 @@ def _decision(done: Finished) -> dict[str, Any]:
 
 
 def _skipped(done: Finished) -> int:
-    [line] = [line for line in done.output.splitlines() if line.endswith("gate decided") and "SKIPPED" in line]
+    [line] = [
+        line for line in done.output.splitlines() if line.endswith("gate decided") and "SKIPPED" in line
+    ]
     return int(line.partition("[")[2].partition("]")[0])
 
 
@@ -176,9 +178,7 @@ register_model("departing", make)
 @pytest.mark.parametrize(
     ("theirs", "decision"), [(["temperature is not sent"], "pass"), (["another"], "invalid"), ([], "invalid")]
 )
-def test_deviations_are_compared_when_they_are_known(
-    run: Runner, theirs: list[str], decision: str
-) -> None:
+def test_deviations_are_compared_when_they_are_known(run: Runner, theirs: list[str], decision: str) -> None:
     """What the API forces is known after the first replies: it neither ends a run at once nor is forgotten."""
     run.sums(ITEMS)
     run.write("conftest.py", DEPARTING)
@@ -246,7 +246,9 @@ def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None
     run.write("conftest.py", KILLER.replace("{when}", f"item.session.items.index(item) >= {number}"))
     begun = time.monotonic()
     required = SETTLED if when == "first" else OPEN
-    done = _gated(run, model(run, FIFTH), "-n", "2", "--llm-cache", cache, "--llm-concurrency", "16", **required)
+    done = _gated(
+        run, model(run, FIFTH), "-n", "2", "--llm-cache", cache, "--llm-concurrency", "16", **required
+    )
     assert time.monotonic() - begun < 40
     assert (run.folder / "killed").exists()
     assert "crashed while running" in done.output and done.code == 1, done.output
@@ -311,7 +313,9 @@ def test_an_early_rule_does_not_hide_an_interrupted_one(run: Runner, workers: st
         '[[rule]]\ntask = "even"\nmin_accuracy = 0.99\n[[rule]]\ntask = "odd"\nmin_accuracy = 0.5\n'
     )
     spec = model(run, [382])
-    run.write("test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SLOW_STOP.format(how=how))
+    run.write(
+        "test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SLOW_STOP.format(how=how)
+    )
     done = _gated(run, spec, "-n", workers, "--llm-concurrency", "16", text=text)
     assert "gate decided" in done.output
     assert done.code != 0, done.output

@@ -447,7 +447,9 @@ def test_each_kind_of_alignment_has_its_own_triangular_evidence(
     shown = table(report(run), "Triangular evidence (Table 15)")
     of_one_way = {item for item, text in chosen.items() if text == ONE_WAY}
     assert {row["Item"] for row in shown} == of_one_way
-    assert {row["Paraphrase, said to be equivalent to both"] for row in shown} == {f"of sentence 1: {ONE_WAY}"}
+    assert {row["Paraphrase, said to be equivalent to both"] for row in shown} == {
+        f"of sentence 1: {ONE_WAY}"
+    }
     # By "and" the same answers contradict themselves, but there is no triangular evidence.
     by_and = report(with_two_series(tmp_path / "two", "and", ONE_WAY, monkeypatch=monkeypatch))
     assert "Triangular evidence (Table 15)" not in titles(by_and)

@@ -102,7 +102,10 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
     with (run / "searches.jsonl").open("a") as file:
         file.write('{"model": "ol')
     read = read_run(run)
-    assert [(r["id"], r["calls"]) for r in read.searches] == [("oracle/general/001", 20), ("oracle/general/002", 20)]
+    assert [(r["id"], r["calls"]) for r in read.searches] == [
+        ("oracle/general/001", 20),
+        ("oracle/general/002", 20),
+    ]
     assert read.facts["searches"] == search_counts(read.searches)
     assert read.facts["searches"][0]["searched"] == 2
     assert any("searches.jsonl: its last line is torn" in note for note in read.notes)
@@ -152,7 +155,9 @@ def test_export(tmp_path: Path) -> None:
     assert list(table([read_run(searched(tmp_path / "none"))], "searches").columns) == list(frame.columns)
 
 
-def test_promoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A baseline keeps its searches; without replies the counts only, since the lines quote sentences."""
     monkeypatch.chdir(tmp_path)
     run = searched(tmp_path / "run", row(1, FOUND))
@@ -175,7 +180,12 @@ def test_report(tmp_path: Path) -> None:
     heads = [name for name, _ in counts.columns]
     [cells] = counts.rows
     told = dict(zip(heads, (cell.text for cell in cells), strict=True))
-    assert (told["Searched"], told["Counterexamples"], told["Calls"], told["Cut short"]) == ("3", "2", "60", "1")
+    assert (told["Searched"], told["Counterexamples"], told["Calls"], told["Cut short"]) == (
+        "3",
+        "2",
+        "60",
+        "1",
+    )
     assert (told["Multi-form"], told["Weak"], told["Synonym fault"]) == ("1", "1", "0")
     [found] = fold.blocks
     assert isinstance(found, Table)

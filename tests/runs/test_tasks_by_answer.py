@@ -48,7 +48,8 @@ def test_an_item_stands_under_one_task_in_both_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "task"), [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")]
+    ("benchmark", "task"),
+    [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")],
 )
 def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
     """An item of a task that no answer decides, or of another benchmark, is another item under another task."""

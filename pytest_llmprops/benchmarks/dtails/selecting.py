@@ -146,12 +146,16 @@ def judge_choices(item: Item, choices: Sequence[Choice], more: dict[str, float])
 
 def runs_without_choice(runs: int) -> dict[str, float]:
     """The values of runs in which nothing could be asked: none is right, none chose a position."""
-    return {name: value for run in range(1, runs + 1) for name, value in _reading_values(run, Reading()).items()}
+    return {
+        name: value for run in range(1, runs + 1) for name, value in _reading_values(run, Reading()).items()
+    }
 
 
 def _values(run: int, choice: Choice) -> dict[str, float]:
     found = run_values(run, choice.reading.index, choice.status == "correct")
-    return _reading_values(run, choice.reading) | found | {f"run{run}_retried": float(len(choice.replies) > 1)}
+    return (
+        _reading_values(run, choice.reading) | found | {f"run{run}_retried": float(len(choice.replies) > 1)}
+    )
 
 
 def _reading_values(run: int, reading: Reading) -> dict[str, float]:

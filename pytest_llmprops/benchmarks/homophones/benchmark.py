@@ -51,7 +51,11 @@ class Homophones(Benchmark):
         WORD_ONLY: "Control: the word without its sentence, so that only its sound tells what is meant.",
     }
     controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
-    metric_directions = {"several_answers_rate": "lower", "first_ask_accuracy": "higher", "accuracy": "higher"}
+    metric_directions = {
+        "several_answers_rate": "lower",
+        "first_ask_accuracy": "higher",
+        "accuracy": "higher",
+    }
     protocols = {
         "paper": NamedSettings(
             Settings(match="contains", temperature=None, max_tokens=None),

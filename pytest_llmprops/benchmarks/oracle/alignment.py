@@ -184,7 +184,9 @@ def token_vectors(spans: Sequence[Span], pieces: Sequence[Sequence[int]], vector
     try:
         values, places = np.asarray(vectors, dtype=np.float64), np.asarray(pieces, dtype=np.int64)
     except (TypeError, ValueError):
-        raise DataError("the encoder's places or vectors are no numbers, or not all of the same size") from None
+        raise DataError(
+            "the encoder's places or vectors are no numbers, or not all of the same size"
+        ) from None
     if not len(pieces):
         raise DataError("the encoder gave no tokens")
     if places.shape != (len(pieces), 2) or values.ndim != 2 or len(values) != len(pieces) or not values.size:

@@ -114,7 +114,12 @@ class Settings:
     def pairs(self) -> ParaphraseSettings:
         """Those of the paraphrase checker. :raises ValueError: a number is out of range."""
         return ParaphraseSettings(
-            self.phi, self.no_tests, self.paraphrases, self.indifferentiable, self.ask_identical, self.reference
+            self.phi,
+            self.no_tests,
+            self.paraphrases,
+            self.indifferentiable,
+            self.ask_identical,
+            self.reference,
         )
 
 
@@ -227,7 +232,9 @@ class OracleChecker(Benchmark):
         if no:
             most = int(max(v["tests_or"] for v in no))
             unfair = sum(bool(v["accepted"]) and not v[f"fair_coin_{phi_of(v)}"] for v in no)
-            but = f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
+            but = (
+                f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
+            )
             tests = "1 test" if most == 1 else f"{most} tests"
             yield (
                 f"accepted no: a model whose answers do not depend on the coin passes {tests} with probability at most"
@@ -251,6 +258,9 @@ def _verdict(item: Item, found: Acceptance, more: dict[str, float] | None = None
     else:
         shown = {"sentence 1": item["first"], "sentence 2": item["second"]}
     verdict = replace(verdict_of(found, shown), values={**found.values, **(more or {})})
-    if found.values.get("answers_unreadable", 0.0) and not found.values["answers_yes"] + found.values["answers_no"]:
+    if (
+        found.values.get("answers_unreadable", 0.0)
+        and not found.values["answers_yes"] + found.values["answers_no"]
+    ):
         return replace(verdict, status="unparsed", score=0.0)
     return verdict

@@ -41,7 +41,18 @@ _SAYS_NONE = re.compile(
     re.I,
 )
 _NONE = frozenset(
-    {"none", "none found", "n/a", "na", "nothing", "empty", "no entities", "no entity", "no named entities", "-"}
+    {
+        "none",
+        "none found",
+        "n/a",
+        "na",
+        "nothing",
+        "empty",
+        "no entities",
+        "no entity",
+        "no named entities",
+        "-",
+    }
 )
 _AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[]")
 _CLOSING = re.compile(r"(?<=[\"”»])[.,;]\Z")
@@ -177,7 +188,9 @@ def _entities(left: str, right: str, where: str, turned: bool) -> list[Extracted
     parts = [part for part in _SPLIT.split(name) if part.strip(_EDGES)]
     if len(parts) > 1:
         # "Tom Cruise (actor), Nicole Kidman (actress)" are two with a remark each.
-        bare = [part if contains_words(where, normalised(part)) else _before_remark(part)[0] for part in parts]
+        bare = [
+            part if contains_words(where, normalised(part)) else _before_remark(part)[0] for part in parts
+        ]
         if all(contains_words(where, normalised(part)) for part in bare):
             return [Extracted(_clean(part), kind) for part in bare]
     head, rest = _before_remark(name)

@@ -215,7 +215,9 @@ class LinearityChecker:
             "named": sum(bool(entity.named) for entity in subject.tested),
             "not_literal": states.count("not_literal"),
             "contained": states.count("contained"),
-            "no_synonym": states.count("tested") - subject.m if states.count("tested") <= MOST_ENTITIES else 0,
+            "no_synonym": states.count("tested") - subject.m
+            if states.count("tested") <= MOST_ENTITIES
+            else 0,
             "con_o": con_o,
             "samples": len(original.readings),
             "unread": original.unread,

@@ -254,4 +254,3 @@ def objection(
     if not entity.named and rules.is_plural(key) != rules.is_plural(entity.key):
         return "changes the grammatical number"
     return ""
-

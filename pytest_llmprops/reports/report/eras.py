@@ -264,6 +264,4 @@ def _printed_spots(corpus: str) -> list[CorpusSpot]:
     ]
 
 
-REPORT = BenchmarkReport(
-    "ERAS", "ERAS pairs", section, apart=frozenset({IMPLICIT}), targets={IMPLICIT: 0.5}
-)
+REPORT = BenchmarkReport("ERAS", "ERAS pairs", section, apart=frozenset({IMPLICIT}), targets={IMPLICIT: 0.5})

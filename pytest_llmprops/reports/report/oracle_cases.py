@@ -152,7 +152,11 @@ def _triangles(measured: Measured, s: Series, records: Iterable[Record]) -> list
         values = record["values"]
         # The kind of alignment by which the run decided: the other kind may have had tests of its own.
         phi = phi_of(values)
-        if record["task"] != NO or values.get(f"trust_{phi}") != OUTCOME_CODES["triangular"] or len(rows) == MOST:
+        if (
+            record["task"] != NO
+            or values.get(f"trust_{phi}") != OUTCOME_CODES["triangular"]
+            or len(rows) == MOST
+        ):
             continue
         told = pair_told(record, measured.logged(s))
         test = next((test for test in told.tests if test.triangular and phi in test.series), None)

@@ -34,10 +34,14 @@ def search_blocks(measured: Measured) -> list[Block]:
     rows: list[Row] = []
     for s in measured.series:
         counted = s.run.facts["searches"]
-        own = next((c for c in counted if (c["model"], c["benchmark"]) == (s.model, measured.benchmark)), None)
+        own = next(
+            (c for c in counted if (c["model"], c["benchmark"]) == (s.model, measured.benchmark)), None
+        )
         if own is None:
             continue
-        found = [(row, found_by_search(row)) for row in measured.searches(s) if row["counterexample"] is not None]
+        found = [
+            (row, found_by_search(row)) for row in measured.searches(s) if row["counterexample"] is not None
+        ]
         kinds = Counter(kind for _, told in found for kind in {k for c in told.culprits for k in c.kinds})
         numbers = [own[name] for name in SEARCH_COUNTS] + [kinds[kind] for kind in KINDS]
         counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
@@ -60,7 +64,9 @@ def search_blocks(measured: Measured) -> list[Block]:
     ]
     if rows:
         heads = ("Item", "Model", "Replaced", "x", "y", "Culprits")
-        shown = Table("Counterexamples", tuple((head, False) for head in heads), tuple(rows), "The smallest first.")
+        shown = Table(
+            "Counterexamples", tuple((head, False) for head in heads), tuple(rows), "The smallest first."
+        )
         blocks.append(Fold("Some counterexamples", (shown,)))
     return blocks
 
