@@ -512,7 +512,8 @@ def running_stub(**options: Any) -> Iterator[RunningStub]:
         flag = "--" + name.replace("_", "-")
         command += [flag] * bool(value) if isinstance(value, bool) else [flag, str(value)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()
         if not url:

@@ -1,10 +1,11 @@
-"""Imports go down only, and an always-loaded plugin stays light."""
+"""Imports go down only and make no circle, and an always-loaded plugin stays light."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,84 +13,127 @@ import pytest
 import pytest_llmprops
 
 PACKAGE = Path(pytest_llmprops.__file__).parent
-LAYERS = ("core", "benchmarks", "models", "engine", "data", "runs", "reports", "plugin", "cli")
-#: what each layer may import of the package; beside itself
+#: What each part of the package may import of it. ``benchmark`` is the top folder of one benchmark; its ``tools``,
+#: ``report`` and ``cli`` may also import it and each other downwards, but never another benchmark.
 ALLOWED = {
     "core": set(),
-    "benchmarks": {"core"},
+    "registry": {"core"},
+    "benchmark": {"core"},
     "models": {"core"},
     "engine": {"core", "models"},
-    "data": {"core", "benchmarks"},
-    "runs": {"core", "benchmarks", "data"},
-    "reports": {"core", "data", "runs"},
-    "plugin": {"core", "benchmarks", "models", "engine", "data", "runs", "reports"},
-    "cli": {"core", "benchmarks", "models", "engine", "data", "runs", "reports"},
+    "data": {"core", "registry"},
+    "runs": {"core", "registry", "data"},
+    "reports": {"core", "registry", "data", "runs"},
+    "tools": {"core", "registry", "models", "data", "runs", "benchmark"},
+    "report": {"core", "data", "runs", "reports", "benchmark"},
+    "plugin": {"core", "registry", "models", "engine", "data", "runs", "reports", "public"},
+    "cli": {
+        "core",
+        "registry",
+        "models",
+        "engine",
+        "data",
+        "runs",
+        "reports",
+        "public",
+        "tools",
+        "report",
+        "benchmark",
+    },
 }
-THIRD_PARTY = {
+#: The parts that do no input or output, and what they may import from outside the package.
+PURE = {
     "core": {"numpy", "scipy", "statsmodels"},
-    "benchmarks": {"numpy", "scipy", "statsmodels"},
+    "benchmark": {"numpy", "scipy", "statsmodels"},
 }
+IMPURE_MODULES = {
+    "os", "io", "pathlib", "subprocess", "socket", "time", "datetime", "tempfile", "sqlite3", "urllib"
+}  # fmt: skip
+IMPURE_FUNCTIONS = {"open", "print", "input", "eval", "exec"}
 
 
-def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _part(module: str) -> tuple[str, str]:
+    """The part of the package that a module belongs to, and its benchmark (empty outside of benchmarks)."""
+    names = module.split(".")[1:]
+    if not names:
+        return "public", ""
+    if names[0] != "benchmarks":
+        return names[0], ""
+    if len(names) == 1:
+        return "registry", ""
+    folder = names[2] if len(names) > 2 else ""
+    return (folder if folder in ("tools", "report", "cli") else "benchmark"), names[1]
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_name(p): p for p in sorted(PACKAGE.rglob("*.py")) if "_data" not in p.relative_to(PACKAGE).parts}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+PURE_MODULES = [name for name in MODULES if _part(name)[0] in PURE]
+
+
+def _imports(name: str) -> set[str]:
+    """The modules that a module imports, anywhere in it; of ``from a import b`` ``a.b`` where that is a module."""
+    imported: set[str] = set()
+    for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: write imports in full"
-            found.add(node.module or "")
-    return found
+            assert node.level == 0, f"{name}: write imports in full"
+            base = node.module or ""
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                imported.add(full if full in MODULES else base)
+    return imported
 
 
-def _modules() -> list[Path]:
-    return [p for p in sorted(PACKAGE.rglob("*.py")) if p.parent != PACKAGE and "_data" not in p.parts]
+IMPORTS = {name: _imports(name) for name in MODULES}
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_down(path: Path) -> None:
-    """A module imports only layers below its own, and the lowest two hardly anything else."""
-    layer = path.relative_to(PACKAGE).parts[0]
-    for name in _imports(path):
-        top, *rest = name.split(".")
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "pytest_llmprops"])
+def test_imports_go_down(name: str) -> None:
+    """A module imports its own part and the parts below it; no benchmark imports another."""
+    part, benchmark = _part(name)
+    for imported in IMPORTS[name]:
+        top = imported.split(".")[0]
         if top == "pytest_llmprops":
-            target = rest[0] if rest else ""
-            public = layer in ("plugin", "cli") and not rest
-            assert public or target == layer or target in ALLOWED[layer], f"{layer} imports {name}"
-        elif layer in THIRD_PARTY:
-            assert top in sys.stdlib_module_names | THIRD_PARTY[layer], f"{layer} imports {name}"
-        assert top != "_pytest", f"{path} imports {name}"
+            target, target_benchmark = _part(imported)
+            assert target == part or target in ALLOWED[part], f"{name} imports {imported}"
+            if benchmark and target_benchmark:
+                assert benchmark == target_benchmark, f"{name} imports another benchmark: {imported}"
+        elif part in PURE:
+            assert top in sys.stdlib_module_names | PURE[part], f"{name} imports {imported}"
+        assert top != "_pytest", f"{name} imports {imported}"
         if top in ("pytest", "xdist"):
-            assert layer == "plugin", f"{layer} imports {name}"
+            assert part == "plugin", f"{name} imports {imported}"
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_core_and_benchmarks_do_no_io(path: Path) -> None:
-    """Core and benchmarks open no file, read no clock and no environment."""
-    if path.relative_to(PACKAGE).parts[0] not in ("core", "benchmarks"):
-        return
-    forbidden = {
-        "os",
-        "io",
-        "pathlib",
-        "subprocess",
-        "socket",
-        "time",
-        "datetime",
-        "tempfile",
-        "sqlite3",
-        "urllib",
-    }
-    assert not forbidden & {name.split(".")[0] for name in _imports(path)}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def test_no_circle_of_imports() -> None:
+    """No module imports itself by way of others, not even inside a function or for types only."""
+    graph = {name: {i for i in IMPORTS[name] if i in MODULES and i != name} for name in MODULES}
+    # The public interface imports its names lazily, from anywhere.
+    del graph["pytest_llmprops"]
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail("circle of imports: " + " -> ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("name", PURE_MODULES)
+def test_core_and_benchmarks_do_no_io(name: str) -> None:
+    """Core and the judging of benchmarks open no file, read no clock and no environment."""
+    assert not IMPURE_MODULES & {imported.split(".")[0] for imported in IMPORTS[name]}
+    for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("open", "print", "input", "eval", "exec")
+            assert node.func.id not in IMPURE_FUNCTIONS
 
 
-def test_every_layer_is_listed() -> None:
-    """The table of layers names every folder of the package."""
-    folders = {p.parent.relative_to(PACKAGE).parts[0] for p in _modules()}
-    assert folders == set(LAYERS) == set(ALLOWED)
+def test_every_part_is_listed() -> None:
+    """The table of imports names every part of the package."""
+    assert {_part(name)[0] for name in MODULES} - {"public"} == set(ALLOWED)
 
 
 def test_plugin_without_a_model_imports_nothing_heavy() -> None:
@@ -113,15 +157,14 @@ def test_public_names_are_sorted_and_importable() -> None:
 def test_public_functions_have_docstrings() -> None:
     """Every public class and function says what it does."""
     missing = []
-    for path in _modules():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for name, tree in TREES.items():
         for node in tree.body:
-            named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            if not named or node.name.startswith(("_", "pytest_")):
+            is_named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if not is_named or node.name.startswith(("_", "pytest_")):
                 continue
             # An overload is a signature; the function that it is of has the docstring.
             overload = any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
             if not overload and not ast.get_docstring(node):
-                missing.append(f"{path.relative_to(PACKAGE)}: {node.name}")
-        assert ast.get_docstring(tree), path
+                missing.append(f"{name}: {node.name}")
+        assert ast.get_docstring(tree), name
     assert not missing

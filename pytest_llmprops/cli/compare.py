@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pytest_llmprops.cli.main import Groups, terminal_width
+from pytest_llmprops.cli.kit import Groups, terminal_width
 from pytest_llmprops.core.errors import UsageError
 
 ABOUT = "runs side by side, and the items that flipped; the first run is the reference"

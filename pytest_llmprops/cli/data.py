@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.main import Groups, add_group
+from pytest_llmprops.cli.kit import Groups, add_group
 
 
 def add(groups: Groups) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.main import Groups, terminal_width
+from pytest_llmprops.cli.kit import Groups, terminal_width
 from pytest_llmprops.core.errors import UsageError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli import eras
-from pytest_llmprops.cli.main import Groups, add_group, add_seed_and_number, wrote
+from pytest_llmprops.benchmarks.eras import cli as eras
+from pytest_llmprops.cli.kit import Groups, add_group, add_seed_and_number, wrote
 
 
 def add(groups: Groups) -> None:
@@ -32,13 +32,13 @@ def add(groups: Groups) -> None:
 
 
 def _htest(options: argparse.Namespace) -> int:
-    from pytest_llmprops.data.generate_htest import generate_set
+    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set
 
     return wrote(generate_set(options.out, seed=options.seed, n=options.n, tasks=options.task))
 
 
 def _homophones(options: argparse.Namespace) -> int:
-    from pytest_llmprops.data.generate_homophones import write_homophones
+    from pytest_llmprops.benchmarks.homophones.tools.generation import write_homophones
 
     path = write_homophones(
         options.out, options.lang, n=options.n, seed=options.seed, sentences=options.sentences

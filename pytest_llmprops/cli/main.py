@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import TypeAlias
+from collections.abc import Sequence
 
+from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.core.errors import LLMPropsError
 
-Command = Callable[[argparse.Namespace], int]
-# argparse has no public name for what add_subparsers() returns.
-Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-#: modules of this package, in the order of the help; each has ``add(groups)``, which adds its commands
+#: modules, in the order of the help; each has ``add(groups)``, which adds its commands
 COMMANDS = (
-    "data",
-    "generate",
-    "htest",
-    "eras",
-    "dtails",
-    "oracle",
-    "segment",
-    "runs",
-    "gate",
-    "compare",
-    "report",
+    "pytest_llmprops.cli.data",
+    "pytest_llmprops.cli.generate",
+    "pytest_llmprops.benchmarks.htest.cli",
+    "pytest_llmprops.benchmarks.eras.cli",
+    "pytest_llmprops.benchmarks.dtails.cli",
+    "pytest_llmprops.benchmarks.oracle.cli",
+    "pytest_llmprops.cli.segment",
+    "pytest_llmprops.cli.runs",
+    "pytest_llmprops.cli.gate",
+    "pytest_llmprops.cli.compare",
+    "pytest_llmprops.cli.report",
 )
 
 
@@ -40,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name in COMMANDS:
-        importlib.import_module(f"pytest_llmprops.cli.{name}").add(groups)
+        importlib.import_module(name).add(groups)
     return top
 
 
@@ -64,34 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("llmprops: interrupted", file=sys.stderr)
         return 130
     return 2
-
-
-def add_group(groups: Groups, name: str, about: str) -> Groups:
-    """Add a command that has commands of its own; what to add those to."""
-    return groups.add_parser(name, help=about, description=about).add_subparsers(
-        required=True, metavar="COMMAND"
-    )
-
-
-def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
-    """Add ``--n``, ``--seed`` and ``--out`` to a command that makes items."""
-    command.add_argument("--n", type=int, default=number, metavar="N", help=f"how many (default: {number})")
-    command.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of every random choice (default: 0)"
-    )
-    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-
-
-def wrote(paths: Iterable[Path]) -> int:
-    """Print the files that a command wrote; status 0."""
-    for path in paths:
-        print(path)
-    return 0
-
-
-def terminal_width() -> int:
-    """Columns of the terminal, or ``COLUMNS``; wide where the output goes to a file or a pipe."""
-    return shutil.get_terminal_size((200, 24)).columns
 
 
 if __name__ == "__main__":

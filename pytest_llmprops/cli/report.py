@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.main import Groups, wrote
+from pytest_llmprops.cli.kit import Groups, wrote
 
 
 def add(groups: Groups) -> None:
@@ -28,7 +28,7 @@ def add(groups: Groups) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from pytest_llmprops.reports.report.build import write_report
+    from pytest_llmprops.reports.page.build import write_report
     from pytest_llmprops.runs.catalog import find_run
 
     return wrote(write_report([find_run(run) for run in options.runs], options.out))

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from pytest_llmprops.cli.main import Groups, add_group, terminal_width, wrote
+from pytest_llmprops.cli.kit import Groups, add_group, terminal_width, wrote
 from pytest_llmprops.core.errors import LLMPropsError
 
 RUN = "a run's folder, or its name under reports/runs or baselines"
@@ -139,7 +139,7 @@ def _promote(options: argparse.Namespace) -> int:
 def _import_homophones(options: argparse.Namespace) -> int:
     import os
 
-    from pytest_llmprops.runs.import_homophones import import_homophones
+    from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 
     data = options.data or os.environ.get("LLMPROPS_DATA")
     if not data:

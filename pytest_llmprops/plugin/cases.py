@@ -259,7 +259,8 @@ def load_benchmark(reference: Sequence[str]) -> Benchmark:
 
 def _load_class(file: str, name: str) -> type[Benchmark]:
     spec = importlib.util.spec_from_file_location(f"_llmprops_{Path(file).stem}", file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
     spec.loader.exec_module(module)

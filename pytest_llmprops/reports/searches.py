@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_llmprops.reports.report.text import counted
+from pytest_llmprops.reports.kit.text import counted
 from pytest_llmprops.reports.terminal import clean
 from pytest_llmprops.runs.searches import CUT_SHORT, FILE
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.recorded import verdicts, write_run
+from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.comparison import detectable_drop, mcnemar_drop
 from pytest_llmprops.runs.catalog import promote
-from pytest_llmprops.runs.import_homophones import import_homophones
 from pytest_llmprops.runs.reader import read_run
 
 
@@ -74,7 +74,8 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
     gate("better", "--markdown", str(page))
     gate("worse", "--markdown", str(page))
     text = page.read_text()
-    assert text.startswith("# Before\n") and text.index("## Gate: pass") < text.index("## Gate: fail")
+    assert text.startswith("# Before\n")
+    assert text.index("## Gate: pass") < text.index("## Gate: fail")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,9 @@ def test_what_cannot_be_decided_is_one_line(
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert "gate decision" not in out
-    assert err.startswith("llmprops: ") and wanted in err and err.count("\n") == 1
+    assert err.startswith("llmprops: ")
+    assert wanted in err
+    assert err.count("\n") == 1
 
 
 def test_an_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,8 @@ def test_pairs_count_what_changed() -> None:
     pairs = Pairs((1, 1, 0, 1, 0), (1, 0, 1, 0, 0), ("a", "b", "a", "c", "b"))
     assert (pairs.n, pairs.losses, pairs.gains, pairs.cluster_count) == (5, 2, 1, 3)
     assert pairs.drop == pytest.approx(0.2)
-    assert pairs.binary and pairs.clustered
+    assert pairs.binary
+    assert pairs.clustered
     assert pairs.by_cluster() == [[0, -1], [1, 0], [1]]
 
 
@@ -213,7 +214,8 @@ def test_paired_interval_holds_its_estimate(case: tuple[int, int, int]) -> None:
     assert -1 <= low < high <= 1
     assert low - 1e-12 <= (losses - gains) / n <= high + 1e-12
     wider = paired_interval(losses, gains, n, level=0.99)
-    assert wider.low <= low and high <= wider.high
+    assert wider.low <= low
+    assert high <= wider.high
 
 
 def test_paired_limits_over_a_grid() -> None:
@@ -276,7 +278,8 @@ def test_drop_interval_is_never_without_width(
     low, high, method = drop_interval(pairs)
     assert (low, high) == pytest.approx(paired_interval(*equal_to)[:2])
     assert method == "Bonett-Price over clusters"
-    assert low < pairs.drop < high and high - low > 0.15
+    assert low < pairs.drop < high
+    assert high - low > 0.15
 
 
 def test_few_clusters_are_covered_where_a_bootstrap_is_too_short() -> None:

@@ -131,7 +131,8 @@ def test_bounds_narrow_and_stay_within_the_certain_ones(case: tuple[list[float],
         assert total / population - 1e-12 <= bounds.low <= bounds.high
         assert bounds.high <= (total + population - n) / population + 1e-12
         if before.low < before.high and bounds.low < bounds.high:
-            assert before.low <= bounds.low + 1e-12 and bounds.high <= before.high + 1e-12
+            assert before.low <= bounds.low + 1e-12
+            assert bounds.high <= before.high + 1e-12
         before = bounds
 
 
@@ -217,7 +218,8 @@ def test_many_samples_at_once() -> None:
     orders = _permutations(POPULATIONS["three-valued"], 6, seed=17).reshape(2, 3, 200)[..., :90]
     batch = log_evidence_above(orders, 200, 0.45, alpha=ALPHA)
     assert batch.shape == (2, 3, 90)
-    assert np.diff(batch, axis=-1).min() >= 0 and batch.max() > 1
+    assert np.diff(batch, axis=-1).min() >= 0
+    assert batch.max() > 1
     for i, j in np.ndindex(2, 3):
         assert batch[i, j] == pytest.approx(log_evidence_above(orders[i, j], 200, 0.45, alpha=ALPHA))
 

@@ -50,7 +50,8 @@ def test_xnor_is_a_group(case: tuple[int, ...]) -> None:
     ones = 2**m - 1
     assert xnor(u, xnor(v, w, m), m) == xnor(xnor(u, v, m), w, m)
     assert xnor(u, v, m) == xnor(v, u, m)
-    assert xnor(u, ones, m) == u and xnor(u, u, m) == ones
+    assert xnor(u, ones, m) == u
+    assert xnor(u, u, m) == ones
     assert 0 <= xnor(u, v, m) <= ones
 
 
@@ -104,7 +105,8 @@ def test_theorem_holds_for_everything_at_least_so_far() -> None:
         rates.append((min(distance(table, g) for g in linear), failed / 256))
     for epsilon in (0.05, 0.1, 1 / 6):
         far = [rate for far_by, rate in rates if far_by >= epsilon]
-        assert far and min(far) >= failure_bound(epsilon)
+        assert far
+        assert min(far) >= failure_bound(epsilon)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,8 @@ def test_printed_bounds() -> None:
     assert round(rejection_bound(0.1, 10), 3) == 0.936
     assert round(rejection_bound(0.05, 10), 3) == 0.765
     assert round(rejection_bound(0.1, 5), 3) == 0.746
-    assert failure_bound(FAR) == 0.375 and failure_bound(0.26) == 2 / 9
+    assert failure_bound(FAR) == 0.375
+    assert failure_bound(0.26) == 2 / 9
     assert rejection_bound(0.1, 0) == 0 == rejection_bound(0, 7)
 
 

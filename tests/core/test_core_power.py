@@ -226,7 +226,8 @@ def test_no_drop_above_one_is_detectable() -> None:
 def test_pairs_to_settle_settles(losses: int, gains: int, max_drop: float) -> None:
     """With that many pairs of the same kind the interval leaves the margin; with a fifth fewer it does not."""
     needed = pairs_to_settle(independent(losses, gains, 200), max_drop)
-    assert needed is not None and needed > 200
+    assert needed is not None
+    assert needed > 200
 
     def settled(n: float) -> bool:
         low, high, _ = paired_interval(losses * n / 200, gains * n / 200, n)
@@ -247,14 +248,17 @@ def test_pairs_to_settle_asks_for_at_least_one_more() -> None:
     assert pairs_to_settle(independent(0, 30, 100), 0.05) == 101
     few = pairs_to_settle(independent(8, 4, 100), 0.1, level=0.8)
     many = pairs_to_settle(independent(8, 4, 100), 0.1, level=0.99)
-    assert few is not None and many is not None and 101 <= few < many
+    assert few is not None
+    assert many is not None
+    assert 101 <= few < many
 
 
 def test_pairs_to_settle_takes_the_side_of_the_margin() -> None:
     """Near a drop of 1 the interval is short above and long below, and so is the way to either side."""
     pairs = independent(19, 0, 20)
     above, below = pairs_to_settle(pairs, 0.96), pairs_to_settle(pairs, 0.94)
-    assert above is not None and below is not None
+    assert above is not None
+    assert below is not None
     assert above <= 20 * (0.05 / 0.01) ** 2 < 5000 < below
 
 
@@ -267,4 +271,6 @@ def test_pairs_to_settle_of_clusters() -> None:
     ours, naive = (
         pairs_to_settle(p, margin) for p in (pairs, independent(pairs.losses, pairs.gains, pairs.n))
     )
-    assert ours is not None and naive is not None and ours > 3 * naive
+    assert ours is not None
+    assert naive is not None
+    assert ours > 3 * naive

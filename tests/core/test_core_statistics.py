@@ -37,7 +37,8 @@ def test_wilson_is_statsmodels_wilson(case: tuple[int, int]) -> None:
     low, high, method = wilson(successes, n)
     assert (low, high) == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=1e-12)
     assert method == "wilson"
-    assert 0 <= low <= successes / n + 1e-12 and successes / n - 1e-12 <= high <= 1
+    assert 0 <= low <= successes / n + 1e-12
+    assert successes / n - 1e-12 <= high <= 1
 
 
 @given(counts(), st.floats(0.5, 0.999))
@@ -51,7 +52,8 @@ def test_intervals_of_any_level_are_statsmodels(case: tuple[int, int], level: fl
         expected = proportion_confint(successes, n, alpha=1 - level, method=name)
         assert (low, high) == pytest.approx(expected, abs=1e-9)
         assert method == {"wilson": "wilson", "beta": "clopper-pearson"}[name]
-        assert 0 <= low <= successes / n + 1e-9 and successes / n - 1e-9 <= high <= 1
+        assert 0 <= low <= successes / n + 1e-9
+        assert successes / n - 1e-9 <= high <= 1
 
 
 @pytest.mark.parametrize(

@@ -385,7 +385,8 @@ class TestGiven:
         if content is not None:
             file.write_bytes(content)
         message = refusal(lambda: folder.given(str(file)))
-        assert message.startswith(f"{file}: ") and said in message
+        assert message.startswith(f"{file}: ")
+        assert said in message
 
     def test_a_folder_in_place_of_a_file(self, folder: DataFolder, tmp_path: Path) -> None:
         """A folder is refused with the system's reason."""

@@ -19,9 +19,11 @@ def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
     path.chmod(0o640)
     with full_disk(), pytest.raises(OSError, match="too large"):
         write_text(path, "x" * 1000, sync=sync)
-    assert path.read_text(encoding="utf-8") == "old" and list(tmp_path.iterdir()) == [path]
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
     write_text(path, "new\r\nlines\n", sync=sync)
-    assert path.read_bytes() == b"new\r\nlines\n" and path.stat().st_mode & 0o777 == 0o640
+    assert path.read_bytes() == b"new\r\nlines\n"
+    assert path.stat().st_mode & 0o777 == 0o640
     assert list(tmp_path.iterdir()) == [path]
 
 

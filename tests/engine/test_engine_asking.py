@@ -55,7 +55,8 @@ def test_replies_are_stored(tmp_path: Path) -> None:
 def test_the_default_store_is_everybodys(tmp_path: Path) -> None:
     """Without a file the store is the one that pytest uses."""
     ask(OneModel(given(FakeModel(lambda chat: "x"))), ["a"])
-    assert default_store().is_file() and default_store().is_relative_to(tmp_path)
+    assert default_store().is_file()
+    assert default_store().is_relative_to(tmp_path)
 
 
 def test_refresh_and_off(tmp_path: Path) -> None:
@@ -90,7 +91,9 @@ def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
     """A failure that may pass is retried; one that stays is raised for its request alone."""
     model = FakeModel(lambda chat: BackendError("no") if chat.prompt == "b" else chat.prompt, fail=1.0)
     a, b = ask(OneModel(given(model), store=tmp_path / "s"), ["a", "b"])
-    assert a.text == "a" and isinstance(b, BackendError) and str(b) == "no"
+    assert a.text == "a"
+    assert isinstance(b, BackendError)
+    assert str(b) == "no"
 
 
 def test_a_fatal_failure_stops(tmp_path: Path) -> None:
@@ -98,7 +101,8 @@ def test_a_fatal_failure_stops(tmp_path: Path) -> None:
     model = FakeModel(lambda chat: BackendError("wrong key", kind="key", fatal=True))
     results = ask(OneModel(given(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
     assert all(isinstance(r, (RunStopped, BackendError)) for r in results)
-    assert "given: wrong key" in map(str, results) and len(model.requests) == 1
+    assert "given: wrong key" in map(str, results)
+    assert len(model.requests) == 1
 
 
 def test_the_model_is_closed(tmp_path: Path) -> None:
@@ -150,4 +154,5 @@ def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
     model = FakeModel(["x"])
     with pytest.raises(StoreError) as caught:
         ask(OneModel(given(model), store=tmp_path / "file" / "s.sqlite"), ["a"])
-    assert "\n" not in str(caught.value) and not model.requests
+    assert "\n" not in str(caught.value)
+    assert not model.requests

@@ -183,7 +183,8 @@ def test_twenty_empty_replies_in_a_row_stop_the_run(make_broker: MakeBroker) -> 
     asked = ask_all(make_broker(model, concurrency=1), map(str, range(30)))
     assert kinds(asked.results) == ["reply"] * 20 + ["stopped"] * 10
     assert len(model.requests) == 20
-    assert asked.broker.stopped and "20 empty replies in a row" in asked.broker.stopped
+    assert asked.broker.stopped
+    assert "20 empty replies in a row" in asked.broker.stopped
 
 
 def test_empty_replies_with_others_between_do_not(make_broker: MakeBroker) -> None:
@@ -207,7 +208,8 @@ def test_twenty_failed_calls_before_any_success_stop_the_run(
     model = FakeModel(lambda chat: make())
     asked = ask_all(make_broker(model, concurrency=1, retries=0), map(str, range(30)))
     assert kinds(asked.results) == ["error"] * 19 + ["stopped"] * 11
-    assert asked.broker.stopped and "20 calls in a row failed" in asked.broker.stopped
+    assert asked.broker.stopped
+    assert "20 calls in a row failed" in asked.broker.stopped
 
 
 def test_failed_tries_count_before_the_first_success(make_broker: MakeBroker) -> None:

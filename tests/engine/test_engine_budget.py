@@ -56,7 +56,8 @@ def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
     model = FakeModel(lambda chat: Reply("x", cost_usd=0.4))
     asked = ask_all(make_broker(model, max_cost=1.0, concurrency=1), map(str, range(6)))
     assert kinds(asked.results) == ["reply"] * 3 + ["stopped"] * 3
-    assert asked.broker.stopped and asked.broker.stopped.startswith("--llm-max-cost 1 is spent")
+    assert asked.broker.stopped
+    assert asked.broker.stopped.startswith("--llm-max-cost 1 is spent")
     assert asked.counters.cost_usd == pytest.approx(1.2)
 
 

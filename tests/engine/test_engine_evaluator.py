@@ -126,10 +126,14 @@ def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
 def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> None:
     """An exception of the benchmark is kept with its case, and the others get their verdicts."""
     before, faulty, after = outcomes(loop, capitals, case("a"), case("faulty"), case("b"), window=1)
-    assert before.verdict and after.verdict
-    assert isinstance(faulty.fault, KeyError) and faulty.verdict is None and faulty.error is None
+    assert before.verdict
+    assert after.verdict
+    assert isinstance(faulty.fault, KeyError)
+    assert faulty.verdict is None
+    assert faulty.error is None
     record = faulty.record()
-    assert record["status"] == "error" and record["score"] is None
+    assert record["status"] == "error"
+    assert record["score"] is None
     assert "\n" not in record["reason"]
 
 
@@ -140,7 +144,9 @@ def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: Lo
         raise BackendError("status\n500")
 
     [outcome] = outcomes(loop, failing, case("a"))
-    assert outcome.error is not None and outcome.verdict is None and outcome.fault is None
+    assert outcome.error is not None
+    assert outcome.verdict is None
+    assert outcome.fault is None
     assert (outcome.record()["status"], outcome.record()["reason"]) == ("error", "status 500")
     assert [(c.reply, c.error) for c in outcome.calls] == [(None, "status\n500")]
 
@@ -242,7 +248,8 @@ def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
     """A benchmark that needs a helper nobody gave is an error that says how to give one."""
     [outcome] = outcomes(loop, capitals, case("read"))
     assert outcome.error is not None
-    assert "capitals" in str(outcome.error) and "--llm-helper reader=SPEC" in str(outcome.error)
+    assert "capitals" in str(outcome.error)
+    assert "--llm-helper reader=SPEC" in str(outcome.error)
 
 
 def test_params_lie_over_a_chat() -> None:

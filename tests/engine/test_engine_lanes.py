@@ -185,7 +185,8 @@ def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
 def test_an_unserved_kind_is_an_error_of_the_request() -> None:
     """Asking a model for a kind it has no method for names the kind."""
     [result] = sent(SingleLane(FakeModel(["x"])), [Segment("q")])
-    assert isinstance(result, BackendError) and "segment" in str(result)
+    assert isinstance(result, BackendError)
+    assert "segment" in str(result)
 
 
 class Raising(FakeModel):
@@ -200,4 +201,6 @@ def test_whatever_a_backend_lets_out_is_an_error_of_the_item() -> None:
     [result] = sent(SingleLane(Raising(["x"])), [Chat.user("q")])
     assert isinstance(result, BackendError)
     assert str(result).startswith("ValueError: secret line xxx")
-    assert len(str(result)) <= 300 and not result.transient and not result.fatal
+    assert len(str(result)) <= 300
+    assert not result.transient
+    assert not result.fatal

@@ -94,7 +94,8 @@ def test_who_asks_at_once_waits_together(make_broker: MakeBroker) -> None:
     """Equal requests in flight are computed once."""
     model = Vectors()
     asked = ask_all(make_broker(model), [Embed("a"), Embed("a"), Embed("b")])
-    assert len(asked.results) == 3 and all(isinstance(r, Reply) for r in asked.results)
+    assert len(asked.results) == 3
+    assert all(isinstance(r, Reply) for r in asked.results)
     assert sorted(model.asked) == ["a", "b"]
 
 
@@ -110,11 +111,14 @@ def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
     """A text that fails is its own error, and computed again; a model that cannot be used ends the run."""
     model = Vectors(bad=["x"])
     first, good, again = one_by_one(make_broker(model), ["x", "a", "x"])
-    assert isinstance(first, BackendError) and isinstance(again, BackendError) and isinstance(good, Reply)
+    assert isinstance(first, BackendError)
+    assert isinstance(again, BackendError)
+    assert isinstance(good, Reply)
     assert model.asked == ["x", "a", "x"]
     broker = make_broker(Vectors(bad=["x"], fatal=True))
     stopped, after = one_by_one(broker, ["x", "a"])
-    assert isinstance(stopped, RunStopped) and isinstance(after, RunStopped)
+    assert isinstance(stopped, RunStopped)
+    assert isinstance(after, RunStopped)
     assert broker.stopped == "m: no vector"
 
 

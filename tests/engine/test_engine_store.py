@@ -87,7 +87,8 @@ def test_a_newer_reply_replaces_the_older(store: ReplyStore) -> None:
     store.put("k", "m", Reply("old", stored=1.0))
     store.put("k", "m", Reply("new", stored=2.0))
     reply = store.get("k")
-    assert reply is not None and reply.text == "new"
+    assert reply is not None
+    assert reply.text == "new"
 
 
 def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
@@ -137,7 +138,9 @@ def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
     store.close()
     assert _aside(path).read_bytes() == garbage
     [note] = store.notes
-    assert str(path) in note and _aside(path).name in note and "\n" not in note
+    assert str(path) in note
+    assert _aside(path).name in note
+    assert "\n" not in note
 
 
 def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
@@ -184,7 +187,8 @@ def test_an_unreadable_entry_is_asked_again(store: ReplyStore, path: Path) -> No
     raw.close()
     assert store.get("bad") is None
     assert store.get("good") is not None
-    assert len(store.notes) == 1 and "bad" in store.notes[0]
+    assert len(store.notes) == 1
+    assert "bad" in store.notes[0]
 
 
 def test_a_locked_store_is_noted_once(store: ReplyStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +203,8 @@ def test_a_locked_store_is_noted_once(store: ReplyStore, path: Path, monkeypatch
     other.execute("COMMIT")
     other.close()
     store.put("c", "m", REPLY)
-    assert len(store.notes) == 1 and "locked" in store.notes[0]
+    assert len(store.notes) == 1
+    assert "locked" in store.notes[0]
     assert [store.get(k) is not None for k in "abc"] == [False, False, True]
     store.close()
 
@@ -230,4 +235,6 @@ def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: s
     with pytest.raises(StoreError) as caught:
         ReplyStore(tmp_path / where)
     message = str(caught.value)
-    assert str(tmp_path) in message and "--llm-store" in message and "\n" not in message
+    assert str(tmp_path) in message
+    assert "--llm-store" in message
+    assert "\n" not in message

@@ -172,7 +172,8 @@ def test_positions_of_xlmr(tmp_path: Path) -> None:
     """A text as long as the model takes is embedded, one token more is refused."""
     made = make(f"hf:{save_xlmr(tmp_path)}")
     longest, longer = embed(made, "see " * 14, "see " * 15)
-    assert isinstance(longest, Reply) and longest.usage.prompt_tokens == 16
+    assert isinstance(longest, Reply)
+    assert longest.usage.prompt_tokens == 16
     assert "17 tokens, the model takes 16" in longer.message
 
 
@@ -188,7 +189,8 @@ def test_layers(layer: int, folder: Path) -> None:
 def test_layer_that_is_not_there(folder: Path) -> None:
     """A layer beyond the last stops the run with one line."""
     [error] = embed(make(f"hf:{folder}?layer=4"), "a")
-    assert isinstance(error, BackendError) and error.fatal
+    assert isinstance(error, BackendError)
+    assert error.fatal
     assert "the model has 3 layers, so layer=4 is not one" in error.message
     with pytest.raises(UsageError, match="layer must be a whole number"):
         make(f"hf:{folder}?layer=-1")
@@ -217,7 +219,9 @@ def test_bad_texts_leave_the_others_alone(model: Any) -> None:
     empty, bare, good, long = embed(model, " ", "\u200b\x00", "the dog", "dog " * 20)
     assert isinstance(good, Reply)
     assert [error.kind for error in (empty, bare, long)] == ["request"] * 3
-    assert "empty" in empty.message and "no tokens" in bare.message and "22 tokens" in long.message
+    assert "empty" in empty.message
+    assert "no tokens" in bare.message
+    assert "22 tokens" in long.message
 
 
 def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
@@ -233,7 +237,8 @@ def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     [error] = embed(make(f"hf:{saved}"), "a")
-    assert error.fatal and "lack the weights of encoder.layer.3" in error.message
+    assert error.fatal
+    assert "lack the weights of encoder.layer.3" in error.message
 
 
 def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +247,8 @@ def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(model._tokenizer), "is_fast", False)
     whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
     assert isinstance(whole, Reply)
-    assert tokens.fatal and "fast tokenizer" in tokens.message
+    assert tokens.fatal
+    assert "fast tokenizer" in tokens.message
 
 
 def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +289,8 @@ def test_a_text_on_which_the_model_fails_is_its_own_error(
     monkeypatch.setattr(model, "_outputs", outputs)
     for number, reply in enumerate(embed(model, *TEXTS)):
         if number == longest:
-            assert isinstance(reply, BackendError) and "the model fails: index out of range" in reply.message
+            assert isinstance(reply, BackendError)
+            assert "the model fails: index out of range" in reply.message
         else:
             np.testing.assert_allclose(reply.value, expected[number], atol=1e-5)
 
@@ -306,7 +313,8 @@ def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
     embed(model, "a")
     monkeypatch.setattr(model, "_outputs", outputs)
     bad, good = embed(model, "a", "the dog")
-    assert isinstance(bad, BackendError) and "no numbers" in bad.message
+    assert isinstance(bad, BackendError)
+    assert "no numbers" in bad.message
     assert isinstance(good, Reply)
 
 

@@ -251,15 +251,19 @@ def test_language_that_a_model_does_not_have(
     error = one(make(f"hf:{folders[name]}"), target=target)
     assert isinstance(error, BackendError)
     assert (error.kind, error.fatal) == ("model", True)
-    assert words in error.message and "target_code=" in error.message and "\n" not in error.message
+    assert words in error.message
+    assert "target_code=" in error.message
+    assert "\n" not in error.message
 
 
 @needs_hf
 def test_source_language_that_a_model_does_not_have(nllb: Any) -> None:
     """The source language is looked for, too, and its parameter named."""
     error = one(nllb, source="xx")
-    assert isinstance(error, BackendError) and error.fatal
-    assert "source language 'xx'" in error.message and "source_code=" in error.message
+    assert isinstance(error, BackendError)
+    assert error.fatal
+    assert "source language 'xx'" in error.message
+    assert "source_code=" in error.message
 
 
 @needs_hf
@@ -278,7 +282,8 @@ def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch)
     assert spy.given[0]["input_ids"].tolist()[0][0] == spy.number(">>hye<<")
     for name in TAGGED:
         refused = one(make(f"hf:{folders[name]}?source_code=en"))
-        assert refused.fatal and "no source_code=" in refused.message
+        assert refused.fatal
+        assert "no source_code=" in refused.message
 
 
 @needs_hf
@@ -306,7 +311,9 @@ def test_pair_of_a_marian_model(
     model = make(f"hf:{tiny.save_marian(tmp_path, **settings)}?max_new_tokens=3")
     if says:
         error = one(model, "Tea?", *pair)
-        assert isinstance(error, BackendError) and error.fatal and says in error.message
+        assert isinstance(error, BackendError)
+        assert error.fatal
+        assert says in error.message
         return
     one(model, "Home", *pair)
     encoded: list[str] = []
@@ -321,7 +328,8 @@ def test_bad_texts_leave_the_others_alone(nllb: Any) -> None:
     """An empty text and one too long are errors of their own; a text is never cut."""
     long = "tea " * 40
     empty, good, cut = nllb.translate(asked(texts=(" \n", "Home", long)))
-    assert isinstance(empty, BackendError) and "empty" in empty.message
+    assert isinstance(empty, BackendError)
+    assert "empty" in empty.message
     assert (empty.kind, empty.fatal, cut.kind, cut.fatal) == ("request", False, "request", False)
     assert "the model takes 64" in cut.message
     assert good.text == one(nllb).text
@@ -421,8 +429,10 @@ def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path])
 def test_model_without_language_tokens(tmp_path: Path) -> None:
     """A T5 without tags is no translation model that can be told a language."""
     error = one(make(f"hf:{tiny.save_madlad(tmp_path, languages=())}"))
-    assert isinstance(error, BackendError) and error.fatal
-    assert "type is 't5'" in error.message and "NLLB, M2M100, mBART-50, MADLAD-400, Marian" in error.message
+    assert isinstance(error, BackendError)
+    assert error.fatal
+    assert "type is 't5'" in error.message
+    assert "NLLB, M2M100, mBART-50, MADLAD-400, Marian" in error.message
 
 
 @needs_hf
@@ -433,7 +443,8 @@ def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch
     tokenizer = model._tokenizer
     monkeypatch.setattr(type(tokenizer), "set_src_lang_special_tokens", lambda self, code: None)
     error = one(model, source="nl")
-    assert isinstance(error, BackendError) and error.fatal
+    assert isinstance(error, BackendError)
+    assert error.fatal
     assert "does not put the source language nld_Latn" in error.message
 
 
@@ -491,7 +502,8 @@ def test_codes_are_those_of_the_tokenizers() -> None:
 
     for family, known in ((NLLB, NLLB_CODES), (MBART50, MBART_CODES)):
         found = [code for x in translation_codes.LANGUAGES if x != "no" for code in codes_of(family, x)]
-        assert set(found) <= set(known) and len(found) == len(set(found))
+        assert set(found) <= set(known)
+        assert len(found) == len(set(found))
     assert {code for x in translation_codes.LANGUAGES for code in codes_of(MBART50, x)} == set(MBART_CODES)
 
 

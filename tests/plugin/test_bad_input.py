@@ -154,7 +154,8 @@ def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
     assert len(done.verdicts) == 12
     [aside] = run.folder.glob("store.sqlite.damaged-*")
     assert aside.read_bytes().startswith(b"this is no database")
-    assert "is damaged" in done.output and aside.name in done.output
+    assert "is damaged" in done.output
+    assert aside.name in done.output
 
 
 def test_store_damaged_inside_is_set_aside(run: Runner) -> None:

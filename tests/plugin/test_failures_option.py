@@ -94,7 +94,8 @@ def test_junit_carries_the_verdicts(run: Runner, workers: str, how: str) -> None
         found = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
         status[name] = found.get("llmprops.status")
         if name != "0020":
-            assert found["llmprops.benchmark"] == "sums" and found["llmprops.task"] == "add"
+            assert found["llmprops.benchmark"] == "sums"
+            assert found["llmprops.task"] == "add"
             assert found["llmprops.score"] == ("1" if status[name] == "correct" else "0")
     assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
     wrong, error = cases["0001"], cases["0020"]

@@ -170,7 +170,8 @@ def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
     _sums(run)
     done = run("--model", model(run, [0]), "-n", workers)
     assert done.code == 1
-    assert "gate" not in done.run and "sequential" not in done.run
+    assert "gate" not in done.run
+    assert "sequential" not in done.run
     assert run("--model", model(run), "-n", workers).code == 0
 
 
@@ -189,7 +190,8 @@ def test_a_stopped_run_is_invalid(run: Runner, workers: str) -> None:
     done = run("--model", spec, "--llm-concurrency", "1", "-n", workers, "--llm-gate", str(file))
     assert done.code in (1, 2), done.output
     assert done.run["gate"]["decision"] == "invalid"
-    assert "this run is incomplete: " in done.output and "key refused" in done.run["gate"]["line"]
+    assert "this run is incomplete: " in done.output
+    assert "key refused" in done.run["gate"]["line"]
 
 
 @pytest.mark.parametrize("sequential", [False, True])
@@ -265,7 +267,8 @@ def test_refused_before_the_first_call(run: Runner, workers: str, what: str) -> 
     file = run.folder / "nosuch.toml" if text is None else gate(run, text)
     done = run("--model", model(run), "-n", workers, "--llm-gate", str(file), *args)
     assert done.code == 4, done.output
-    assert "INTERNALERROR" not in done.output and "Traceback" not in done.output
+    assert "INTERNALERROR" not in done.output
+    assert "Traceback" not in done.output
     [line] = [line for line in done.output.splitlines() if line.startswith("ERROR: ")]
     assert all(part in line for part in said), line
     assert calls(run) == []
@@ -387,7 +390,8 @@ def test_a_baseline_under_another_protocol_is_told_at_once(run: Runner) -> None:
     spec, limit = "fake:constant?text=A", ("--llm-limit", "1", "-k", "rhyme")
     done = run("--model", spec, *limit, "--llm-gate", str(file), "--llm-baseline", "base", suite)
     header = done.output.partition("collected")[0]
-    assert "the gate will be invalid" in header and "k 50 → 14" in header
+    assert "the gate will be invalid" in header
+    assert "k 50 → 14" in header
     assert (done.run["gate"]["decision"], done.code) == ("invalid", 1)
     assert any("k 50 → 14" in reason for reason in done.run["gate"]["reasons"])
 
@@ -442,7 +446,8 @@ def test_a_plan_under_a_gate(run: Runner, workers: str, option: str, sequential:
     args = ("--model", model(run), "-n", workers, option, "-q")
     done = run(*args, "--llm-gate", str(file))
     assert done.code == 0, done.output
-    assert "gate decision" not in done.output and not done.folder.exists()
+    assert "gate decision" not in done.output
+    assert not done.folder.exists()
     assert ("nothing is sent" if option == "--llm-plan" else "sums/0001") in done.output
     assert calls(run) == []
     wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))

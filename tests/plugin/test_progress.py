@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import time
-
 import pytest
 
 from fixtures.runs import Runner
-
-
-def _on_terminal(run: Runner, *args: str, env: dict[str, str] | None = None) -> str:
-    """Run pytest on a pseudo-terminal; everything it wrote."""
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        run.command(*args),
-        cwd=run.folder,
-        env=run.environment(env),
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-    )
-    os.close(follower)
-    written = b""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            data = os.read(leader, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        written += data
-    process.wait()
-    os.close(leader)
-    return written.decode("utf-8", "replace")
+from fixtures.terminal import on_terminal
 
 
 @pytest.mark.parametrize("n", ["0", "2"])
 def test_live_line_on_a_terminal(run: Runner, n: str) -> None:
     """A long run shows done and total, calls a second, in flight and the verdicts so far, on one line."""
     run.sums(40)
-    shown = _on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", n)
+    shown = on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", n)
     lines = [line for line in shown.split("\r") if "llmprops:" in line and "/40 cases" in line]
     assert len(lines) >= 3
-    assert "calls/s" in lines[-1] and "4 in flight" in "".join(lines) and "correct" in lines[-1]
+    assert "calls/s" in lines[-1]
+    assert "4 in flight" in "".join(lines)
+    assert "correct" in lines[-1]
     assert all("\n" not in line.strip("\n") for line in lines[:-1])
     # The summary comes after the last of them.
     assert shown.index("run record:") > shown.rindex("/40 cases")
@@ -60,7 +31,7 @@ def test_quiet_elsewhere(run: Runner, quiet: str) -> None:
     if quiet == "file":
         shown = run(*args).output
     else:
-        shown = _on_terminal(
+        shown = on_terminal(
             run, *args, *(["-v"] if quiet == "verbose" else []), env={"CI": "true"} if quiet == "ci" else {}
         )
     assert "/8 cases" not in shown
@@ -75,7 +46,7 @@ def test_live_line_counts_what_a_gate_does_not_need(run: Runner, n: str) -> None
     run.write("test_sums.py", text.replace('"add"', '"odd" if n % 2 else "even"'))
     rules = '[[rule]]\ntask = "odd"\nmin_accuracy = 0.01\n[[rule]]\ntask = "even"\nmin_accuracy = 0.7\n'
     gate = run.write("gate.toml", f"sequential = true\n{rules}")
-    shown = _on_terminal(
+    shown = on_terminal(
         run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "8", "-n", n, "--llm-gate", str(gate)
     )
     lines = [line for line in shown.split("\r") if "llmprops:" in line and "/80 cases" in line]

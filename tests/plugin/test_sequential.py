@@ -131,7 +131,8 @@ def test_other_tests_run_all_the_same(run: Runner, workers: str) -> None:
     done = _gated(run, model(run), "-n", workers, **SETTLED)
     assert _decision(done)["decision"] == "pass"
     assert done.code == 1
-    assert "1 failed, " in done.output and "assert 1 == 2" in done.output
+    assert "1 failed, " in done.output
+    assert "assert 1 == 2" in done.output
     assert done.run["sequential"]["ended"] is True
 
 
@@ -403,7 +404,8 @@ def test_plugins_that_select_and_reorder(run: Runner, workers: str, how: str) ->
     assert (_decision(done)["decision"], done.code) == ("pass", 0), done.output
     if how == "deselecting wrapper":
         assert _decision(done)["items_of"] == 200
-        assert len(asked) == len(done.verdicts) == 64 and min(asked) >= 200
+        assert len(asked) == len(done.verdicts) == 64
+        assert min(asked) >= 200
     else:
         assert done.verdicts.keys() == plain.verdicts.keys()
         assert len(asked) == len(done.verdicts)
@@ -435,7 +437,8 @@ def test_last_failed(run: Runner, workers: str) -> None:
         min_accuracy=0.5,
     )  # fmt: skip
     asked = calls(run)
-    assert asked and not {n for n in asked if n % 2}
+    assert asked
+    assert not {n for n in asked if n % 2}
     assert _decision(done)["items_of"] == 200, done.output
     assert (_decision(done)["decision"], done.code) == ("fail", 1)
 

@@ -25,7 +25,8 @@ def test_every_check_says_what_was_required_measured_and_found() -> None:
     text = " ".join(" ".join(lines).split())
     assert lines[0] == "gate gate.toml against baseline run-old"
     for check in result["rules"][0]["checks"]:
-        assert check["required"] in text and check["reason"] in text
+        assert check["required"] in text
+        assert check["reason"] in text
         for part in check["measured"].split("; "):
             assert part in text
     assert lines[-1] == f"gate decision: {result['line']}"
@@ -47,7 +48,8 @@ def test_reasons_that_no_rule_tells_are_listed() -> None:
     text = "\n".join(gate_lines(found))
     assert text.count("this run is incomplete") == 2  # in its line, and in the decision
     body, _, _ = text.partition("gate decision")
-    assert body.count("fewer than min_items") == 1 and len(found["reasons"]) == 2
+    assert body.count("fewer than min_items") == 1
+    assert len(found["reasons"]) == 2
 
 
 def test_what_stopped_early_is_marked() -> None:
@@ -55,7 +57,8 @@ def test_what_stopped_early_is_marked() -> None:
     run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
     result = run.after(100, ended=True).to_json()
     for text in ("\n".join(gate_lines(result)), gate_markdown(result)):
-        assert "stopped early: 100 of 200 items" in text and "(stopped early)" in text
+        assert "stopped early: 100 of 200 items" in text
+        assert "(stopped early)" in text
 
 
 def test_control_characters_are_shown_as_text() -> None:
@@ -74,10 +77,14 @@ def test_markdown_is_one_table() -> None:
     assert len(rows) == 2 + len(result["rules"][0]["checks"])
     assert {row.replace("\\|", "").count("|") for row in rows} == {5}
     text = "\n".join(rows)
-    assert "<script>" not in text and "[d]" not in text.replace("\\[d\\]", "") and "@f" not in text
-    assert lines[0] == f"## Gate: {result['decision']}" and lines[1] == ""
+    assert "<script>" not in text
+    assert "[d]" not in text.replace("\\[d\\]", "")
+    assert "@f" not in text
+    assert lines[0] == f"## Gate: {result['decision']}"
+    assert lines[1] == ""
     first = next(n for n, line in enumerate(lines) if line.startswith("|"))
-    assert lines[first - 1] == "" and lines[first : first + len(rows)] == rows
+    assert lines[first - 1] == ""
+    assert lines[first : first + len(rows)] == rows
 
 
 def test_markdown_lists_the_reasons() -> None:

@@ -72,7 +72,8 @@ def test_what_differs_is_named(ours: dict[str, Any], wanted: str) -> None:
     """Each difference makes the gate invalid, says what it is, and is in the one line of the decision."""
     result = against(ours)
     assert (result.decision, result.passed) == ("invalid", False)
-    assert len(result.reasons) == 1 and wanted in result.reasons[0]
+    assert len(result.reasons) == 1
+    assert wanted in result.reasons[0]
     assert wanted in result.line
 
 
@@ -132,7 +133,8 @@ def test_several_reasons_are_all_told() -> None:
     """The line names the first and counts the others."""
     result = against({"complete": False, "options": {"params": {}}, "deviations": {}})
     assert len(result.reasons) == 3
-    assert result.line.startswith("invalid: this run is incomplete") and result.line.endswith("(and 2 more)")
+    assert result.line.startswith("invalid: this run is incomplete")
+    assert result.line.endswith("(and 2 more)")
 
 
 def test_many_changed_files_are_counted() -> None:

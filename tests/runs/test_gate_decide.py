@@ -107,7 +107,8 @@ def test_a_small_sample_cannot_pass_no_regression(sample: int) -> None:
     ours = verdicts("".join("c" if rng.random() < 0.7 else "w" for _ in range(10)), model="new")
     theirs = verdicts("".join("c" if rng.random() < 0.9 else "w" for _ in range(10)))
     result = judged(gate_of({"no_regression": True, "min_items": 10}), ours, theirs)
-    assert result.decision in ("inconclusive", "fail") and not result.passed
+    assert result.decision in ("inconclusive", "fail")
+    assert not result.passed
     assert check_of(result, "no_regression").verdict != "met"
     if result.decision == "inconclusive":
         assert "too few" in result.line
@@ -126,8 +127,10 @@ def test_holm_over_rules() -> None:
     p of 0.02, of which Holm makes 0.04, it fails as well: the first is out of the way."""
     weak, strong = (14, 5), (13, 4)
     p, q = mcnemar_drop(*weak), mcnemar_drop(*strong)
-    assert 0.025 < p < 0.05 and q < 0.025
-    assert min(holm([p, p])) > 0.05 and max(holm([p, q])) < 0.05
+    assert 0.025 < p < 0.05
+    assert q < 0.025
+    assert min(holm([p, p])) > 0.05
+    assert max(holm([p, q])) < 0.05
 
     def of(*counts: tuple[int, int]) -> GateResult:
         ours, theirs = [], []
@@ -166,8 +169,10 @@ def test_max_drop_at_its_limits() -> None:
 def test_a_gain_is_shown_as_a_gain() -> None:
     """A negative drop is a gain in the text, with its limits turned round."""
     check = check_of(judged(gate_of({"max_drop": 0.05}), *paired_runs(80, 2, 12, 6)), "max_drop")
-    assert check.measured.startswith("gain of 10.0 points") and check.value == pytest.approx(-0.1)
-    assert check.ci_high is not None and f"({-100 * check.ci_high:.1f} to" in check.measured
+    assert check.measured.startswith("gain of 10.0 points")
+    assert check.value == pytest.approx(-0.1)
+    assert check.ci_high is not None
+    assert f"({-100 * check.ci_high:.1f} to" in check.measured
 
 
 # ---- clusters, repeats
@@ -189,7 +194,9 @@ def test_items_of_a_cluster_do_not_count_as_independent() -> None:
     assert "sign-flip permutation over clusters" in check_of(clustered, "no_regression").measured
     plain = judged(gate_of({"max_drop": 0.12}), new(fallen), verdicts(old))
     wide, narrow = check_of(clustered, "max_drop"), check_of(plain, "max_drop")
-    assert wide.ci_high is not None and narrow.ci_high is not None and wide.ci_high > narrow.ci_high + 0.02
+    assert wide.ci_high is not None
+    assert narrow.ci_high is not None
+    assert wide.ci_high > narrow.ci_high + 0.02
     falls = "w" * 10 + "c" * 10
     everywhere = judged(gate_of(rule), in_clusters(falls * 20, 20, "new"), in_clusters(old, 20, "old"))
     assert check_of(everywhere, "no_regression").verdict == "failed"
@@ -199,11 +206,13 @@ def test_accuracy_over_clusters() -> None:
     """The interval is a bootstrap over clusters, wider than Wilson's; few clusters decide nothing either way."""
     statuses = "".join("c" * 10 if n % 4 else "w" * 10 for n in range(20))
     check = check_of(judged(gate_of({"min_accuracy": 0.6}), in_clusters(statuses, 10, "new")), "min_accuracy")
-    assert check.ci_low is not None and check.ci_low < wilson(150, 200).low - 0.03
+    assert check.ci_low is not None
+    assert check.ci_low < wilson(150, 200).low - 0.03
     assert check.verdict == "inconclusive"
     for limit in (0.5, 1.0):
         few = judged(gate_of({"min_accuracy": limit}), in_clusters("cccccccccw" * 9, 10, "new"))
-        assert few.decision == "inconclusive" and "9 clusters are too few" in few.line
+        assert few.decision == "inconclusive"
+        assert "9 clusters are too few" in few.line
         ten = judged(gate_of({"min_accuracy": limit}), in_clusters("cccccccccw" * 10, 10, "new"))
         assert ten.decision == {0.5: "pass", 1.0: "fail"}[limit]
 
@@ -222,7 +231,8 @@ def test_repeats_are_averaged_first() -> None:
     ours, theirs = repeated([2] * 40, 3, "new"), repeated([3] * 40, 3, "old")
     result = judged(gate_of({"min_accuracy": 0.5, "max_drop": 0.5, "no_regression": True}), ours, theirs)
     accuracy = check_of(result, "min_accuracy")
-    assert accuracy.value == pytest.approx(2 / 3) and accuracy.ci_low == pytest.approx(wilson(80 / 3, 40).low)
+    assert accuracy.value == pytest.approx(2 / 3)
+    assert accuracy.ci_low == pytest.approx(wilson(80 / 3, 40).low)
     assert check_of(result, "max_drop").value == pytest.approx(1 / 3)
     assert check_of(result, "no_regression").verdict == "failed"
     assert result.rules[0].items == 40
@@ -253,7 +263,8 @@ def test_errors_and_missing_items_of_either_run_count() -> None:
     result = judged(gate_of({**at, "max_errors": 4 / 200 - 1e-9}), ours, theirs)
     assert result.decision == "invalid"
     check = check_of(result, "max_errors")
-    assert check.value == 0.02 and check.measured == "2.0%, 4 of 200"
+    assert check.value == 0.02
+    assert check.measured == "2.0%, 4 of 200"
     assert "2 in error and 1 missing in this run and 1 missing in the baseline" in check.reason
     assert "(sums/0196, sums/0198, sums/0002, …)" in check.reason
     assert result.reasons == (f"rule 1: {check.reason}",)
@@ -272,7 +283,8 @@ def test_too_few_items_are_invalid() -> None:
         metrics = [row("rate", 0.9, "higher")]
         assert judged(gate_of(rule), new("c" * 30), metrics=metrics).decision == "pass"
         few = judged(gate_of(rule), new("c" * 29), metrics=metrics)
-        assert few.decision == "invalid" and "29 answered items are fewer than min_items = 30" in few.line
+        assert few.decision == "invalid"
+        assert "29 answered items are fewer than min_items = 30" in few.line
         assert judged(gate_of({**rule, "min_items": 29}), new("c" * 29), metrics=metrics).decision == "pass"
     pairs = judged(gate_of({"max_drop": 0.9}), new("c" * 40), verdicts("c" * 29))
     assert "29 pairs are fewer" in pairs.reasons[0]
@@ -292,10 +304,8 @@ def test_two_rules_about_the_same_items_are_invalid() -> None:
     result = judged(
         gate_of({"task": "add", "min_accuracy": 0.5}, {"task": "a*", "max_refused": 0.5}), new("c" * 40)
     )
-    assert (
-        result.decision == "invalid"
-        and "rules 'add' and 'a*' both are about sums/add/en/builtin" in result.line
-    )
+    assert result.decision == "invalid"
+    assert "rules 'add' and 'a*' both are about sums/add/en/builtin" in result.line
     beside = gate_of({"task": "add", "min_accuracy": 0.5}, {"metric": "rate", "min": 0.1})
     assert judged(beside, new("c" * 40), metrics=[row("rate", 0.9, "higher")]).decision == "pass"
 
@@ -354,7 +364,8 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
     rows = [row("rate", 0.5, "higher", group="left"), row("none", None, "higher")]
     for rule in ({"metric": "rat"}, {"metric": "rate", "group": "right"}):
         result = judged(gate_of({**rule, "min": 0.1}), new("c" * 40), metrics=rows)
-        assert result.decision == "invalid" and "the run has no metric" in result.line
+        assert result.decision == "invalid"
+        assert "the run has no metric" in result.line
     undefined = judged(gate_of({"metric": "none", "min": 0.1}), new("c" * 40), metrics=rows)
     assert "none is undefined in this run" in undefined.line
     assert judged(gate_of({"metric": "r*", "group": "l*", "min": 0.1}), new("c" * 40), metrics=rows).passed
@@ -376,7 +387,8 @@ def test_the_worst_rule_decides() -> None:
         (("open", "bad", "good", "few"), "invalid"),
     ]:
         result = judged(gate_of(*(rules[t] for t in tasks)), records)
-        assert result.decision == decision and result.passed == (decision == "pass")
+        assert result.decision == decision
+        assert result.passed == (decision == "pass")
         assert result.line.startswith(f"{decision}: ")
         assert {"fail": "bad", "inconclusive": "open", "invalid": "few"}.get(
             decision, "1 of 1"

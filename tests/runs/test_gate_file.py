@@ -62,13 +62,16 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         0.9,
         12,
     )
-    assert gate.file == "gate.toml" and len(gate.sha256) == 64 and gate.needs_baseline
+    assert gate.file == "gate.toml"
+    assert len(gate.sha256) == 64
+    assert gate.needs_baseline
 
 
 def test_a_limit_of_nought_is_a_limit(tmp_path: Path) -> None:
     """0 is not taken for absent, though it equals False."""
     (rule,) = gate_file(tmp_path, "[[rule]]\nmax_drop = 0\nmax_refused = 0.0").rules
-    assert rule.checks == ("max_drop", "max_refused") and rule.paired
+    assert rule.checks == ("max_drop", "max_refused")
+    assert rule.paired
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
@@ -114,7 +117,9 @@ def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: P
     with pytest.raises(UsageError) as caught:
         gate_file(tmp_path, text)
     line = str(caught.value)
-    assert wanted in line and str(tmp_path / "gate.toml") in line and "\n" not in line
+    assert wanted in line
+    assert str(tmp_path / "gate.toml") in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("value", ["-0.1", "1.1", "true", "'0.5'", "nan", "inf", "[0.5]", "2026-01-01"])

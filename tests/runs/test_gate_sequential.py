@@ -371,10 +371,12 @@ def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> No
     ):
         theirs = [*theirs[:200], *({**r, "id": f"more/{r['id']}"} for r in theirs[200:])]
         result = DrawnRun(gate, ours, theirs).after(0)
-        assert result.decision == "invalid" and settled(result)
+        assert result.decision == "invalid"
+        assert settled(result)
     few = DrawnRun(gate, ours, verdicts("c" * 195))
     assert few.after(0).decision == "inconclusive"
-    assert few.after(199).decision == "pass" and few.after(200).decision == "pass"
+    assert few.after(199).decision == "pass"
+    assert few.after(200).decision == "pass"
 
 
 def test_errors_may_be_outweighed_by_items_to_come() -> None:
@@ -384,25 +386,30 @@ def test_errors_may_be_outweighed_by_items_to_come() -> None:
     run = DrawnRun(gate, ours, theirs)
     for record in run.order[:6]:
         record["status"] = "error"
-    assert run.after(100).decision == "inconclusive" and not settled(run.after(100))
+    assert run.after(100).decision == "inconclusive"
+    assert not settled(run.after(100))
     assert run.after(160).decision == "pass"
     for record in run.order[6:11]:
         record["status"] = "error"
     result = run.after(60)
-    assert result.decision == "invalid" and "of 200 items 11 in error" in result.line and settled(result)
+    assert result.decision == "invalid"
+    assert "of 200 items 11 in error" in result.line
+    assert settled(result)
 
 
 def test_a_rule_on_errors_alone_waits_until_no_more_can_come() -> None:
     """Without another requirement it is met when even errors in all other items would be few enough."""
     run = DrawnRun(gate_of({"max_errors": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
-    assert run.after(89).decision == "inconclusive" and run.after(90).decision == "pass"
+    assert run.after(89).decision == "inconclusive"
+    assert run.after(90).decision == "pass"
 
 
 def test_a_rule_on_a_metric_needs_all_its_items() -> None:
     """Metrics are the benchmark's own, and known at the end only."""
     run = DrawnRun(gate_of({"metric": "rate", "min": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
     result = run.after(99)
-    assert result.decision == "inconclusive" and not settled(result)
+    assert result.decision == "inconclusive"
+    assert not settled(result)
 
 
 def test_rules_settle_one_by_one() -> None:
@@ -411,12 +418,16 @@ def test_rules_settle_one_by_one() -> None:
     ours = [{**r, "id": f"{r['task']}/{r['id']}"} for r in ours]
     gate = gate_of(*({"task": t, "min_accuracy": 0.5} for t in ("easy", "hard")), sequential=True)
     result = DrawnRun(gate, ours).after(200)
-    assert [rule_open(rule) for rule in result.rules] == [False, True] and not settled(result)
-    assert result.stopped_early and result.items_used == 200 and result.items_of == 400
+    assert [rule_open(rule) for rule in result.rules] == [False, True]
+    assert not settled(result)
+    assert result.stopped_early
+    assert result.items_used == 200
+    assert result.items_of == 400
     strict = gate_of(
         {"task": "easy", "min_accuracy": 0.5}, {"task": "hard", "min_accuracy": 0.9}, sequential=True
     )
-    assert settled(DrawnRun(strict, ours).after(200)) and DrawnRun(strict, ours).after(200).decision == "fail"
+    assert settled(DrawnRun(strict, ours).after(200))
+    assert DrawnRun(strict, ours).after(200).decision == "fail"
 
 
 def test_the_full_tests_have_half_of_alpha() -> None:
@@ -437,7 +448,8 @@ def test_a_run_that_ended_early_is_complete_on_its_own_terms_only() -> None:
     assert run.after(100, ended=True).decision == "pass"
     assert "stopped early: 100 of 200 items" in run.after(100, ended=True).notes[0]
     still_open = run.after(5, ended=True)
-    assert still_open.decision == "invalid" and "this run is incomplete" in still_open.line
+    assert still_open.decision == "invalid"
+    assert "this run is incomplete" in still_open.line
     facts = facts_of("new", complete=False, sequential={**run.plan, "ended": True})
     other_baseline = baseline_of(theirs[:-1])
     assert decide(gate, facts, run.order[:100], other_baseline).decision == "invalid"

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.recorded import verdict, verdicts, write_run
+from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_interval, drop_test
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.compare import Key, compare, pair_records
-from pytest_llmprops.runs.import_homophones import import_homophones
 from pytest_llmprops.runs.reader import Run, read_run
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fixtures.recorded import verdicts, write_run
+from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.reports.report.blocks import Fold, Table
-from pytest_llmprops.reports.report.oracle_searches import search_blocks
-from pytest_llmprops.reports.report.series import Measured, series_of
+from pytest_llmprops.reports.kit.blocks import Fold, Table
+from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.searches import SearchRecord, search_counts
@@ -87,7 +87,8 @@ def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[s
     """Of many counterexamples five are listed; no control character reaches the terminal."""
     run = searched(tmp_path / "run", *(row(n, {**FOUND, "why": "a\x1b[2Jb\nc"}) for n in range(8)))
     lines = shown(run, capsys)
-    assert len(lines) == 7 and lines[-1] == "  … and 3 more in searches.jsonl"
+    assert len(lines) == 7
+    assert lines[-1] == "  … and 3 more in searches.jsonl"
     assert lines[1] == "  oracle/general/000: a\ufffd[2Jb\ufffdc"
 
 
@@ -149,8 +150,10 @@ def test_export(tmp_path: Path) -> None:
     write_csv(frame, tmp_path / "t.csv")
     write_parquet(frame, tmp_path / "t.parquet")
     for read in (pd.read_csv(tmp_path / "t.csv"), pd.read_parquet(tmp_path / "t.parquet")):
-        assert list(read["found"]) == [False, True] and list(read["requests"]) == [30, 30]
-        assert list(read["why"].isna()) == [True, False] and read["run_id"][0] == "run"
+        assert list(read["found"]) == [False, True]
+        assert list(read["requests"]) == [30, 30]
+        assert list(read["why"].isna()) == [True, False]
+        assert read["run_id"][0] == "run"
         assert json.loads(read["counterexample"][1]) == FOUND
     assert list(table([read_run(searched(tmp_path / "none"))], "searches").columns) == list(frame.columns)
 
@@ -176,7 +179,8 @@ def test_report(tmp_path: Path) -> None:
     three = {**FOUND, "replaced": 3, "x": ["Lisbon", "<b>Kenya</b>"], "culprits": ["damaged", {"kinds": 3}]}
     run = read_run(searched(tmp_path / "run", row(1, three, spent=True), row(2, FOUND), row(3)))
     counts, fold = search_blocks(Measured("oracle", series_of([run])))
-    assert isinstance(counts, Table) and isinstance(fold, Fold)
+    assert isinstance(counts, Table)
+    assert isinstance(fold, Fold)
     heads = [name for name, _ in counts.columns]
     [cells] = counts.rows
     told = dict(zip(heads, (cell.text for cell in cells), strict=True))
@@ -190,7 +194,9 @@ def test_report(tmp_path: Path) -> None:
     [found] = fold.blocks
     assert isinstance(found, Table)
     small, large = ([cell.text for cell in cells] for cells in found.rows)
-    assert small[0] == "oracle/general/002" and small[2:5] == ["2 of 6", "“Lisbon”", "“Globex”"]
+    assert small[0] == "oracle/general/002"
+    assert small[2:5] == ["2 of 6", "“Lisbon”", "“Globex”"]
     assert small[5] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"
-    assert large[3] == "“Lisbon”, “<b>Kenya</b>”" and large[5].endswith("before it was shrunk further")
+    assert large[3] == "“Lisbon”, “<b>Kenya</b>”"
+    assert large[5].endswith("before it was shrunk further")
     assert search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []

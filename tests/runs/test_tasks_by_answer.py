@@ -10,8 +10,8 @@ import pytest
 
 from fixtures.gates import DrawnRun, gate_of, judged
 from fixtures.recorded import verdict, write_run
-from pytest_llmprops.reports.report.generic import change_cell
-from pytest_llmprops.reports.report.series import Measured, series_of
+from pytest_llmprops.reports.kit.generic import change_cell
+from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import compare, pair_records, with_tasks_of
 from pytest_llmprops.runs.gate_draw import plan_of
 from pytest_llmprops.runs.reader import read_run

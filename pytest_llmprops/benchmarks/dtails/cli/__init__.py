@@ -1,0 +1,15 @@
+"""``llmprops dtails``: rules, mining concepts from a parallel corpus, annotation and agreement."""
+
+from __future__ import annotations
+
+from pytest_llmprops.benchmarks.dtails.cli import annotation as dtails_annotate
+from pytest_llmprops.benchmarks.dtails.cli import mining as dtails_extract
+from pytest_llmprops.benchmarks.dtails.cli import rules as dtails_rules
+from pytest_llmprops.cli.kit import Groups, add_group
+
+
+def add(groups: Groups) -> None:
+    """Add ``dtails rules``, ``extract`` and the commands of annotation."""
+    commands = add_group(groups, "dtails", "DTAiLS: rules, concepts from a parallel corpus, annotation")
+    for module in (dtails_rules, dtails_extract, dtails_annotate):
+        module.add_commands(commands)

@@ -1,0 +1,227 @@
+"""``llmprops dtails extract``: concepts with variations from a parallel corpus."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.benchmarks.dtails.cli.model_parser import ModelParser, model_of
+from pytest_llmprops.cli.kit import Groups, wrote
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
+    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus_parts import Progress
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, Settings
+    from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
+    from pytest_llmprops.models.base import Model
+
+
+def add_commands(commands: Groups) -> None:
+    """Add ``dtails extract``."""
+    command = commands.add_parser(
+        "extract",
+        help="concepts with several translations, and a test set, from a parallel corpus",
+        description="Find English words with several translations in a corpus of sentence pairs, and write them in"
+        " the authors' formats, loadable with --llm-source published --llm-data DIR. The corpus is analysed in parts;"
+        " a run that was stopped goes on where it was. docs/dtails-extract.md explains every step.",
+    )
+    add = command.add_argument
+    add(
+        "--corpus",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="English file and target file, a sentence a line; or one TSV file, or the beginning of a Moses pair"
+        " (corpus for corpus.en and corpus.xx); each may be .gz",
+    )
+    add("--lang", required=True, metavar="XX", help="code of the target language, two letters")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write into; DIR/work is kept")
+    add("--source-parser", default="stanza", metavar="SPEC", help="stanza or spacy:MODEL (default: stanza)")
+    add(
+        "--target-parser",
+        default="stanza",
+        metavar="SPEC",
+        help="stanza, spacy:MODEL, or words: written forms, no lemmas (default: stanza)",
+    )
+    add(
+        "--aligner",
+        default="statistical",
+        metavar="SPEC",
+        help="statistical (the first that is installed of fast_align, eflomal, nltk), one of these, or"
+        " hf:MODEL, a multilingual encoder (default: statistical)",
+    )
+    add("--align-method", metavar="M", help="of hf: models: awesome, simalign or itermax (default: awesome)")
+    add("--align-threshold", type=float, metavar="P", help="of awesome (default: 0.001)")
+    add(
+        "--symmetrize",
+        metavar="HOW",
+        help="of eflomal and nltk: grow-diag-final-and, intersection or union (default: the first)",
+    )
+    add("--links", choices=("single", "all"), default="single", help=_LINKS)
+    add("--pos", nargs="+", metavar="TAG", help="universal tags of concepts (default: NOUN VERB ADJ ADV)")
+    add("--compounds", choices=("drop", "keep"), default="drop", help=_COMPOUNDS)
+    add("--min-count", type=int, default=50, metavar="N", help="of each variation (default: 50)")
+    add("--min-entropy", type=float, default=0.69, metavar="H", help="in nats (default: 0.69)")
+    add("--entropy-over", choices=("variations", "all"), default="variations", help=_ENTROPY)
+    add(
+        "--senses",
+        default="auto",
+        metavar="WHAT",
+        help="none, wordnet or wordnet:FOLDER; variations of minority senses are dropped"
+        " (default: wordnet where it is installed)",
+    )
+    add("--forms", type=int, default=6, metavar="N", help="written forms a variation (default: 6)")
+    add("--concepts", type=int, default=20, metavar="N", help="concepts in the test set (default: 20)")
+    add("--per-concept", type=int, default=10, metavar="N", help="sentence pairs a concept (default: 10)")
+    add(
+        "--uniform",
+        type=float,
+        default=0.20,
+        metavar="D",
+        help="with more concepts than that: largest difference of a variation's share from 1/k (default: 0.20)",
+    )
+    add("--seed", type=int, default=0, metavar="S", help="of the test set's draws (default: 0)")
+    command.set_defaults(command=_extract)
+
+
+_LINKS = "words that are linked to one target word, or every link (default: single)"
+_COMPOUNDS = "leave out words in compounds and verbs with particles, or keep them (default: drop)"
+_ENTROPY = "over the variations, or over all translations of the word (default: variations)"
+
+
+def _extract(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
+    from pytest_llmprops.benchmarks.dtails.tools.mining.dataset import check_out
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import check_language, extract
+
+    # All that can be wrong with the options is found before the first minute of work.
+    check_language(options.lang)
+    check_out(options.out)
+    settings = _settings(options)
+    corpus = open_corpus(options.corpus, options.lang)
+    aligner, aligner_model = _aligner(options)
+    senses, notes = _senses(options.senses)
+    if options.target_parser.partition("?")[0] == "words":
+        notes.append("variations are written forms: the target parser 'words' gives no lemmas")
+    models: list[Model] = [] if aligner_model is None else [aligner_model]
+    try:
+        source = ModelParser("--source-parser", options.source_parser, "en", "dependency")
+        models.append(source.model)
+        target = ModelParser("--target-parser", options.target_parser, options.lang, "words")
+        models.append(target.model)
+        try:
+            found = extract(
+                corpus,
+                options.lang,
+                options.out,
+                source=source,
+                target=target,
+                aligner=aligner,
+                senses=senses,
+                settings=settings,
+                notes=notes,
+                progress=_progress(),
+            )
+        except KeyboardInterrupt:
+            print("llmprops: interrupted; the same command goes on where this one was", file=sys.stderr)
+            return 130
+        if source.failed or target.failed:
+            print(f"{source.failed + target.failed:,} sentences could not be analysed", file=sys.stderr)
+    finally:
+        for model in models:
+            model.close()
+        if senses is not None:
+            senses.close()
+    _tell(found, options.lang)
+    return wrote(found.paths)
+
+
+def _aligner(options: argparse.Namespace) -> tuple[Aligner, Model | None]:
+    from pytest_llmprops.core.errors import UsageError
+
+    given = {"--align-method": options.align_method, "--align-threshold": options.align_threshold}
+    if not options.aligner.startswith("hf:"):
+        from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import statistical
+
+        for name, value in given.items():
+            if value is not None:
+                raise UsageError(f"{name} {value}: it is of --aligner hf:MODEL, not of {options.aligner}")
+        return statistical(options.aligner, options.symmetrize), None
+    from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.embedding import THRESHOLD, EmbeddingAligner
+
+    if options.symmetrize is not None:
+        raise UsageError(f"--symmetrize {options.symmetrize}: it is of --aligner eflomal and nltk")
+    mark = "&" if "?" in options.aligner else "?"
+    kind = "" if "kind=" in options.aligner else f"{mark}kind=embed"
+    model = model_of("--aligner", options.aligner + kind)
+    vectors = getattr(model, "token_vectors", None)
+    if vectors is None:
+        model.close()
+        raise UsageError(
+            f"--aligner {options.aligner}: not an encoder; give hf:MODEL of a multilingual encoder"
+        )
+    threshold = THRESHOLD if options.align_threshold is None else options.align_threshold
+    method = options.align_method or "awesome"
+    return EmbeddingAligner(vectors, identity=model.identity, method=method, threshold=threshold), model
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import CONTENT_TAGS, Counting, Thresholds
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Settings
+    from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
+
+    return Settings(
+        Counting(tuple(options.pos or CONTENT_TAGS), options.links, options.compounds),
+        Thresholds(options.min_count, options.min_entropy, options.entropy_over),
+        Selection(options.concepts, options.per_concept, options.uniform, options.seed),
+        options.forms,
+    )
+
+
+def _senses(choice: str) -> tuple[WordNetSenses | None, list[str]]:
+    from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import word_senses
+
+    senses = word_senses(choice)
+    if senses is None and choice == "auto":
+        return None, ["word senses were not looked at: WordNet is not installed (see --senses)"]
+    return senses, []
+
+
+def _progress() -> Progress:
+    """A bar for each step, on a terminal only."""
+    import importlib
+    import importlib.util
+
+    if not sys.stderr.isatty() or importlib.util.find_spec("tqdm") is None:
+        return lambda what, done, total: None
+    tqdm: Any = importlib.import_module("tqdm").tqdm
+    bars: dict[str, Any] = {}
+
+    def tell(what: str, done: int, total: int) -> None:
+        if what not in bars:
+            bars[what] = tqdm(total=total, desc=what, unit=" pairs", file=sys.stderr)
+        bar = bars[what]
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+
+    return tell
+
+
+def _tell(found: Extracted, language: str) -> None:
+    facts = found.facts
+    numbers, rows, corpus = facts["found"], facts["rows"], facts["corpus"]
+    skipped = corpus["empty"] + corpus["too_long"] + corpus["without_words"]
+    print(f"en-{language}: {corpus['lines']:,} pairs, {skipped:,} left out, {numbers['links']:,} links")
+    print(
+        f"  {numbers['lexemes']:,} source words; {numbers['with_two_variations']:,} with two frequent variations,"
+        f" {numbers['with_entropy']:,} of enough entropy, {numbers['of_one_sense']:,} with two of one sense"
+    )
+    print(
+        f"  test set: {rows['test_concepts']} concepts, {rows['test']} pairs; train: {rows['train']:,} pairs"
+    )
+    for note in found.notes:
+        print(f"  note: {note}")

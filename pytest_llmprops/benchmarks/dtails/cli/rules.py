@@ -1,0 +1,101 @@
+"""``llmprops dtails rules``: a model writes how the variations of each concept differ."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_llmprops.cli.kit import Groups
+
+
+def add_commands(commands: Groups) -> None:
+    """Add ``dtails rules``."""
+    command = commands.add_parser(
+        "rules",
+        help="have a model write rules for the right word",
+        description="One prompt a concept, with the longest sentences under 50 tokens of each variation, from train"
+        " rows or a corpus and never from test rows. The rules file is JSON to be read and edited, and is taken"
+        " by --llm-set dtails.rules=FILE.",
+    )
+    command.add_argument("--model", required=True, metavar="SPEC", help="a chat model, as for pytest --model")
+    command.add_argument("--lang", required=True, metavar="XX", help="code of the target language")
+    command.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible server")
+    command.add_argument(
+        "--data", type=Path, metavar="DIR", help="published or mined data (default: built-in)"
+    )
+    command.add_argument(
+        "--corpus",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="a parallel corpus, English first, for sentences",
+    )
+    command.add_argument("--all", action="store_true", help="also concepts of XX.words without a test row")
+    command.add_argument("--out", type=Path, metavar="FILE", help="default: rules-XX-MODEL.json")
+    command.add_argument(
+        "--max-tokens", type=int, default=2048, metavar="N", help="of a reply (default: 2048)"
+    )
+    command.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default: 0")
+    command.add_argument("--store", type=Path, metavar="FILE", help="of replies (default: that of pytest)")
+    command.set_defaults(command=_rules)
+
+
+def _rules(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import read_pairs
+    from pytest_llmprops.benchmarks.dtails.tools.rules_file import concepts_of, save_rules, write_rules
+    from pytest_llmprops.core.errors import LLMPropsError, UsageError
+    from pytest_llmprops.data.files import DataFolder
+    from pytest_llmprops.data.location import builtin_data
+    from pytest_llmprops.engine.asking import OneModel
+
+    if options.max_tokens < 1 or not 0 <= options.temperature < math.inf:
+        raise UsageError("--max-tokens starts at 1 and --temperature at 0")
+    model = OneModel(options.model, base_url=options.base_url, store=options.store)
+    if "chat" not in model.kinds:
+        raise UsageError(f"--model {options.model}: rules are written by a chat model")
+    files = DataFolder(builtin_data(), "builtin")
+    if options.data is not None:
+        files = DataFolder(options.data, DataFolder(options.data, "published").source_for("dtails"))
+    paths: list[Path] = options.corpus or []
+    corpus = (lambda: read_pairs(*paths, language=options.lang)) if paths else None
+    concepts = concepts_of(files, options.lang, every=options.all, corpus=corpus)
+    out = options.out or Path(f"rules-{options.lang}-{_in_a_name(model.label)}.json")
+    rules, bad = write_rules(
+        model,
+        concepts,
+        options.lang,
+        temperature=options.temperature,
+        max_tokens=options.max_tokens,
+        told=_progress(len(concepts)),
+    )
+    if rules.concepts:
+        save_rules(rules, out)
+        without = sum(not concept.sentences for concept in rules.concepts)
+        print(
+            f"{out}: rules for {len(rules.concepts)} of {len(concepts)} concepts"
+            + (f", {without} of them made without sentences (sentences: 0)" if without else "")
+        )
+    if bad:
+        name, problem = bad[0]
+        raise LLMPropsError(
+            f"no rules for {len(bad)} of {len(concepts)} concepts, such as {name!r}: {problem};"
+            " run again, or write them by hand"
+        )
+    return 0
+
+
+def _in_a_name(label: str) -> str:
+    # A label may be a whole path; a file system takes 255 bytes.
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in label)[-60:]
+
+
+def _progress(total: int) -> Callable[[int], None]:
+    def tell(done: int) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{done} of {total} concepts" + ("\n" if done == total else ""))
+            sys.stderr.flush()
+
+    return tell

@@ -1,0 +1,239 @@
+"""DTAiLS's plots: accuracy by language (figure 2) and positions chosen in the list (figures 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.reports.kit.figures import (
+    LINE,
+    MUTED,
+    TEXT,
+    WIDTH,
+    colour,
+    margins,
+    marker,
+    new_figure,
+    room,
+    share_axis,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Plot
+
+#: inches of a row of marks, of the space around a panel, and the most panels side by side
+_ROW, _GAP, _ACROSS = 0.2, 0.3, 3
+#: positions in a list that fit side by side, and inches of the widest
+_ABREAST, _WIDEST = 6, 1.7
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An accuracy with its 95% interval; ``deviation`` over ``runs``, where there were several; all in [0, 1]."""
+
+    value: float
+    low: float
+    high: float
+    deviation: float | None = None
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of every panel. :param heading: stands over it and those after it."""
+
+    label: str
+    series: int
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A language: an estimate for each row, None where it was not measured, and the baselines."""
+
+    title: str
+    values: tuple[Estimate | None, ...]
+    baselines: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Shares of the ``size`` positions in lists of so many variations, by row; each (share, low, high)."""
+
+    title: str
+    size: int
+    shares: tuple[tuple[tuple[float, float, float], ...] | None, ...]
+
+
+def accuracy_panels(panels: Sequence[Panel], rows: Sequence[Row]) -> Plot:
+    """A panel a language, at most three side by side; every panel has the same rows."""
+    across = min(_ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    lines = len(rows) + 1.1 * sum(bool(row.heading) for row in rows)
+    height = _ROW * lines + 0.08
+    drawn = [value for panel in panels for value in panel.values if value is not None]
+    handles = _accuracy_handles(
+        any(value.deviation is not None for value in drawn), any(panel.baselines for panel in panels)
+    )
+    names = [short(row.label, 40) for row in rows]
+    left = room([*names, *(row.heading for row in rows)]) + 0.06
+    top, bottom, above = 0.1 + _legend_height(handles), 0.36, 0.34
+    figure = new_figure(WIDTH, top + down * (above + height) + bottom)
+    right = 0.6 if across == 1 else 0.2
+    width = (WIDTH - left - right - _GAP * (across - 1)) / across
+    for number, panel in enumerate(panels):
+        column, line = number % across, number // across
+        start = left + column * (width + _GAP)
+        up = top + line * (above + height) + above
+        axes = figure.add_axes(
+            margins(
+                figure, left=start, right=WIDTH - start - width, top=up,
+                bottom=figure.get_size_inches()[1] - up - height,
+            )
+        )  # fmt: skip
+        _accuracy_panel(axes, panel, rows, names if not column else None, numbers=across == 1)
+        share_axis(axes, "x", few=across > 1)
+        if number + across < len(panels):
+            axes.set_xticklabels([])
+        axes.set_ylim(lines + 0.2, 0)
+    _legend(figure, handles)
+    return figure
+
+
+def _accuracy_panel(
+    axes: Axes, panel: Panel, rows: Sequence[Row], names: Sequence[str] | None, *, numbers: bool
+) -> None:
+    at, ticks = 0.0, []
+    for baseline in panel.baselines:
+        axes.axvline(baseline, color=MUTED, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1)
+    for row, value in zip(rows, panel.values, strict=True):
+        if row.heading:
+            axes.axhline(at, color=LINE, linewidth=0.5)
+            at += 1.1
+            if names is not None:
+                axes.annotate(
+                    row.heading, (0, at - 0.5), xytext=(-8, 0), xycoords=("axes fraction", "data"),
+                    textcoords="offset points", va="center", ha="right", weight="bold", annotation_clip=False,
+                )  # fmt: skip
+        middle = at + 0.5
+        ticks.append(middle)
+        if value is not None:
+            _estimate(axes, value, middle, row.series)
+            if numbers:
+                axes.annotate(
+                    f"{100 * value.value:.1f}", (1, middle), xytext=(8, 0), textcoords="offset points",
+                    xycoords=("axes fraction", "data"), va="center", color=colour(row.series),
+                    annotation_clip=False,
+                )  # fmt: skip
+        at += 1
+    axes.set_yticks(ticks, names if names is not None else [""] * len(rows))
+    # A mark at 0% must not touch its name.
+    axes.tick_params(axis="y", pad=8)
+    axes.set_title(short(panel.title, 30), loc="left", fontsize=9.5, pad=5, color=TEXT)
+
+
+def _estimate(axes: Axes, value: Estimate, y: float, series: int) -> None:
+    shade = colour(series)
+    axes.plot([value.low, value.high], [y, y], color=shade, linewidth=1.2, solid_capstyle="butt", zorder=3)
+    if value.deviation is not None:
+        ends = [max(0.0, value.value - value.deviation), min(1.0, value.value + value.deviation)]
+        axes.plot(ends, [y, y], color=shade, linewidth=6, alpha=0.35, solid_capstyle="butt", zorder=2)
+    axes.plot(
+        value.value, y, marker=marker(series), markersize=5.5, color=shade, linestyle="none", zorder=4,
+        clip_on=False,
+    )  # fmt: skip
+
+
+def _accuracy_handles(deviations: bool, baselines: bool) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=TEXT, linewidth=1.2, label="95% interval")]
+    if deviations:
+        label = "± standard deviation over runs"
+        handles.append(
+            Line2D([], [], color=MUTED, linewidth=6, alpha=0.35, solid_capstyle="butt", label=label)
+        )
+    if baselines:
+        label = "frequency baseline, in-sample"
+        handles.append(Line2D([], [], color=MUTED, linewidth=1.0, linestyle=(0, (2, 2)), label=label))
+    return handles
+
+
+def position_panels(panels: Sequence[Positions], rows: Sequence[Row]) -> Plot:
+    """How often each position was chosen: a panel for each number of variations, with the uniform share dashed."""
+    from matplotlib.lines import Line2D
+
+    lines = _packed(panels)
+    handles: list[Any] = [
+        Line2D([], [], color=colour(row.series), marker=marker(row.series), markersize=5.5, linewidth=1.2,
+               label=short(row.label, 40))
+        for row in rows
+    ]  # fmt: skip
+    handles.append(Line2D([], [], color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), label="uniform"))
+    top, above, height, below = 0.12 + _legend_height(handles), 0.32, 1.75, 0.3
+    figure = new_figure(WIDTH, top + len(lines) * (above + height + below) + 0.05)
+    left = 0.5
+    for number, line in enumerate(lines):
+        start, gaps = left, 0.45 * (len(line) - 1)
+        each = min(_WIDEST, (WIDTH - left - 0.1 - gaps) / sum(panel.size for panel in line))
+        up = top + number * (above + height + below) + above
+        for panel in line:
+            width = each * panel.size
+            box = margins(
+                figure, left=start, right=WIDTH - start - width, top=up,
+                bottom=figure.get_size_inches()[1] - up - height,
+            )  # fmt: skip
+            _positions_panel(figure.add_axes(box), panel, rows)
+            start += width + 0.45
+    _legend(figure, handles)
+    return figure
+
+
+def _packed(panels: Sequence[Positions]) -> list[list[Positions]]:
+    """Panels in lines, in order, as many in a line as have :data:`_ABREAST` positions together."""
+    lines: list[list[Positions]] = []
+    for panel in panels:
+        if not lines or sum(p.size for p in lines[-1]) + panel.size > _ABREAST:
+            lines.append([])
+        lines[-1].append(panel)
+    return lines
+
+
+def _positions_panel(axes: Axes, panel: Positions, rows: Sequence[Row]) -> None:
+    axes.axhline(1 / panel.size, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+    shown = [(row, shares) for row, shares in zip(rows, panel.shares, strict=True) if shares is not None]
+    step = min(0.1, 0.7 / max(1, len(shown)))
+    for number, (row, shares) in enumerate(shown):
+        shade = colour(row.series)
+        places = [n + step * (number - (len(shown) - 1) / 2) for n in range(panel.size)]
+        for place, (_, low, high) in zip(places, shares, strict=True):
+            axes.plot([place, place], [low, high], color=shade, linewidth=1.2, zorder=3)
+        values = [value for value, _, _ in shares]
+        axes.plot(places, values, color=shade, linewidth=0.8, alpha=0.4, zorder=2)
+        axes.plot(
+            places, values, color=shade, marker=marker(row.series), markersize=5, linestyle="none", zorder=4
+        )
+    axes.set_xticks(range(panel.size), [str(n + 1) for n in range(panel.size)])
+    axes.set_xlim(-0.5, panel.size - 0.5)
+    share_axis(axes, "y")
+    axes.set_title(panel.title, loc="left", fontsize=9.5, pad=5, color=TEXT)
+    axes.set_xlabel("position in the list", fontsize=8, labelpad=1)
+
+
+def _columns(handles: Sequence[Any]) -> int:
+    longest = max(len(handle.get_label()) for handle in handles)
+    return max(1, min(4, len(handles), int(WIDTH / (0.52 + 0.064 * longest))))
+
+
+def _legend_height(handles: Sequence[Any]) -> float:
+    return 0.05 + 0.18 * -(-len(handles) // _columns(handles))
+
+
+def _legend(figure: Plot, handles: Sequence[Any]) -> None:
+    figure.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(0.005, 0.995), ncols=_columns(handles), frameon=False,
+        fontsize=8.5, handlelength=1.8, columnspacing=1.6, borderaxespad=0.2, borderpad=0,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What people are asked about DTAiLS, and what their answers amount to."""

@@ -1,0 +1,112 @@
+"""Blind sheets for annotators of DTAiLS (Barua et al., sections 2.1, 2.2 and 3).
+
+``annotator_1.csv`` ... are for annotators, ``key.json`` stays with the researcher: it says which question stands on
+which line, in which order its options are shown, and what the original translation has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from pytest_llmprops.benchmarks.dtails.items import expert_rows
+from pytest_llmprops.benchmarks.dtails.rows import Row
+from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
+from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as asked
+from pytest_llmprops.benchmarks.dtails.tools.annotation.study import FORMAT, KEY, Original
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.sheet_files import Record, Table, sheet_text, text_of, write_new
+
+ANNOTATORS = 3
+_SHEETS = "annotator_*.csv"
+
+
+def selection_rows(data: Path | None, language: str) -> tuple[tuple[Row, ...], str]:
+    """The test rows of a language in ``data`` (published or generated), or the built-in ones; and their source.
+
+    :raises DataError: see ``expert_rows``.
+    """
+    if data is None:
+        return expert_rows(DataFolder(builtin_data(), "builtin"), language), "builtin"
+    source = DataFolder(data, "published").source_for("dtails")
+    return expert_rows(DataFolder(data, source), language), source
+
+
+def write_selection(
+    out: Path,
+    rows: Sequence[Row],
+    language: str,
+    source: str,
+    *,
+    annotators: int = ANNOTATORS,
+    seed: int = 0,
+    delimiter: str = ",",
+) -> list[Path]:
+    """Sheets of study 2 and their key. :raises UsageError: as :func:`_write`."""
+    questions = asked.selection_questions(rows)
+    by_name = {f"r{row.number:04d}": row for row in rows}
+    originals = {
+        name: Original(by_name[name].label, by_name[name].target, by_name[name].pos) for name in questions
+    }
+    return _write(out, asked.SELECTION, language, source, questions, originals, annotators, seed, delimiter)
+
+
+def write_rules(
+    out: Path,
+    rules: Path,
+    language: str,
+    *,
+    annotators: int = ANNOTATORS,
+    seed: int = 0,
+    delimiter: str = ",",
+) -> list[Path]:
+    """Sheets of study 1, on the rules of a file, and their key.
+
+    :raises DataError: see ``parse_rules_file``. :raises UsageError: rules of another language; as :func:`_write`.
+    """
+    file = parse_rules_file(text_of(rules, "give a file of `llmprops dtails rules`"), str(rules))
+    if file.language != language:
+        raise UsageError(
+            f"{rules}: rules for '{file.language}', not '{language}'; give the file of that language"
+        )
+    questions = asked.rules_questions(file)
+    return _write(out, asked.RULES, language, file.model, questions, {}, annotators, seed, delimiter)
+
+
+def _write(
+    out: Path,
+    task: str,
+    language: str,
+    of: str,
+    questions: Mapping[str, asked.Question],
+    originals: Mapping[str, Original],
+    annotators: int,
+    seed: int,
+    delimiter: str,
+) -> list[Path]:
+    """Write ``annotator_1.csv`` ... and ``key.json``; returns the files, the key last.
+
+    :raises UsageError: no annotators, or a folder that has sheets already or cannot be written.
+    """
+    if annotators < 1:
+        raise UsageError("--annotators starts at 1")
+    columns = asked.header(task, max(len(question.options) for question in questions.values()))
+    orders: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    files: dict[str, str] = {}
+    for annotator in range(1, annotators + 1):
+        name = _SHEETS.replace("*", str(annotator))
+        orders[name] = asked.arranged(questions, seed=seed, annotator=annotator)
+        records = tuple(
+            Record(number + 1, asked.cells(number, language, questions[question].shown(order)))
+            for number, (question, order) in enumerate(orders[name], 1)
+        )
+        files[name] = sheet_text(Table(columns, records, delimiter))
+    key = {"format": FORMAT, "task": task, "language": language, "of": of, "seed": seed, "sheets": orders}
+    key["questions"] = {name: asdict(question) for name, question in questions.items()}
+    key["originals"] = {name: asdict(original) for name, original in originals.items()}
+    files[KEY] = json.dumps(key, ensure_ascii=False) + "\n"
+    return write_new(out, files, taken=(KEY, _SHEETS))

@@ -1,0 +1,1 @@
+"""Concepts with variations, mined from a parallel corpus."""

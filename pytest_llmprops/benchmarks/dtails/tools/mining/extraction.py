@@ -1,0 +1,182 @@
+"""From a parallel corpus to concepts with variations and a test set (Barua et al., section 2.1, appendices A.2, B.1).
+
+:func:`extract` goes through the steps: analyse and align (``corpus_parts.py``), count and filter (``concepts.py``),
+drop variations of other word senses, select the test set (``item_selection.py``), write (``dataset.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
+from pytest_llmprops.benchmarks.dtails.tools.mining.concept_rows import (
+    Found,
+    nothing,
+    numbers,
+    of_one_sense,
+    select,
+)
+from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import (
+    Counting,
+    Thresholds,
+    find_concepts,
+)
+from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import Corpus
+from pytest_llmprops.benchmarks.dtails.tools.mining.corpus_parts import Parser, Parts, Progress, no_progress
+from pytest_llmprops.benchmarks.dtails.tools.mining.dataset import (
+    check_out,
+    write_rows,
+    write_source,
+    write_words,
+)
+from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
+from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import collect, count_links, in_corpus_order
+from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import Senses
+from pytest_llmprops.core.errors import UsageError
+
+#: forms of a variation that are written, its lemma included
+FORMS = 6
+_CODE = re.compile("[a-z]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every choice of an extraction. :param forms: most written forms of a variation, its lemma included."""
+
+    counting: Counting = field(default_factory=Counting)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    selection: Selection = field(default_factory=Selection)
+    forms: int = FORMS
+
+    def __post_init__(self) -> None:
+        if self.forms < 1:
+            raise UsageError(f"--forms {self.forms}: a variation has at least one form, its lemma")
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What :func:`extract` found and wrote.
+
+    :param facts: the language's part of ``SOURCE.json``. :param notes: what a reader must know, a line each.
+    """
+
+    paths: tuple[Path, ...]
+    facts: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def check_language(code: str) -> None:
+    """:raises UsageError: the code is not of two letters, or is English, the source."""
+    if not _CODE.fullmatch(code):
+        raise UsageError(f"--lang {code}: give the target language's code of two small letters, such as af")
+    if code == "en":
+        raise UsageError("--lang en: English is the source; give the target language's code")
+
+
+def extract(
+    corpus: Corpus,
+    language: str,
+    out: Path,
+    *,
+    source: Parser,
+    target: Parser,
+    aligner: Aligner,
+    senses: Senses | None = None,
+    settings: Settings | None = None,
+    notes: Sequence[str] = (),
+    progress: Progress = no_progress,
+) -> Extracted:
+    """Extract concepts and write them below ``out``; what lies in ``out/work`` is used again.
+
+    :param senses: None leaves variations of all senses in. :param notes: further lines for ``SOURCE.json``.
+    :raises UsageError: a part cannot run, ``out`` holds other data, or no concept is left; nothing is written then,
+        and what is in ``out/work`` stays.
+    :raises DataError: a kept file is damaged.
+    """
+    chosen = settings or Settings()
+    check_language(language)
+    check_out(out)
+    parts = Parts(out / "work" / f"dtails-en-{language}", corpus, source, target)
+    analysis = parts.analyse(progress)
+    parts.align(aligner, progress)
+    counted = count_links(parts, chosen.counting, chosen.thresholds, progress, corpus.size)
+    concepts = find_concepts(counted.counts, counted.totals, chosen.thresholds)
+    if not concepts:
+        raise UsageError(nothing(counted, chosen.thresholds))
+    seen = collect(parts, concepts, chosen.counting, senses, progress, corpus.size)
+    found = of_one_sense(concepts, seen, chosen.forms)
+    if not found:
+        raise UsageError(
+            f"no concept is left: of the {len(concepts)} each has a single variation of its word sense that stands in"
+            " a translation without another; give more text, or --senses none"
+        )
+    test = select(found, chosen.selection, language)
+    lines = list(notes)
+    if not analysis.lemmas:
+        lines.append("variations are written forms: the target parser gives no lemmas")
+    if not analysis.relations and chosen.counting.compounds == "drop":
+        lines.append("words in compounds were not left out: the source parser gives no dependencies")
+    if failed := getattr(aligner, "failed", 0):
+        lines.append(f"{failed:,} pairs could not be aligned: the model does not take them")
+    facts = {
+        "corpus": {
+            "sha256": corpus.sha256,
+            "files": [file.name for file in corpus.files],
+            "lines": corpus.lines,
+        }
+        | {"empty": corpus.empty, "too_long": corpus.long, "without_words": analysis.empty},
+        "source_parser": dict(source.identity),
+        "target_parser": dict(target.identity),
+        "aligner": dict(aligner.identity),
+        "senses": dict(senses.identity) if senses is not None else "off",
+        "settings": asdict(chosen),
+        "found": numbers(counted, concepts, found, chosen.thresholds),
+        "notes": lines,
+    }
+    return _write(out, language, corpus, found, test, facts)
+
+
+def _write(
+    out: Path,
+    language: str,
+    corpus: Corpus,
+    found: Sequence[Found],
+    test: Mapping[int, Sequence[int]],
+    facts: dict[str, Any],
+) -> Extracted:
+    folder = out / "dtails" / f"en-{language}"
+    # First of all, as it marks the folder as ours to write again should this run be stopped here.
+    source = write_source(out, language, facts)
+    words = write_words(
+        folder / f"{language}.words",
+        ((item.concept.lemma, item.concept.tag, item.listing) for item in found),
+    )
+    asked = {(number, place) for number, places in test.items() for place in places}
+    barred = {found[number].rows.keys[place] for number, place in asked}
+    expert: list[tuple[int, int, tuple[str, str, str, Sequence[str], str]]] = []
+
+    def training() -> Iterator[tuple[str, str, str, Sequence[str], str]]:
+        pairs = corpus.pairs()
+        pair = next(pairs)
+        for line, number, place in in_corpus_order([item.rows for item in found]):
+            while pair.line < line:
+                pair = next(pairs)
+            item = found[number]
+            label = list(item.names.values())[item.rows.labels[place]]
+            row = (item.concept.lemma, pair.source, pair.target, item.listing, label)
+            if (number, place) in asked:
+                expert.append((number, place, row))
+            elif item.rows.keys[place] not in barred:
+                yield row
+
+    train_path, expert_path = folder / "train_dataset.csv", folder / "expert_dataset.csv"
+    train = write_rows(train_path, training())
+    rows = write_rows(expert_path, (row for _, _, row in sorted(expert)))
+    facts = {**facts, "rows": {"test": rows, "train": train, "test_concepts": len(test)}}
+    write_source(out, language, facts)
+    paths = [source, words, *([expert_path] if rows else []), *([train_path] if train else [])]
+    return Extracted(tuple(paths), facts, tuple(facts["notes"]))

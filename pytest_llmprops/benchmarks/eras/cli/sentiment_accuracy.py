@@ -1,0 +1,127 @@
+"""``llmprops eras sentiment-accuracy``: a sentiment model's accuracy on labelled files (ERAS, figure 5)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.cli.kit import Groups
+from pytest_llmprops.runs.export import write_whole
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.engine.asking import OneModel
+
+
+def add_command(commands: Groups) -> None:
+    """Add ``eras sentiment-accuracy`` to the commands of ``llmprops eras``."""
+    command = commands.add_parser(
+        "sentiment-accuracy",
+        help="a model's accuracy on labelled sentiment files (figure 5, table 2's test-set columns)",
+        description="Files are tab- or comma-separated UTF-8 with a text and a label column (ChnSentiCorp's files"
+        " as they are), or with review and star (ASAP's).",
+    )
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    command.add_argument("--model", required=True, metavar="SPEC", help="hf:FOLDER, or a chat model")
+    command.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible server")
+    command.add_argument("--out", type=Path, metavar="JSON", help="also write the rows here, for a report")
+    command.set_defaults(command=_accuracy)
+
+
+def _accuracy(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.sentiment_files import parse_labelled, sentiment_accuracy
+    from pytest_llmprops.core.errors import LLMPropsError, UsageError
+    from pytest_llmprops.data.files import DataFolder
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    spec = parse_spec(options.model, base_url=options.base_url)
+    kinds = find_backend(spec.backend).kinds(spec)
+    if not kinds & {"sentiment", "chat"}:
+        raise UsageError(f"--model {options.model}: give a sentiment classifier (hf:FOLDER) or a chat model")
+    # All files are read before the first call: a faulty one costs nothing.
+    read = []
+    for file in options.files:
+        text = DataFolder(file.parent, "given").text(file.name)
+        read.append((file, parse_labelled(text, str(file))))
+    rows: list[dict[str, Any]] = []
+    for file, labelled in read:
+        texts = [row.text for row in labelled.rows]
+        scored, errors = asyncio.run(_scores(texts, options, chat="sentiment" not in kinds))
+        scores = [score for score, _ in scored]
+        kept = [(row, s) for row, s in zip(labelled.rows, scores, strict=True) if s is not None]
+        if not kept:
+            raise LLMPropsError(
+                f"{file}: no text could be scored: {errors[0] if errors else 'no answer was read'}"
+            )
+        found = sentiment_accuracy([row for row, _ in kept], [score for _, score in kept])
+        rows.append(
+            {
+                "model": spec.label,
+                "file": file.name,
+                "accuracy": found.value,
+                "ci_low": found.ci_low,
+                "ci_high": found.ci_high,
+                "correct": found.correct,
+                "n": found.n,
+                "errors": len(errors),
+                "no_answer": len(texts) - len(kept) - len(errors),
+                "left_out": labelled.left_out,
+                "scored_by": sorted({way for _, way in scored if way}),
+                "note": labelled.note,
+            }
+        )
+        print(_line(rows[-1]))
+        for error in dict.fromkeys(errors[:3]):
+            print(f"  not scored: {error}")
+    if options.out is not None:
+        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        write_whole(options.out, lambda draft: draft.write_text(text, encoding="utf-8"))
+    return 0
+
+
+def _line(row: dict[str, Any]) -> str:
+    text = (
+        f"{row['file']}: {100 * row['accuracy']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+    )
+    text += f" on {row['n']} texts by {' and '.join(row['scored_by'])}"
+    left = {"errors": "errors", "no_answer": "without an answer", "left_out": "left out"}
+    counted = [f"{row[key]} {name}" for key, name in left.items() if row[key]]
+    return (
+        text + (f" ({', '.join(counted)})" if counted else "") + (f"; {row['note']}" if row["note"] else "")
+    )
+
+
+async def _scores(
+    texts: list[str], options: argparse.Namespace, *, chat: bool
+) -> tuple[list[tuple[Score | None, str]], list[str]]:
+    """(score or None, how it was had) a text; and the messages of the calls that failed."""
+    from pytest_llmprops.core.errors import BackendError
+    from pytest_llmprops.engine.asking import OneModel
+
+    async with OneModel(options.model, base_url=options.base_url) as ask:
+        tasks = [_one(ask, text, chat) for text in texts]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    errors: list[str] = []
+    scores: list[tuple[Score | None, str]] = []
+    for result in results:
+        if isinstance(result, BackendError):
+            errors.append(result.message)
+        elif isinstance(result, BaseException):
+            raise result
+        scores.append((None, "") if isinstance(result, BaseException) else result)
+    return scores, errors
+
+
+async def _one(ask: OneModel, text: str, chat: bool) -> tuple[Score | None, str]:
+    from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
+    from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.core.requests import Sentiment
+
+    if not chat:
+        value = (await ask(Sentiment(text))).value
+        return Score(value["positive"], value["log_odds"]), "classifier"
+    found = await score_pair([text], ask)
+    return (found.scores[0] if found.scores else None), found.way

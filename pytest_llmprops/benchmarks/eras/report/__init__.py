@@ -1,0 +1,1 @@
+"""The ERAS section of a report."""

@@ -1,0 +1,267 @@
+"""ERAS in a report: Tables 1 and 2 of Li & Hao for the models at hand, figure 5, and one pair to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
+from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
+from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import read_accuracies
+from pytest_llmprops.data.published_results import find
+from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
+from pytest_llmprops.reports.kit.generic import detailed, fine_print
+from pytest_llmprops.reports.kit.series import Measured, Place, Series
+from pytest_llmprops.reports.kit.text import visible
+
+EXPLICIT, IMPLICIT = "explicit", "implicit"
+GROUPS = ("overall", "left", "right")
+SEGMENTED = ("test_accuracy", "control_accuracy", "difference")
+SENTIMENTS = ("+/-", "+/0", "-/0", "-/+")
+SCORED = {"gper": "GPER", "pair_accuracy": "Accuracy", "necessity": "Necessity", "sufficiency": "Sufficiency"}
+#: the paper's two corpora, by a part of the names of their files
+CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
+PAPER = "the paper"
+Row = tuple[Cell, ...]
+
+
+def section(measured: Measured) -> Section:
+    """Both tables with the paper's rows, the figure, a pair, and what every benchmark has."""
+    blocks: list[Block] = []
+    explicit = [place for place in measured.places if place[0] == EXPLICIT]
+    implicit = [place for place in measured.places if place[0] == IMPLICIT]
+    if explicit:
+        blocks += [_segmenters(measured, explicit), *_pair(measured), *_paradigms(measured, explicit)]
+    if implicit:
+        blocks += [
+            _sentiment(measured, implicit),
+            *_sampled(measured, implicit),
+            *_figures(measured, implicit),
+        ]
+    blocks += detailed(measured)
+    about = (
+        "Three characters of which the first two and the last two are words: does the model cut them as the sentence"
+        " means it (explicit), and does the word of the wrong cut pull its sentiment (implicit)?"
+    )
+    return Section("eras", "ERAS", about, (*blocks, *fine_print(measured)))
+
+
+def _hundred(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
+    """A number on the paper's scale of 0 to 100."""
+    if value is None:
+        return Cell("–")
+    text = f"{100 * value:.1f}"
+    if low is not None and high is not None:
+        text += f" ({100 * low:.0f} to {100 * high:.0f})"
+    return Cell(text, value)
+
+
+def _own(
+    measured: Measured, s: Series, name: str, place: Place, group: str, *, interval: bool = False
+) -> Cell:
+    row = measured.metric(s, name, place, group)
+    if row is None:
+        return Cell("–")
+    limits = (row["ci_low"], row["ci_high"]) if interval else (None, None)
+    return _hundred(row["value"], *limits)
+
+
+def _rows_of(measured: Measured, places: Iterable[Place]) -> list[tuple[Series, Place, list[Cell]]]:
+    return [
+        (s, place, [Cell(s.starred), Cell(visible(place[2]) + _script(s))])
+        for place in places
+        for s in measured.series
+        if measured.row(s, place) is not None
+    ]
+
+
+def _script(series: Series) -> str:
+    script = str(series.settings("eras").get("script") or "simplified")
+    return "" if script == "simplified" else f", traditional ({visible(script)})"
+
+
+def _segmenters(measured: Measured, places: list[Place]) -> Table:
+    rows: list[Row] = []
+    for s, place, cells in _rows_of(measured, places):
+        for group in GROUPS:
+            cells += [_own(measured, s, n, place, group, interval=group == "overall") for n in SEGMENTED]
+        rows.append(tuple(cells))
+    rows += _printed("1", lambda model: [_paper(model, n, g) for g in GROUPS for n in SEGMENTED])
+    names = ("test", "control", "difference")
+    columns = [("Model", False), ("Items from", False), *((n.capitalize(), True) for n in names)]
+    columns += [(f"{group.capitalize()}: {n}", True) for group in ("left", "right") for n in names]
+    return Table(
+        "Segmenters (Table 1)",
+        tuple(columns),
+        tuple(rows),
+        "Percent of sentences whose site is cut right, a mean over paradigms; difference: control less test. Intervals"
+        " are bootstraps over paradigms (95%). Left: the true word is the first one. In the paper's four Transformer"
+        " rows the overall figures are not the mean of left and right.",
+    )
+
+
+def _printed(table: str, cells: Callable[[str], list[Cell]]) -> list[Row]:
+    models = dict.fromkeys(r.model for r in find(paper="eras", table=table))
+    return [(Cell(model), Cell(PAPER), *cells(model)) for model in models]
+
+
+def _paper(model: str, metric: str, *settings: str) -> Cell:
+    for setting in settings:
+        found = find(paper="eras", model=model, metric=metric, setting=setting)
+        if found:
+            return _hundred(found[0].value)
+    return Cell("–")
+
+
+def _pair(measured: Measured) -> list[Block]:
+    records = {s.index: measured.records(s, [EXPLICIT]) for s in measured.series}
+    chosen = chosen_pair(list(records.values()))
+    if chosen is None:
+        return []
+    rows = []
+    for s in measured.series:
+        record = next((r for r in records[s.index] if r["id"] == chosen and "test" in r["values"]), None)
+        if record is not None:
+            test, control = segmentations(record)
+            outcome = "right" if record["values"]["test"] else "wrong"
+            rows.append((Cell(s.starred), Cell(visible(test)), Cell(visible(control)), Cell(outcome)))
+    expected = next(r["expected"] for members in records.values() for r in members if r["id"] == chosen)
+    columns = (("Model", False), ("Test sentence", False), ("Control sentence", False), ("Test site", False))
+    note = (
+        f"{chosen}; meant: {visible(expected)}. | is a word boundary, 【 】 the canary word of a wrong cut."
+    )
+    return [Table("One minimal pair", columns, tuple(rows), note)]
+
+
+def _paradigms(measured: Measured, places: list[Place]) -> list[Block]:
+    rows = []
+    shown = _rows_of(measured, places)
+    found: dict[str, dict[int, list[Mapping[str, Any]]]] = {}
+    for number, (s, place, _) in enumerate(shown):
+        for record in measured.records(s, [EXPLICIT]):
+            if record["source"] == place[2] and "test" in record["values"]:
+                found.setdefault(record["cluster"], {}).setdefault(number, []).append(record)
+    for cluster, members in sorted(found.items()):
+        first = next(iter(members.values()))[0]
+        cells = [Cell(visible(cluster)), Cell(visible(first["expected"]))]
+        for number in range(len(shown)):
+            values = [r["values"] for r in members.get(number, ())]
+            for name in ("test", "control"):
+                cells.append(_hundred(sum(v[name] for v in values) / len(values) if values else None))
+        rows.append(tuple(cells))
+    columns = [("Paradigm", False), ("Site, canary word", False)]
+    for s, place, _ in shown:
+        name = s.starred if len({p for _, p, _ in shown}) == 1 else f"{s.starred}, {visible(place[2])}"
+        columns += [(f"{name}: test", True), ("Control", True)]
+    return [Fold("Paradigm by paradigm", (Table("Paradigms", tuple(columns), tuple(rows)),))] if rows else []
+
+
+def _corpus(file: str) -> str:
+    return next((name for part, name in CORPORA.items() if part in file.casefold()), file)
+
+
+def _accuracies(s: Series) -> dict[str, Mapping[str, Any]]:
+    """Corpus -> accuracy; two files of one corpus keep their own names."""
+    rows = read_accuracies(s.run.folder, s.model)
+    names = [_corpus(file) for file in rows]
+    return {
+        name if names.count(name) == 1 else file: row
+        for name, (file, row) in zip(names, rows.items(), strict=True)
+    }
+
+
+def _sentiment(measured: Measured, places: list[Place]) -> Table:
+    own = {s.index: _accuracies(s) for s in measured.series}
+    corpora = list(dict.fromkeys([*CORPORA.values(), *(name for rows in own.values() for name in rows)]))
+    rows: list[Row] = []
+    for s, place, cells in _rows_of(measured, places):
+        cells += [_own(measured, s, name, place, "overall", interval=True) for name in SCORED]
+        cells += [_own(measured, s, "sentiment_difference", place, group) for group in SENTIMENTS]
+        cells += [_hundred(own[s.index][c]["accuracy"]) if c in own[s.index] else Cell("–") for c in corpora]
+        rows.append(tuple(cells))
+    rows += _printed(
+        "2",
+        lambda model: [
+            *(_paper(model, name, "overall", "") for name in SCORED),
+            *(_paper(model, "difference", group) for group in SENTIMENTS),
+            *(_paper(model, "sentiment_accuracy", corpus) for corpus in corpora),
+        ],
+    )
+    columns = [("Model", False), ("Items from", False), *((name, True) for name in SCORED.values())]
+    columns += [(f"Diff. {group}", True) for group in SENTIMENTS] + [(visible(c), True) for c in corpora]
+    return Table(
+        "Sentiment (Table 2)",
+        tuple(columns),
+        tuple(rows),
+        "All on the scale of 0 to 100. Accuracy is best at 50; GPER, necessity and sufficiency are better the lower"
+        " they are; Diff.: control less test probability of the positive class, best at 0. Intervals are bootstraps"
+        " over paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
+        " accuracies on labelled files (`llmprops eras sentiment-accuracy`).",
+    )
+
+
+def _sampled(measured: Measured, places: list[Place]) -> list[Block]:
+    notes: list[Block] = []
+    for s in measured.series:
+        for place in places:
+            row = measured.metric(s, "sampled_rate", place)
+            if row is not None and row["value"] is not None:
+                share = "all pairs" if row["value"] == 1 else f"{100 * row['value']:.0f}% of the pairs"
+                how = (
+                    "by the log probabilities of the two answers"
+                    if row["value"] == 0
+                    else f"{share} by repeated sampling, which is coarse and full of ties"
+                )
+                notes.append(Note(f"{s.starred}, {visible(place[2])}: sentiment {how}."))
+    return notes
+
+
+def _figures(measured: Measured, places: list[Place]) -> list[Block]:
+    blocks: list[Block] = []
+    own = {s.index: _accuracies(s) for s in measured.series}
+    for corpus in dict.fromkeys(name for rows in own.values() for name in rows):
+        spots = []
+        for s in measured.series:
+            place = next((p for p in places if measured.row(s, p) is not None), None)
+            if corpus in own[s.index] and place is not None:
+                numbers = [measured.metric(s, n, place, "overall") for n in ("gper", "pair_accuracy")]
+                values = [None if row is None else row["value"] for row in numbers]
+                spots.append(
+                    CorpusSpot(
+                        s.starred, s.index, float(own[s.index][corpus]["accuracy"]), values[0], values[1]
+                    )
+                )
+        labels = {spot.series: spot.label for spot in spots}
+        spots += _printed_spots(corpus)
+        blocks.append(
+            Figure(
+                f"eras-{len(blocks)}",
+                f"Accuracy on {visible(corpus)} against ERAS (figure 5)",
+                f"Accuracy on {visible(corpus)} against GPER and ERAS accuracy of "
+                f"{', '.join(spot.label for spot in spots)}; the numbers are in the table above.",
+                _drawn(spots, visible(corpus), labels),
+                "Hollow diamonds are the paper's models (Table 2), on the authors' items.",
+            )
+        )
+    return blocks
+
+
+def _drawn(spots: list[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Callable[[], Any]:
+    return lambda: corpus_plot(spots, corpus, labels)
+
+
+def _printed_spots(corpus: str) -> list[CorpusSpot]:
+    return [
+        CorpusSpot(
+            r.model,
+            -1,
+            r.value,
+            _paper(r.model, "gper", "").value,
+            _paper(r.model, "pair_accuracy", "overall").value,
+        )
+        for r in find(paper="eras", table="2", metric="sentiment_accuracy", setting=corpus)
+    ]
+
+
+REPORT = BenchmarkReport("ERAS", "ERAS pairs", section, apart=frozenset({IMPLICIT}), targets={IMPLICIT: 0.5})

@@ -1,0 +1,1 @@
+"""The homophones section of a report."""

@@ -1,0 +1,128 @@
+"""Homophones in a report: accuracy by language, beside the two controls that give only one of the clues.
+
+Liu & Ross print accuracies by language in Table 2; the controls answer their sections 10.1 and 10.2.
+"""
+
+from __future__ import annotations
+
+from pytest_llmprops.reports.kit import generic
+from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Section, Table
+from pytest_llmprops.reports.kit.figures import Point
+from pytest_llmprops.reports.kit.forest import ForestRow, Mark, panels
+from pytest_llmprops.reports.kit.generic import (
+    detailed,
+    fine_print,
+    published_beside,
+    published_note,
+    share_cell,
+)
+from pytest_llmprops.reports.kit.series import Measured, Series
+from pytest_llmprops.reports.kit.text import language, points, visible
+
+ASKED = "asked"
+CLUES = {ASKED: "Asked", "context_only": "Context only", "word_only": "Word only"}
+#: the word as it is sounds, the sentence around it, or both
+WHAT = (
+    "Asked: the sentence with the swapped word. Context only: the word is left out. Word only: the word alone. "
+    "Where asked is no better than context only, the sound told the model nothing."
+)
+
+
+def section(measured: Measured) -> Section:
+    """Accuracy by language with the clue controls side by side."""
+    if not any(task in CLUES for task, _, _ in measured.places):
+        return generic.section(measured)
+    blocks: list[Block] = [_figure(measured), _clues(measured)]
+    blocks += detailed(measured)
+    about = "Does the model understand a word that was swapped for one that sounds the same?"
+    return Section("homophones", "Homophones", about, (*blocks, *fine_print(measured)))
+
+
+def _languages(measured: Measured) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((code, source) for _, code, source in measured.places))
+
+
+def _title(pair: tuple[str, str], measured: Measured) -> str:
+    several = len({source for _, source in _languages(measured)}) > 1
+    return f"{language(pair[0])}, {visible(pair[1])}" if several else language(pair[0])
+
+
+def _figure(measured: Measured) -> Figure:
+    pairs = _languages(measured)
+    printed = {pair: dict(published_beside(measured, (ASKED, *pair))) for pair in pairs}
+    models = list(dict.fromkeys(model for found in printed.values() for model in found))
+    columns = []
+    for pair in pairs:
+        rows = []
+        for task in CLUES:
+            for s in _with(measured, task):
+                row = measured.row(s, (task, *pair))
+                dots: tuple[Point, ...] = ()
+                if row is not None and row["accuracy"] is not None:
+                    dots = (Point(s.index, row["accuracy"], row["ci_low"], row["ci_high"]),)
+                rows.append(ForestRow(s.starred, dots))
+            if task == ASKED:
+                for model in models:
+                    value = printed[pair].get(model)
+                    marks = () if value is None else (Mark(model, value),)
+                    rows.append(ForestRow(f"{model}, paper", (), marks))
+        columns.append((_title(pair, measured), rows))
+    groups, line = {}, 0
+    for task, name in CLUES.items():
+        own = len(_with(measured, task)) + (len(models) if task == ASKED else 0)
+        if own:
+            groups[line] = name
+        line += own
+    labels = {s.index: s.starred for s in measured.series}
+    return Figure(
+        "homophones-clues",
+        "Accuracy by language and clue",
+        f"Accuracy with 95% intervals of {', '.join(labels.values())} in "
+        f"{', '.join(_title(pair, measured) for pair in pairs)}, when asked with both clues and with one of them; "
+        "the numbers are in the table below.",
+        lambda: panels(columns, labels, groups),
+        f"{WHAT} {published_note(measured)}".strip(),
+    )
+
+
+def _with(measured: Measured, task: str) -> list[Series]:
+    return [s for s in measured.series if any(r["task"] == task for r in measured.rows(s))]
+
+
+def _clues(measured: Measured) -> Table:
+    pairs = _languages(measured)
+    several = len(measured.series) > 1
+    controls = any(task != ASKED for task, _, _ in measured.places)
+    any_printed = any(published_beside(measured, (ASKED, *pair)) for pair in pairs)
+    rows = []
+    for pair in pairs:
+        for s in measured.series:
+            found = {task: measured.row(s, (task, *pair)) for task in CLUES}
+            if not any(found.values()):
+                continue
+            cells = [Cell(language(pair[0])), Cell(pair[1])]
+            cells += [Cell(s.starred)] if several else []
+            cells += [share_cell(found[task]) for task in (CLUES if controls else [ASKED])]
+            if controls:
+                cells.append(_gain(found[ASKED], found["context_only"]))
+            if any_printed:
+                printed = published_beside(measured, (ASKED, *pair))
+                cells.append(Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in printed)))
+            rows.append(tuple(cells))
+    columns = [("Language", False), ("Items from", False), *([("Model", False)] if several else [])]
+    columns += [(name, True) for name in (CLUES.values() if controls else [CLUES[ASKED]])]
+    columns += [("Sound adds", True)] if controls else []
+    columns += [("Published, asked", False)] if any_printed else []
+    note = "Sound adds: asked less context only, in percentage points." if controls else ""
+    return Table("By language and clue", tuple(columns), tuple(rows), note)
+
+
+def _gain(asked: object, context: object) -> Cell:
+    values = [row["accuracy"] for row in (asked, context) if isinstance(row, dict)]
+    if len(values) < 2 or None in values:
+        return Cell("–")
+    return Cell(points(values[0] - values[1]), values[0] - values[1])
+
+
+REPORT = BenchmarkReport("Homophones", "homophones", section, apart=frozenset(CLUES) - {ASKED})

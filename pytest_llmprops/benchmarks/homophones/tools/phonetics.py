@@ -1,0 +1,277 @@
+"""How alike two words sound: phoneme sequences, letter-to-sound lattices and a normalised distance.
+
+The paper (Liu & Ross, section 6.2) wants a word that sounds as similar as possible to the answer and is
+spelt as differently as possible. This module measures the first half; ``homophones/spelling.py`` measures the second.
+
+English phonemes are ARPAbet symbols without stress ("F R IH JH"), Spanish ones lower-case IPA-like symbols
+("k a ʝ e"). Stress is ignored. A made-up word has no pronunciation of its own, only the readings that
+letter-to-sound rules allow; it sounds like the answer when *one* of its readings does, so the distance is a
+search for the cheapest path through the lattice of all readings.
+
+Costs (all documented here, none learnt):
+
+* vowel for vowel: 0.15 a step of height (0 low .. 3 high), 0.15 a step of backness (0 front .. 2 back),
+  0.10 for rounding, 0.25 for another off-glide or r-colour; at most 0.3 when one is the weak vowel AH;
+* consonant for consonant: 0.25 for voicing, 0.2 a step of place (at most 0.4), 0.4 for manner;
+* a glide for its vowel (Y/IY, W/UW, R/ER): 0.3; any other vowel for a consonant: 1;
+* a phoneme too many or too few: 1; 0.5 for the weak ones (AH, HH, Y, and Spanish glide i);
+* readings carry the cost their rule states, and 0.1 each time a shorter grapheme is read where a longer one
+  could have been ("th" as T + HH).
+
+The distance is the cheapest total divided by the length of the longer sequence, clipped to [0, 1].
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from pytest_llmprops.benchmarks.homophones.tools.english_sounds import ENGLISH_RULES
+from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import SPANISH_RULES, strip_accents
+
+Phonemes = tuple[str, ...]
+Pronunciations = Mapping[str, tuple[Phonemes, ...]]
+
+SHORTER_GRAPHEME = 0.1
+"""Cost of reading a shorter grapheme where a longer one matches."""
+
+THRESHOLDS: Mapping[str, float] = MappingProxyType({"en": 0.10, "es": 0.06})
+"""Largest phoneme distance at which a word counts as sounding like its answer, by language."""
+
+# height, backness, rounding, off-glide
+_VOWELS: Mapping[str, tuple[float, float, int, str]] = MappingProxyType({
+    "IY": (3, 0, 0, ""), "IH": (2.5, 0.5, 0, ""), "EH": (1.5, 0, 0, ""), "AE": (0.5, 0, 0, ""),
+    "AA": (0, 2, 0, ""), "AO": (0.5, 2, 1, ""), "UH": (2.5, 1.5, 1, ""), "UW": (3, 2, 1, ""),
+    "AH": (1.5, 1, 0, ""), "ER": (1.5, 1, 0, "r"), "EY": (2, 0, 0, "i"), "AY": (0, 1, 0, "i"),
+    "OY": (1, 2, 1, "i"), "AW": (0, 1, 0, "u"), "OW": (2, 2, 1, "u"),
+    "a": (0, 1, 0, ""), "e": (1.5, 0, 0, ""), "i": (3, 0, 0, ""), "o": (1.5, 2, 1, ""), "u": (3, 2, 1, ""),
+})  # fmt: skip
+
+# voiced, place (lips 0 .. glottis 5), manner
+_CONSONANTS: Mapping[str, tuple[int, float, str]] = MappingProxyType({
+    "P": (0, 0, "stop"), "B": (1, 0, "stop"), "T": (0, 1.5, "stop"), "D": (1, 1.5, "stop"),
+    "K": (0, 4, "stop"), "G": (1, 4, "stop"), "CH": (0, 2.5, "affricate"), "JH": (1, 2.5, "affricate"),
+    "F": (0, 0.5, "fricative"), "V": (1, 0.5, "fricative"), "TH": (0, 1, "fricative"),
+    "DH": (1, 1, "fricative"), "S": (0, 1.5, "fricative"), "Z": (1, 1.5, "fricative"),
+    "SH": (0, 2.5, "fricative"), "ZH": (1, 2.5, "fricative"), "HH": (0, 5, "fricative"),
+    "M": (1, 0, "nasal"), "N": (1, 1.5, "nasal"), "NG": (1, 4, "nasal"),
+    "L": (1, 1.5, "lateral"), "R": (1, 2, "approximant"), "Y": (1, 3, "approximant"),
+    "W": (1, 0, "approximant"),
+    "p": (0, 0, "stop"), "b": (1, 0, "stop"), "t": (0, 1.5, "stop"), "d": (1, 1.5, "stop"),
+    "k": (0, 4, "stop"), "g": (1, 4, "stop"), "tʃ": (0, 2.5, "affricate"), "f": (0, 0.5, "fricative"),
+    "s": (0, 1.5, "fricative"), "x": (0, 4, "fricative"), "m": (1, 0, "nasal"), "n": (1, 1.5, "nasal"),
+    "ɲ": (1, 3, "nasal"), "l": (1, 1.5, "lateral"), "ʝ": (1, 3, "approximant"), "r": (1, 2, "tap"),
+    "rr": (1, 2, "trill"),
+})  # fmt: skip
+
+_GLIDES = frozenset({("Y", "IY"), ("Y", "IH"), ("W", "UW"), ("W", "UH"), ("R", "ER"), ("ʝ", "i")})
+_WEAK = frozenset({"AH", "HH", "Y", "i"})
+
+
+@cache
+def substitution_cost(a: str, b: str) -> float:
+    """Cost in [0, 1] of hearing phoneme ``b`` for ``a`` (symmetric). ``ValueError`` for an unknown symbol."""
+    for phoneme in (a, b):
+        if phoneme not in _VOWELS and phoneme not in _CONSONANTS:
+            raise ValueError(
+                f"unknown phoneme {phoneme!r}: use ARPAbet without stress digits, or the Spanish symbols"
+            )
+    if a == b:
+        return 0.0
+    if a in _VOWELS and b in _VOWELS:
+        va, vb = _VOWELS[a], _VOWELS[b]
+        tongue = abs(va[0] - vb[0]) + abs(va[1] - vb[1])
+        cost = 0.15 * tongue + 0.1 * (va[2] != vb[2]) + 0.25 * (va[3] != vb[3])
+        return min(cost, 0.3) if "AH" in (a, b) else min(cost, 1.0)
+    if a in _CONSONANTS and b in _CONSONANTS:
+        ca, cb = _CONSONANTS[a], _CONSONANTS[b]
+        place = min(0.2 * abs(ca[1] - cb[1]), 0.4)
+        return min(0.25 * (ca[0] != cb[0]) + place + 0.4 * (ca[2] != cb[2]), 1.0)
+    return 0.3 if (a, b) in _GLIDES or (b, a) in _GLIDES else 1.0
+
+
+def indel_cost(phoneme: str) -> float:
+    """Cost of one phoneme too many or too few."""
+    return 0.5 if phoneme in _WEAK else 1.0
+
+
+def phoneme_distance(a: Sequence[str], b: Sequence[str]) -> float:
+    """Feature-weighted edit distance of two phoneme sequences over the longer length, in [0, 1]."""
+    if not a and not b:
+        return 0.0
+    row = [0.0]
+    for phoneme in b:
+        row.append(row[-1] + indel_cost(phoneme))
+    for x in a:
+        previous, row = row, [row[0] + indel_cost(x)]
+        for j, y in enumerate(b):
+            row.append(min(
+                previous[j] + substitution_cost(x, y), previous[j + 1] + indel_cost(x), row[j] + indel_cost(y)
+            ))  # fmt: skip
+    return min(1.0, row[-1] / max(len(a), len(b)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read a spelling: its phonemes, and its distance in [0, 1] from the phonemes asked for."""
+
+    phonemes: Phonemes
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    readings: tuple[tuple[Phonemes, float], ...]
+
+
+def _compile(lines: Iterable[str]) -> Mapping[str, tuple[_Rule, ...]]:
+    """Parse "regex = reading | reading:cost" lines into rules, grouped by the first letter they match."""
+    rules: dict[str, list[_Rule]] = {}
+    for line in lines:
+        pattern, _, right = line.partition(" = ")
+        readings = []
+        for alternative in right.split("|"):
+            phonemes, _, cost = alternative.partition(":")
+            readings.append((tuple(p for p in phonemes.split() if p != "-"), float(cost or 0)))
+        first = re.sub(r"^(\(\?<?[=!][^)]*\)|\^)*", "", pattern)[0]
+        rules.setdefault(first, []).append(_Rule(re.compile(pattern), tuple(readings)))
+    return MappingProxyType({first: tuple(group) for first, group in rules.items()})
+
+
+@cache
+def _rules(lang: str) -> Mapping[str, tuple[_Rule, ...]]:
+    tables = {"en": ENGLISH_RULES, "es": SPANISH_RULES}
+    if lang not in tables:
+        raise ValueError(f"no letter-to-sound rules for language {lang!r}: use one of {sorted(tables)}")
+    return _compile(tables[lang])
+
+
+def _edges(word: str, lang: str) -> list[list[tuple[int, Phonemes, float]]]:
+    """For each letter position the readings that start there: (next position, phonemes, cost)."""
+    rules = _rules(lang)
+    edges: list[list[tuple[int, Phonemes, float]]] = []
+    for start, letter in enumerate(word):
+        tried = ((rule.pattern.match(word, start), rule) for rule in rules.get(letter, ()))
+        matches = [(match.end(), rule) for match, rule in tried if match]
+        longest = max((end for end, _ in matches), default=start)
+        edges.append([
+            (end, phonemes, cost + SHORTER_GRAPHEME * (end < longest))
+            for end, rule in matches for phonemes, cost in rule.readings
+        ])  # fmt: skip
+    return edges
+
+
+def closest_reading(spelling: str, target: Sequence[str], lang: str) -> Reading:
+    """The reading of ``spelling`` under the rules of ``lang`` that sounds most like ``target``.
+
+    Lattice search: a table of (letter position, target position) holds the cheapest cost and its reading;
+    every rule moves it on. A spelling that the rules cannot read (a digit, another script) has distance 1.
+    """
+    word = strip_accents(spelling.lower()) if lang == "es" else spelling.lower()
+    width = len(target)
+    best: list[list[tuple[float, Phonemes]] | None] = [None] * (len(word) + 1)
+    first: list[tuple[float, Phonemes]] = [(0.0, ())]
+    for phoneme in target:
+        first.append((first[-1][0] + indel_cost(phoneme), ()))
+    best[0] = first
+    for start, options in enumerate(_edges(word, lang)):
+        row = best[start]
+        if row is None:
+            continue
+        for end, phonemes, cost in options:
+            moved = [(value + cost, read) for value, read in row]
+            for phoneme in phonemes:
+                moved = _advance(moved, phoneme, target)
+            held = best[end]
+            best[end] = moved if held is None else [min(pair) for pair in zip(held, moved, strict=True)]
+    final = best[-1]
+    if final is None or not word:
+        return Reading((), 1.0 if width or word else 0.0)
+    value, read = final[width]
+    return Reading(read, min(1.0, value / max(width, len(read), 1)))
+
+
+def _advance(
+    row: list[tuple[float, Phonemes]], phoneme: str, target: Sequence[str]
+) -> list[tuple[float, Phonemes]]:
+    """One edit-distance row further: the reading grows by ``phoneme``."""
+    insertion = indel_cost(phoneme)
+    grown = [(row[0][0] + insertion, (*row[0][1], phoneme))]
+    for j, wanted in enumerate(target):
+        diagonal = row[j][0] + substitution_cost(phoneme, wanted)
+        above = row[j + 1][0] + insertion
+        left_cost, left_read = grown[j]
+        left = left_cost + indel_cost(wanted)
+        if diagonal <= above and diagonal <= left:
+            grown.append((diagonal, (*row[j][1], phoneme)))
+        elif above <= left:
+            grown.append((above, (*row[j + 1][1], phoneme)))
+        else:
+            grown.append((left, left_read))
+    return grown
+
+
+def spanish_phonemes(word: str) -> Phonemes:
+    """The cheapest reading of a Spanish spelling (seseo, yeísmo, silent h); the first rule wins ties."""
+    text = strip_accents(word.lower())
+    edges = _edges(text, "es")
+    cheapest: list[tuple[float, int, Phonemes] | None] = [None] * (len(text) + 1)
+    cheapest[0] = (0.0, 0, ())
+    for start, options in enumerate(edges):
+        here = cheapest[start]
+        if here is None:
+            continue
+        for order, (end, phonemes, cost) in enumerate(options):
+            candidate = (here[0] + cost, here[1] + order, here[2] + phonemes)
+            held = cheapest[end]
+            if held is None or candidate[:2] < held[:2]:
+                cheapest[end] = candidate
+    final = cheapest[-1]
+    if final is None:
+        raise ValueError(f"cannot read {word!r} as Spanish: use letters of the Spanish alphabet only")
+    return final[2]
+
+
+def english_pronunciations(word: str, pronunciations: Pronunciations) -> tuple[Phonemes, ...]:
+    """Dictionary pronunciations without stress digits; ``KeyError`` names a word the dictionary lacks."""
+    try:
+        found = pronunciations[word.lower()]
+    except KeyError:
+        raise KeyError(f"{word!r} is not in the pronunciation dictionary: choose a commoner answer") from None
+    return tuple(dict.fromkeys(tuple(p.rstrip("012") for p in phonemes) for phonemes in found))
+
+
+SoundDistance = Callable[[str, str], Reading]
+
+
+def sound_distance(lang: str, pronunciations: Pronunciations | None = None) -> SoundDistance:
+    """A function (word, answer) -> :class:`Reading` of the word closest to the answer.
+
+    English needs ``pronunciations`` (word -> ARPAbet tuples): a word that is in the dictionary is read as the
+    dictionary says, any other by the letter-to-sound rules. Spanish spelling decides its sound, so both words
+    go by the rules.
+    """
+    if lang == "es":
+        return lambda word, answer: closest_reading(word, spanish_phonemes(answer), "es")
+    if lang != "en":
+        raise ValueError(f"no phoneme distance for language {lang!r}: use 'en' or 'es'")
+    if pronunciations is None:
+        raise ValueError("English needs a pronunciation dictionary: pass pronunciations=load_cmudict()")
+    known = pronunciations
+
+    def measure(word: str, answer: str) -> Reading:
+        targets = english_pronunciations(answer, known)
+        if word.lower() in known:
+            own = english_pronunciations(word, known)
+            return min((Reading(p, phoneme_distance(p, t)) for p in own for t in targets), key=_by_distance)
+        return min((closest_reading(word, target, "en") for target in targets), key=_by_distance)
+
+    return measure
+
+
+def _by_distance(reading: Reading) -> float:
+    return reading.distance

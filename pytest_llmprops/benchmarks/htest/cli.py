@@ -1,0 +1,40 @@
+"""``llmprops htest``: what only H-TEST has."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_llmprops.cli.kit import Groups, add_group, add_seed_and_number, wrote
+from pytest_llmprops.core.errors import LLMPropsError
+
+
+def add(groups: Groups) -> None:
+    """Add ``htest export-train``."""
+    commands = add_group(groups, "htest", "H-TEST")
+    train = commands.add_parser(
+        "export-train", help="chat fine-tuning files per task, disjoint from the test items"
+    )
+    add_seed_and_number(train, number=1000)
+    train.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="also leave out the items of this folder (published or generated)",
+    )
+    train.set_defaults(command=_export_train)
+
+
+def _export_train(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.tools.generation import export_train
+    from pytest_llmprops.data.files import DataFolder
+
+    exclude: set[str] = set()
+    if options.data is not None:
+        folder = DataFolder(options.data, "published")
+        for path in sorted(Path(options.data, "htest").glob("*.jsonl")):
+            rows = folder.jsonl(f"htest/{path.name}", required=("centerpiece",))
+            exclude |= {row["centerpiece"] for row in rows}
+        if not exclude:
+            raise LLMPropsError(f"{options.data}: holds no htest/*.jsonl to leave out")
+    return wrote(export_train(options.out, n=options.n, seed=options.seed, exclude=exclude))

@@ -1,0 +1,1 @@
+"""The H-TEST section of a report."""

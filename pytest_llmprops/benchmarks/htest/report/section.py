@@ -1,0 +1,239 @@
+"""H-TEST in a report: the grid of tasks and numbers of examples, and the ten tasks against Letter Geometry.
+
+Lee & Lim print the grid in Table 6 and the comparison with Letter Geometry in section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
+from pytest_llmprops.data.published_results import PublishedResult, find
+from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Section, Table
+from pytest_llmprops.reports.kit.figures import Point
+from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print
+from pytest_llmprops.reports.kit.scatter import Spot, scatter
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
+from pytest_llmprops.reports.kit.text import percent, visible, with_interval, words
+
+GEOMETRY = "letter_geometry"
+#: row of the grid with all tasks' items together: their mean, where all have as many items
+ALL = "all tasks"
+CHANCE = {"": 0.5, GEOMETRY: 0.25}
+#: more series than this make a forest plot too tall to read
+MOST_IN_FOREST = 3
+ADJUSTED = "† adjusted accuracy: replies that could not be read are left out (appendix D of the paper)."
+
+
+def section(measured: Measured) -> Section:
+    """The grid, Letter Geometry, and what every benchmark has."""
+    ks = sorted({k for s in measured.series if (k := _k(s)) is not None})
+    blocks: list[Block] = []
+    if len(measured.series) <= MOST_IN_FOREST:
+        blocks.append(accuracy_figure(measured, CHANCE))
+    if _ten(measured) and len(measured.series) > 1 and len({(_k(s), _cot(s)) for s in measured.series}) > 1:
+        blocks.append(_grid_figure(measured, ks))
+    if _ten(measured):
+        blocks += [_grid(measured), _published_grid()]
+    blocks += _geometry(measured)
+    blocks += detailed(measured)
+    about = "Does the model notice what text looks and sounds like? Ten questions of two options, from a few examples."
+    return Section("htest", "H-TEST", about, (*blocks, *fine_print(measured)))
+
+
+def _k(series: Series) -> int | None:
+    k = series.settings("htest").get("k")
+    return k if isinstance(k, int) else None
+
+
+def _cot(series: Series) -> bool:
+    return bool(series.settings("htest").get("cot"))
+
+
+def _ten(measured: Measured) -> list[str]:
+    return list(dict.fromkeys(place[0] for place in measured.places if place[0] != GEOMETRY))
+
+
+def _all(measured: Measured) -> str:
+    return f"all {'ten' if len(_ten(measured)) == 10 else len(_ten(measured))} tasks"
+
+
+def _read(records: Iterable[Mapping[str, Any]]) -> tuple[Share | None, bool]:
+    """Adjusted accuracy where replies could not be read, else accuracy; and which of the two it is."""
+    found = list(records)
+    read = [r for r in found if r["status"] in ("correct", "wrong")]
+    adjusted = any(r["status"] in ("unparsed", "refused") for r in found) and bool(read)
+    return accuracy(read if adjusted else found), adjusted
+
+
+def _grid(measured: Measured) -> Table:
+    import pandas as pd
+
+    series = sorted(measured.series, key=lambda s: (s.model, _cot(s), _k(s) or 0, s.index))
+    long = []
+    for s in series:
+        for task in (*_ten(measured), ALL):
+            wanted = _ten(measured) if task == ALL else [task]
+            share, adjusted = _read(measured.records(s, wanted))
+            cell = Cell("–") if share is None else _cell(share, adjusted)
+            long.append({"task": task, "series": s.index, "cell": cell})
+    wide = pd.DataFrame(long).pivot(index="task", columns="series", values="cell")
+    ks = sorted({k for s in series if (k := _k(s)) is not None})
+    rows = [
+        (
+            Cell(_all(measured) if task == ALL else words(task)),
+            *(wide.at[task, s.index] for s in series),
+            *(_best(task, k) for k in ks),
+        )
+        for task in (*_ten(measured), ALL)
+    ]
+    columns = [("Task", False), *((_condition(s, measured), True) for s in series)]
+    columns += [(f"Best of the paper, k = {k}", True) for k in ks]
+    note = "Guessing gets 50%. The paper's figures are of the authors' items (Table 6)."
+    if any("†" in cell.text for row in rows for cell in row):
+        note = f"{note} {ADJUSTED}"
+    return Table("Task by number of examples", tuple(columns), tuple(rows), note)
+
+
+def _best(task: str, k: int) -> Cell:
+    found = [r for r in _printed() if r.k == k and r.task == ("average" if task == ALL else task)]
+    if not found:
+        return Cell("–")
+    best = max(found, key=lambda r: r.value)
+    return Cell(f"{best.model} {100 * best.value:.1f}", best.value)
+
+
+def _cell(share: Share, adjusted: bool) -> Cell:
+    text = with_interval(share.value, share.low, share.high) + (" †" if adjusted else "")
+    return Cell(text, share.value, share.low, share.high)
+
+
+def _condition(series: Series, measured: Measured) -> str:
+    k = _k(series)
+    parts = [f"k = {k}" if k is not None else series.label]
+    if _cot(series):
+        parts.append("with CoT")
+    text = ", ".join(parts) + ("*" if series.deviations else "")
+    alone = [s for s in measured.series if (_k(s), _cot(s)) == (k, _cot(series))]
+    if len({s.model for s in measured.series}) == 1 and len(alone) == 1:
+        return text
+    return f"{visible(series.model) if len({s.model for s in alone}) == len(alone) else series.label}, {text}"
+
+
+def _printed() -> tuple[PublishedResult, ...]:
+    return tuple(
+        r for r in find(paper="htest", table="6", metric="accuracy", setting="") if "doubtful" not in r.note
+    )
+
+
+def _published_grid() -> Fold:
+    import pandas as pd
+
+    frame = pd.DataFrame([{"model": r.model, "task": r.task, "k": r.k, "value": r.value} for r in _printed()])
+    average = frame[frame["task"] == "average"]
+    means = average.pivot(index="model", columns="k", values="value")
+    ks = [int(k) for k in means.columns]
+    order = means.max(axis=1).sort_values(ascending=False, kind="stable").index
+    rows = tuple((Cell(model), *(_number(means.at[model, k]) for k in means.columns)) for model in order)
+    table = Table(
+        "Mean of the ten tasks", (("Model", False), *((f"k = {k}", True) for k in ks)), rows,
+        "From Table 6, without the column that the paper prints with doubtful figures (Command at k = 50).",
+    )  # fmt: skip
+    tasks = frame[(frame["task"] != "average") & (frame["task"] != GEOMETRY)]
+    wide = tasks.pivot(index=["model", "k"], columns="task", values="value")
+    names = list(dict.fromkeys(tasks["task"]))
+    full = tuple(
+        (Cell(model), Cell(str(int(k)), float(k)), *(_number(row[name]) for name in names))
+        for (model, k), row in sorted(
+            wide.iterrows(), key=lambda pair: (order.get_loc(pair[0][0]), pair[0][1])
+        )
+    )
+    columns = (("Model", False), ("k", True), *((words(name), True) for name in names))
+    return Fold("The paper's grid", (table, Table("Task by task", columns, full)))
+
+
+def _number(value: float) -> Cell:
+    return Cell("–") if value != value else Cell(percent(float(value)), float(value))
+
+
+def _grid_figure(measured: Measured, ks: list[int]) -> Figure:
+    models = list(dict.fromkeys(s.model for s in measured.series))
+    colours = {model: next(s.index for s in measured.series if s.model == model) for model in models}
+    tasks = []
+    for task in _ten(measured):
+        lines = []
+        printed = [r for r in _printed() if r.task == task and r.k in ks]
+        for name in dict.fromkeys(r.model for r in printed):
+            own = sorted(
+                (r.k, Point(-1, r.value, r.value, r.value)) for r in printed if r.model == name and r.k
+            )
+            if len(own) > 1:
+                lines.append(Line(-1, tuple(own)))
+        for model in models:
+            for cot in (False, True):
+                own = []
+                for s in measured.series:
+                    share, _ = _read(measured.records(s, [task]))
+                    k = _k(s)
+                    if s.model == model and _cot(s) == cot and share and k is not None:
+                        own.append((k, Point(colours[model], share.value, share.low, share.high)))
+                if own:
+                    lines.append(Line(colours[model], tuple(sorted(own, key=lambda p: p[0])), dashed=cot))
+        tasks.append((words(task), lines))
+    labels = {index: visible(model) for model, index in colours.items()}
+    return Figure(
+        "htest-grid",
+        "Accuracy by number of examples",
+        f"Ten small plots, one a task: accuracy of {', '.join(labels.values())} at k = {', '.join(map(str, ks))}; "
+        "the numbers are in the table below.",
+        lambda: lines_over_k(tasks, ks, labels, 0.5),
+        "Thin grey lines are the paper's models (Table 6), on the authors' items.",
+    )
+
+
+def _geometry(measured: Measured) -> list[Block]:
+    spots, rows = [], []
+    for s in measured.series:
+        ten, _ = _read(measured.records(s, _ten(measured)))
+        shape, _ = _read(measured.records(s, [GEOMETRY]))
+        if ten and shape:
+            x, y = (Point(s.index, v.value, v.low, v.high) for v in (ten, shape))
+            spots.append(Spot(s.starred, x, y, s.index))
+            rows.append((Cell(s.starred), _cell(ten, False), _cell(shape, False), Cell("this report")))
+    if not spots:
+        return []
+    for model, mean, shape_value, k in _references():
+        spots.append(
+            Spot(model, Point(-1, mean, mean, mean), Point(-1, shape_value, shape_value, shape_value))
+        )
+        cells = (Cell(percent(mean), mean), Cell(percent(shape_value), shape_value))
+        rows.append((Cell(model), *cells, Cell(f"paper, k = {k}")))
+    columns = (("Model", False), ("Ten tasks", True), ("Letter Geometry", True), ("From", False))
+    table = Table("Ten tasks and Letter Geometry", columns, tuple(rows))
+    figure = Figure(
+        "htest-geometry",
+        "H-TEST against Letter Geometry",
+        f"The ten tasks against Letter Geometry for {', '.join(s.label for s in spots)}.",
+        lambda: scatter(spots, _all(measured), "Letter Geometry", (0.5, 0.25)),
+        "Hollow diamonds: the paper's models for which it prints both numbers, on the authors' items.",
+    )
+    return [figure, Fold("The numbers of this plot", (table,))]
+
+
+def _references() -> list[tuple[str, float, float, int]]:
+    """(model, mean of the ten tasks, Letter Geometry, k of the mean): the largest k that is not in doubt."""
+    printed = _printed()
+    found = []
+    for shape in (r for r in printed if r.task == GEOMETRY):
+        means = [r for r in printed if r.model == shape.model and r.task == "average" and r.k is not None]
+        if means:
+            best = max(means, key=lambda r: r.k or 0)
+            found.append((shape.model, best.value, shape.value, best.k or 0))
+    return found
+
+
+REPORT = BenchmarkReport(
+    "H-TEST", "H-TEST", section, apart=frozenset({GEOMETRY}), chance=CHANCE, published="average"
+)

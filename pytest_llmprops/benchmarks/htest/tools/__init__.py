@@ -1,0 +1,1 @@
+"""Generating H-TEST items. May read and write files."""

@@ -1,0 +1,138 @@
+"""Writing H-TEST files: the built-in set, fresh sets, and chat data for fine-tuning.
+
+A thin shell over the pure generators of ``benchmarks.htest``: it loads the pronunciation dictionary and
+writes files, each under a temporary name first, so that a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate, number_rows
+from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.whole_files import write_text
+
+BUILTIN_SEED = 414213
+BUILTIN_TEST = 200
+EXAMPLES = 50
+VERSION = 1
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a UTF-8 file with LF line ends, whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; free some space or choose another folder"
+        ) from error
+
+
+def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _tasks(tasks: Sequence[str] | None) -> tuple[str, ...]:
+    for task in tasks or ():
+        if task not in TASKS:
+            raise UsageError(f"unknown H-TEST task '{task}'; the tasks are: {', '.join(TASKS)}")
+    return tuple(tasks) if tasks else TASKS
+
+
+def make_split(task: str, *, seed: int, n: int) -> tuple[list[Row], list[Row]]:
+    """``n`` test rows and 50 example rows of one task, with no item in common; both alternate A, B."""
+    rows = generate(task, n=n + EXAMPLES, seed=seed, lexicon=load_cmudict())
+    texts = [row["centerpiece"] for row in rows]
+    return number_rows(texts[EXAMPLES:]), number_rows(texts[:EXAMPLES])
+
+
+def _check_size(n: int) -> None:
+    if n < 2 or n % 2:
+        raise UsageError(f"htest: n is {n}; ask for an even number of at least 2 (half A, half B)")
+
+
+def write_builtin(folder: Path) -> list[Path]:
+    """Write the built-in files into ``folder``: 200 + 50 rows a task, and Letter Geometry."""
+    files: dict[str, str] = {}
+    for task in TASKS:
+        test, examples = make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST)
+        files[f"{task}_test.jsonl"] = _jsonl(test)
+        files[f"{task}_dev.jsonl"] = _jsonl(examples)
+    files["letter_geometry_test.jsonl"] = _jsonl(build_letter_geometry(seed=BUILTIN_SEED))
+    for name, text in files.items():
+        _write(Path(folder) / name, text)
+    return [Path(folder) / name for name in files]
+
+
+def generate_set(out_dir: str | Path, *, seed: int, n: int, tasks: Sequence[str] | None = None) -> list[Path]:
+    """Write a fresh set into ``<out_dir>/htest``, a folder that ``--llm-data <out_dir>`` reads.
+
+    ``<task>_test.jsonl`` has ``n`` rows, ``<task>_dev.jsonl`` has 50, ``SOURCE.json`` says how they were
+    made. All rows are made before the first file is written.
+
+    :param n: an even number of at least 2.
+    :param tasks: names of tasks; all ten by default.
+    :return: the files, SOURCE.json last.
+    :raises UsageError: for an unknown task, an ``n`` that cannot be had, or a folder that cannot be written.
+    """
+    _check_size(n)
+    folder = Path(out_dir) / "htest"
+    files: dict[str, str] = {}
+    for task in _tasks(tasks):
+        test, examples = make_split(task, seed=seed, n=n)
+        files[f"{task}_test.jsonl"] = _jsonl(test)
+        files[f"{task}_dev.jsonl"] = _jsonl(examples)
+    source = {"source": "generated", "generator": "htest", "seed": seed, "n": n, "version": VERSION}
+    files["SOURCE.json"] = json.dumps(source) + "\n"
+    for name, text in files.items():
+        _write(folder / name, text)
+    return [folder / name for name in files]
+
+
+def train_prompt(text: str) -> str:
+    """The paper's question without examples (section 3, appendix G)."""
+    return f'Input: "{text}" Label: \nA \nB (Respond in one letter and nothing else)'
+
+
+def export_train(
+    out_dir: str | Path,
+    *,
+    n: int,
+    seed: int,
+    exclude: Collection[str] = (),
+    tasks: Sequence[str] | None = None,
+) -> list[Path]:
+    """Write ``<task>_train.jsonl`` in the chat format for fine-tuning (the paper's appendix F).
+
+    ``n`` rows a task, half A and half B, alternating; none is an item of the built-in test or example files,
+    nor one of ``exclude``.
+
+    :param exclude: texts of further items to keep out, for example the published ones.
+    :return: the files.
+    :raises UsageError: for an ``n`` that cannot be had, or a folder that cannot be written.
+    """
+    _check_size(n)
+    files: dict[str, str] = {}
+    for task in _tasks(tasks):
+        # Made anew rather than read: the built-in files are what this call makes, byte for byte.
+        builtin = [row for part in make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST) for row in part]
+        taken = [*exclude, *(row["centerpiece"] for row in builtin)]
+        rows = generate(task, n=n, seed=seed, lexicon=load_cmudict(), exclude=taken)
+        files[f"{task}_train.jsonl"] = _jsonl(
+            {
+                "messages": [
+                    {"role": "user", "content": train_prompt(row["centerpiece"])},
+                    {"role": "assistant", "content": row["options"][row["correct_options"][0]]},
+                ]
+            }
+            for row in rows
+        )
+    for name, text in files.items():
+        _write(Path(out_dir) / name, text)
+    return [Path(out_dir) / name for name in files]

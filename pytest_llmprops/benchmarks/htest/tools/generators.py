@@ -1,0 +1,200 @@
+"""H-TEST items: one pure generator a task (Lee & Lim, section 3, table 1, appendix G).
+
+Nothing but the rule separates the groups. Where a rule is about a place (starts with, ends with), both groups
+hold the same kinds of words and only their order differs. Where it is about a form (capital, hyphen, spelled
+number), both groups draw the same content and only its form differs. ``palindrome`` and ``rhyme`` match
+lengths, outer letters, words and the overlap of spelling. This is stricter than the published items, whose
+group B of "end ly", for example, ends in shorter words.
+
+A row is what the published files hold plus an id:
+``{"id": "0017", "centerpiece": str, "options": ["A", "B"], "correct_options": [0 or 1]}``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypedDict
+
+from pytest_llmprops.benchmarks.htest.tools import vocabulary as words
+from pytest_llmprops.benchmarks.htest.tools.matched_words import (
+    Lexicon,
+    item_key,
+    limit,
+    palindromes,
+    rhymes,
+    used_up,
+)
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.seeds import generator
+
+_PUNCTUATION = (".", "!", "?", "...")
+
+
+class Row(TypedDict):
+    """One line of an H-TEST file."""
+
+    id: str
+    centerpiece: str
+    options: list[str]
+    correct_options: list[int]
+
+
+def _capital(word: str) -> str:
+    return word[0].upper() + word[1:]
+
+
+def _start_vowel(rng: random.Random, in_a: bool) -> str:
+    # Both nouns are in both groups; only their order differs.
+    vowel, consonant = rng.choice(words.VOWEL_NOUNS), rng.choice(words.CONSONANT_NOUNS)
+    first, second = (vowel, consonant) if in_a else (consonant, vowel)
+    return (
+        f"{_capital(first)} {rng.choice(words.TRANSITIVE_VERBS)} {second}"
+        f" {rng.choice(words.PLACES)} {rng.choice(words.ADVERBS_LY)}."
+    )
+
+
+def _end_ly(rng: random.Random, in_a: bool) -> str:
+    # Both adverbs are in both groups; only their order differs.
+    ly, plain = rng.choice(words.ADVERBS_LY), rng.choice(words.ADVERBS_PLAIN)
+    inner, last = (plain, ly) if in_a else (ly, plain)
+    subject, verb = rng.choice(words.NOUNS), rng.choice(words.INTRANSITIVE_VERBS)
+    return f"{_capital(subject)} {verb} {inner} {rng.choice(words.PLACES)} {last}."
+
+
+def _end_punctuation(rng: random.Random, in_a: bool) -> str:
+    # The mark hangs on a word in both groups (published B items set it apart, which adds a token).
+    tokens = [
+        _capital(rng.choice(words.NOUNS)),
+        *rng.choice(words.PLACES).split(),
+        _capital(rng.choice(words.NOUNS)),
+    ]
+    place = len(tokens) - 1 if in_a else rng.randrange(len(tokens) - 1)
+    tokens[place] += rng.choice(_PUNCTUATION)
+    return " ".join(tokens)
+
+
+def _uppercase(rng: random.Random, in_a: bool) -> str:
+    # A: exactly one capital, at any letter, the first included; B: none.
+    text = (
+        f"{rng.choice(words.NOUNS)} {rng.choice(words.INTRANSITIVE_VERBS)}"
+        f" {rng.choice(words.PLACES)} {rng.choice(words.ADVERBS_LY)}."
+    )
+    if not in_a:
+        return text
+    place = rng.choice([index for index, character in enumerate(text) if character.isalpha()])
+    return text[:place] + text[place].upper() + text[place + 1 :]
+
+
+def _hyphenated_word(rng: random.Random, in_a: bool) -> str:
+    # B holds the same compounds in open form, so that only the hyphen differs.
+    compound = rng.choice(words.COMPOUNDS)
+    if not in_a:
+        compound = compound.replace("-", " ")
+    place = rng.choice(words.PLACES)
+    if rng.random() < 0.5:
+        verb, adverb = rng.choice(words.INTRANSITIVE_VERBS), rng.choice(words.ADVERBS_LY)
+        return f"The {compound} {verb} {place} {adverb}."
+    return f"The {rng.choice(words.NOUNS)} {rng.choice(words.TRANSITIVE_VERBS)} the {compound} {place}."
+
+
+def _spelled_number(rng: random.Random, in_a: bool) -> str:
+    # The same numbers in both groups; places of very different lengths drown the length of the number.
+    word = rng.choice(list(words.NUMBERS))
+    number = word if in_a else str(words.NUMBERS[word])
+    adverb = f" {rng.choice(words.ADVERBS_LY)}" if rng.random() < 0.5 else ""
+    return (
+        f"{_capital(rng.choice(words.NOUNS))} {rng.choice(words.TRANSITIVE_VERBS)} {number}"
+        f" {rng.choice(words.PLURALS)} {rng.choice(words.PLACES)}{adverb}."
+    )
+
+
+def _spelled_math(rng: random.Random, in_a: bool) -> str:
+    # Operators are one token in either form.
+    word = rng.choice(list(words.MATH_OPERATORS))
+    operator = word if in_a else words.MATH_OPERATORS[word]
+    return (
+        f"The {rng.choice(words.MATH_QUANTITIES)} {operator} {rng.randrange(2, 100)}"
+        f" {rng.choice(words.MATH_CONTEXTS)}."
+    )
+
+
+def _repeated_word(rng: random.Random, in_a: bool) -> str:
+    # Five words either way. In B the word's neighbour is another one of its kind and length, never the same.
+    kinds: list[Sequence[str]] = [
+        words.NOUNS,
+        words.INTRANSITIVE_VERBS,
+        words.ADVERBS_LY + words.ADVERBS_PLAIN,
+        words.PLURALS,
+    ]
+    rng.shuffle(kinds)
+    tokens = [rng.choice(kind) for kind in kinds]
+    place = rng.randrange(len(tokens))
+    word = tokens[place]
+    others = [other for other in kinds[place] if len(other) == len(word) and other != word]
+    if not others:  # a length that only one word has: in neither group may it be the doubled one
+        return _repeated_word(rng, in_a)
+    tokens.insert(place + 1, word if in_a else rng.choice(others))
+    return " ".join(tokens) + "."
+
+
+_SENTENCES: dict[str, Callable[[random.Random, bool], str]] = {
+    "end_ly": _end_ly,
+    "end_punctuation": _end_punctuation,
+    "hyphenated_word": _hyphenated_word,
+    "repeated_word": _repeated_word,
+    "spelled_math": _spelled_math,
+    "spelled_number": _spelled_number,
+    "start_vowel": _start_vowel,
+    "uppercase": _uppercase,
+}
+_PAIRED: dict[str, Callable[[random.Random, int, Lexicon, set[str]], tuple[list[str], list[str]]]] = {
+    "palindrome": palindromes,
+    "rhyme": rhymes,
+}
+
+TASKS = tuple(sorted([*_SENTENCES, *_PAIRED]))
+"""The ten tasks, named as the published files are."""
+
+
+def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:
+    for index in range(n):
+        for _attempt in range(limit(used)):
+            text = _SENTENCES[task](rng, index % 2 == 0)
+            key = item_key(task, text)
+            if key not in used:
+                used.add(key)
+                yield text
+                break
+        else:
+            raise used_up(task, index - index % 2)
+
+
+def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collection[str] = ()) -> list[Row]:
+    """``n`` rows of ``task``: A, B, A, B ..., without duplicates, the same in every process.
+
+    :param n: an even number of at least 2.
+    :param lexicon: decides rhymes, and keeps real words out of the made-up ones.
+    :param exclude: texts of items that must not come again, compared by :func:`item_key`.
+    :raises UsageError: for an unknown task, an odd or too small ``n``, or more than the vocabulary can give.
+    """
+    if task not in TASKS:
+        raise UsageError(f"unknown H-TEST task '{task}'; the tasks are: {', '.join(TASKS)}")
+    if n < 2 or n % 2:
+        raise UsageError(f"htest/{task}: n is {n}; ask for an even number of at least 2 (half A, half B)")
+    rng = generator(seed, "htest", task)
+    used = {item_key(task, text) for text in exclude}
+    if task in _PAIRED:
+        in_a, in_b = _PAIRED[task](rng, n // 2, lexicon, used)
+        texts = [text for pair in zip(in_a, in_b, strict=True) for text in pair]
+    else:
+        texts = list(_sentences(task, rng, n, used))
+    return number_rows(texts)
+
+
+def number_rows(texts: Sequence[str]) -> list[Row]:
+    """Rows with the ids 0000, 0001 ...; texts at even places are group A."""
+    return [
+        {"id": f"{index:04d}", "centerpiece": text, "options": ["A", "B"], "correct_options": [index % 2]}
+        for index, text in enumerate(texts)
+    ]

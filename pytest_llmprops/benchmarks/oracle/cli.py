@@ -1,0 +1,28 @@
+"""``llmprops oracle``: one's own sentences for the linearity test."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_llmprops.cli.kit import Groups, add_group, wrote
+
+
+def add(groups: Groups) -> None:
+    """Add ``oracle sentences``."""
+    commands = add_group(groups, "oracle", "oracle-checker: sentences of your own")
+    sentences = commands.add_parser(
+        "sentences",
+        help="make a text file of sentences into items",
+        description="Write a folder that --llm-data DIR takes, from a text file in UTF-8 with a sentence a line. Blank"
+        " lines and repetitions are left out. The sentences have no labels; the linearity test needs none.",
+    )
+    sentences.add_argument("file", type=Path, metavar="FILE", help="text file, a sentence a line")
+    sentences.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    sentences.set_defaults(command=_sentences)
+
+
+def _sentences(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.oracle.tools.sentences import write_sentences
+
+    return wrote(write_sentences(options.file, options.out))

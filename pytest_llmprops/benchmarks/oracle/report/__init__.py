@@ -1,0 +1,1 @@
+"""The oracle-checker section of a report."""

@@ -1,0 +1,220 @@
+"""The oracle-checker's plots: what was accepted (figure 6 of Zeng et al.) and sentence by sentence (figure 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.reports.kit.figures import (
+    FAINT,
+    INK,
+    LINE,
+    MUTED,
+    PAPER,
+    SERIES,
+    TEXT,
+    WIDTH,
+    colour,
+    margins,
+    new_figure,
+    room,
+    share_axis,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Plot
+
+#: inches of a bar with the space around it, and of the panels of figure 10
+_BAR, _PANEL = 0.21, 0.85
+#: how strong the colour of what was rejected is
+_REJECTED = 0.32
+#: sentences that figure 10 draws; of more, every so many
+MOST_DRAWN = 800
+#: groups of equal answers that are drawn apart; smaller ones are one
+_GROUPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Shares of one kind of thing, ``n`` in all: accepted, rejected; what is left was not extracted.
+
+    :param n: None where a paper does not print it.
+    """
+
+    name: str
+    accepted: float
+    rejected: float
+    n: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A model on one kind of sentences; ``series`` -1 for a paper's."""
+
+    title: str
+    series: int
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One sentence in figure 10.
+
+    :param a_test: share of its tests passed. :param a_rate: of all combinations. :param groups: of equal answers on
+        the sentence itself, as shares of the samples, largest first: Con_o and the others; what is missing to 1 is
+        replies that could not be read.
+    """
+
+    a_test: float
+    a_rate: float
+    entities: float
+    groups: tuple[float, ...]
+
+
+def acceptance_plot(groups: Sequence[Bars]) -> Plot:
+    """Stacked bars, a block a model: accepted full, rejected pale, labelled entities that were missed outlined."""
+    names = [bar.name for group in groups for bar in group.bars]
+    titles = [short(group.title, 60) for group in groups]
+    left, top = room(names), 0.36
+    lines = len(names) + 1.5 * len(groups)
+    figure = new_figure(WIDTH, top + _BAR * lines + 0.4)
+    axes = figure.add_axes(margins(figure, left=left, right=1.6, top=top, bottom=0.36))
+    at, ticks = 0.0, []
+    for title, group in zip(titles, groups, strict=True):
+        axes.annotate(
+            title, (0, at + 0.75), xytext=(2, 0), textcoords="offset points",
+            xycoords=("axes fraction", "data"), va="center", weight="bold", color=TEXT,
+        )  # fmt: skip
+        at += 1.3
+        for bar in group.bars:
+            ticks.append(at + 0.5)
+            _stacked(axes, bar, at + 0.5, MUTED if group.series < 0 else colour(group.series))
+            at += 1
+        at += 0.2
+    axes.set_yticks(ticks, names, color=TEXT)
+    share_axis(axes, "x")
+    axes.set_ylim(at, 0)
+    _legend(figure, [("accepted", MUTED, 1.0), ("rejected", MUTED, _REJECTED), ("not extracted", PAPER, 1.0)])
+    return figure
+
+
+def _stacked(axes: Axes, bar: Bar, y: float, shade: str) -> None:
+    rest = max(0.0, 1 - bar.accepted - bar.rejected)
+    at = 0.0
+    for share, fill, alpha in ((bar.accepted, shade, 1.0), (bar.rejected, shade, _REJECTED)):
+        if share:
+            axes.barh(y, share, 0.62, at, color=fill, alpha=alpha, linewidth=0)
+        at += share
+    if rest > 1e-9:
+        axes.barh(y, rest, 0.62, at, color=PAPER, edgecolor=shade, linewidth=0.7)
+    count = f" of {bar.n:,}" if bar.n is not None else ""
+    axes.annotate(
+        f"{100 * bar.accepted:.1f}%{count}", (1, y), xytext=(8, 0), textcoords="offset points",
+        xycoords=("axes fraction", "data"), va="center", color=shade, annotation_clip=False,
+    )  # fmt: skip
+
+
+def drawn(profiles: Sequence[Profile]) -> list[Profile]:
+    """The sentences by Con_o, the surest first, at most :data:`MOST_DRAWN` of them, evenly spaced."""
+    order = sorted(profiles, key=lambda p: (-p.groups[0], -p.a_rate, p.entities))
+    if len(order) <= MOST_DRAWN:
+        return order
+    return [order[int((n + 0.5) * len(order) / MOST_DRAWN)] for n in range(MOST_DRAWN)]
+
+
+def profile_plot(profiles: Sequence[Profile], series: int) -> Plot:
+    """Four bar charts over the same sentences, in the order of :func:`drawn`."""
+    shown, shade = drawn(profiles), colour(series)
+    left, top, gap = 0.75, 0.42, 0.2
+    figure = new_figure(WIDTH, top + 4 * (_PANEL + gap) + 0.35)
+    height = figure.get_size_inches()[1]
+    panels = []
+    for number in range(4):
+        up = top + number * (_PANEL + gap)
+        box = margins(figure, left=left, right=0.15, top=up, bottom=height - up - _PANEL)
+        panels.append(figure.add_axes(box))
+    charts = (
+        ("A_test", [p.a_test for p in shown]),
+        ("A_rate", [p.a_rate for p in shown]),
+        ("#E", [p.entities for p in shown]),
+    )
+    for axes, (name, values) in zip(panels, charts, strict=False):
+        axes.stairs(values, fill=True, color=shade)
+        _panel(axes, name, shares=name != "#E")
+    layers = _layers(shown, series)
+    _groups(panels[3], shown, layers)
+    _panel(panels[3], "Con_o", shares=True)
+    for axes in panels:
+        axes.set_xlim(0, len(shown))
+        axes.set_xticks([])
+    panels[3].set_xlabel(f"{len(shown):,} sentences, by Con_o", fontsize=8, labelpad=3)
+    _legend(figure, layers)
+    return figure
+
+
+#: name, colour, strength
+Layer = tuple[str, str, float]
+
+
+def _layers(shown: Sequence[Profile], series: int) -> list[Layer]:
+    """What Con_o's chart is stacked of, from below; only what there is."""
+    most = max(len(p.groups) for p in shown)
+    found: list[Layer] = [("most frequent answer", colour(series), 1.0)]
+    for n in range(1, min(most, _GROUPS)):
+        found.append((f"{_ORDINALS[n]}", SERIES[(series + n) % len(SERIES)], 0.75))
+    if most > _GROUPS:
+        found.append(("others", FAINT, 1.0))
+    if any(sum(p.groups) < 1 - 1e-9 for p in shown):
+        found.append(("unreadable", _DARK, 1.0))
+    return found
+
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
+#: the paper's dark grey
+_DARK = list(INK)[1]
+
+
+def _groups(axes: Axes, shown: Sequence[Profile], layers: Sequence[Layer]) -> None:
+    base = [0.0] * len(shown)
+    for n, (name, shade, alpha) in enumerate(layers):
+        if name == "unreadable":
+            top = [1.0] * len(shown)
+        elif name == "others":
+            top = [sum(p.groups) for p in shown]
+        else:
+            top = [sum(p.groups[: n + 1]) for p in shown]
+        axes.stairs(top, baseline=base, fill=True, color=shade, alpha=alpha, linewidth=0)
+        base = top
+
+
+def _panel(axes: Axes, name: str, *, shares: bool) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    if shares:
+        axes.set_ylim(0, 1)
+        axes.set_yticks([0, 0.5, 1], ["0%", "50%", "100%"])
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    axes.set_ylabel(name, fontsize=8.5)
+    axes.grid(axis="y", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _legend(figure: Plot, layers: Sequence[Layer]) -> None:
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Patch(facecolor=shade, alpha=alpha, edgecolor=MUTED if shade == PAPER else "none", label=name)
+        for name, shade, alpha in layers
+    ]
+    figure.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(0.005, 0.995), ncols=len(handles), frameon=False,
+        fontsize=8.5, handlelength=1.2, columnspacing=1.4, borderaxespad=0.2, borderpad=0,
+    )  # fmt: skip

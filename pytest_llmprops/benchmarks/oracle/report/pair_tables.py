@@ -1,0 +1,198 @@
+"""The oracle-checker's tables 2 to 5 and its sanity checks, above the numbers that Zeng et al. print."""
+
+from __future__ import annotations
+
+from pytest_llmprops.benchmarks.oracle.report.evidence import CATEGORIES, CONSISTENCY, NO, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.report.tables import (
+    DASH,
+    PAPER,
+    Row,
+    as_printed,
+    headings,
+    own,
+    printed,
+    sources,
+)
+from pytest_llmprops.data.published_results import find
+from pytest_llmprops.reports.kit.blocks import Cell, Table
+from pytest_llmprops.reports.kit.generic import share_cell
+from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
+from pytest_llmprops.reports.kit.text import percent, visible
+
+PHI = {"or": "φ_or", "and": "φ_and"}
+#: table 5's categories -> the paper's settings
+_CATEGORY = {"AI": "A and I", "ĀI": "not A, I", "AĪ": "A, not I", "ĀĪ": "not A, not I"}
+
+
+def _each(measured: Measured, task: str, metric: str, group: str | None = None) -> list[tuple[Series, Place]]:
+    """Series and places of which a metric of the task is there."""
+    return [
+        (s, (task, *where))
+        for where in sources(measured)
+        for s in measured.series
+        if any(
+            m["name"] == metric and place_of(m) == (task, *where) and m["value"] is not None
+            and (group is None or m["group"] == group)
+            for m in measured.metrics(s)
+        )
+    ]  # fmt: skip
+
+
+def answers_table(measured: Measured) -> Table:
+    """Table 2: answers by label."""
+    rows: list[Row] = []
+    for s, place in _each(measured, PAIRS, "yes_rate"):
+        cells = [Cell(s.starred), Cell(visible(place[2]))]
+        for label in ("yes", "no"):
+            row = measured.metric(s, "yes_rate", place, f"label {label}")
+            no = None if row is None or row["value"] is None else 1 - row["value"]
+            cells += [DASH if row is None else Cell(f"{row['n']:,}", row["n"])]
+            cells += [DASH if row is None else share_cell(row, "value"), Cell(percent(no), no)]
+        rows.append((*cells, own(measured, s, "label_agreement", place)))
+    cells = []
+    for label in ("yes", "no"):
+        [told] = find(paper="oracle", table="2", metric="yes_rate", setting=f"labelled {label}")
+        cells += [Cell(f"{told.n:,}", told.n), Cell(as_printed(told.value), told.value)]
+        cells.append(printed("2", "no_rate", f"labelled {label}"))
+    rows.append((Cell(told.model), Cell(PAPER), *cells, printed("2", "label_agreement", "MSRP pairs")))
+    numbers = [
+        f"Labelled {label}{what}" for label in ("yes", "no") for what in ("", ": says yes", ": says no")
+    ]
+    note = "Agreement with the labels is no verdict: what an answer is worth is for the checker to say."
+    return Table(
+        "Answers by label (Table 2)",
+        headings(("Model", "Pairs from"), (*numbers, "Agrees")),
+        tuple(rows),
+        note,
+    )
+
+
+def provable_table(measured: Measured) -> Table:
+    """Table 3: pairs of which a proof was found, by label and by answer."""
+    groups = ("label yes", "label no", "answer yes", "answer no")
+    settings = ("labelled yes", "labelled no", "GPT3.5 yes", "GPT3.5 no")
+    rows: list[Row] = []
+    for s, place in _each(measured, PAIRS, "provable_rate"):
+        cells = [
+            own(measured, s, "provable_rate", place, f"{phi}, {group}") for phi in PHI for group in groups
+        ]
+        rows.append((Cell(s.starred), Cell(visible(place[2])), *cells))
+    cells = [printed("3", "acceptance_rate", f"phi_{phi}; {setting}") for phi in PHI for setting in settings]
+    rows.append((Cell("GPT3.5"), Cell(PAPER), *cells))
+    names = [
+        f"{phi}: {name}"
+        for phi in PHI.values()
+        for name in ("labelled yes", "labelled no", "says yes", "says no")
+    ]
+    note = (
+        "Only an answer of yes is ever accepted by a proof; the others stand here for reference, where"
+        " the setting oracle.reference is on."
+    )
+    return Table("Provable pairs (Table 3)", headings(("Model", "Pairs from"), names), tuple(rows), note)
+
+
+def own_table(measured: Measured) -> Table:
+    """Table 4: the model's own paraphrases."""
+    rows: list[Row] = []
+    for s, place in _each(measured, OWN, "yes_rate"):
+        said = measured.metric(s, "yes_rate", place)
+        assert said is not None
+        cells = [
+            Cell(s.starred),
+            Cell(visible(place[2])),
+            Cell(f"{said['n']:,}", said["n"]),
+            share_cell(said, "value"),
+        ]
+        cells += [
+            own(measured, s, "provable_rate", place, f"{phi}, answer {answer}")
+            for answer in ("yes", "no")
+            for phi in PHI
+        ]
+        rows.append(tuple(cells))
+    [yes] = find(paper="oracle", table="4", metric="yes_count")
+    assert yes.n is not None
+    share = yes.value / yes.n
+    cells = [
+        printed("4", "acceptance_rate", f"own paraphrases; phi_{phi}; GPT3.5 {answer}")
+        for answer in ("yes", "no")
+        for phi in PHI
+    ]
+    rows.append(
+        (Cell(yes.model), Cell(PAPER), Cell(f"{yes.n:,}", yes.n), Cell(as_printed(share), share), *cells)
+    )
+    names = [f"Says {answer}: provable, {phi}" for answer in ("yes", "no") for phi in PHI.values()]
+    return Table(
+        "Own paraphrases (Table 4)",
+        headings(("Model", "Sentences from"), ("Paraphrases", "Says yes", *names)),
+        tuple(rows),
+    )
+
+
+def trust_table(measured: Measured) -> Table:
+    """Table 5: answers of no that are accepted, by category, under our rule and under the paper's."""
+    rules = {
+        "acceptance_rate": "no, then yes",
+        "acceptance_rate_paper": "no triangular evidence (the paper's)",
+    }
+    rows: list[Row] = []
+    for s, place in _each(measured, NO, "acceptance_rate"):
+        for name, rule in rules.items():
+            found = [
+                measured.metric(s, name, place, f"{c} {phi}") for phi in PHI for c in CATEGORIES.values()
+            ]
+            if any(found):
+                cells = [DASH if r is None else _of(r["value"], r["n"]) for r in found]
+                rows.append((Cell(s.starred), Cell(visible(place[2])), Cell(rule), *cells))
+    cells = []
+    for phi in PHI:
+        for category in CATEGORIES.values():
+            [row] = find(paper="oracle", table="5", setting=f"phi_{phi}; {_CATEGORY[category]}")
+            cells.append(Cell(f"{as_printed(row.value)} of {row.n:,}", row.value))
+    rows.append((Cell("GPT3.5"), Cell(PAPER), Cell(rules["acceptance_rate_paper"]), *cells))
+    names = [f"{phi}: {category}" for phi in PHI.values() for category in CATEGORIES.values()]
+    note = (
+        "A: the sentences are aligned; I: a paraphrase was found that can be aligned to both (indifferentiable), and"
+        " is what the test asks about; else any. Accepted of so many that were tested; under the paper's rule without"
+        " those whose answers cannot be read."
+    )
+    columns = headings(("Model", "Pairs from", "Accepted on"), names)
+    return Table("Answers of no that are accepted (Table 5)", columns, tuple(rows), note)
+
+
+def _of(value: float | None, n: int | None) -> Cell:
+    return Cell(f"{percent(value)} of {n:,}" if n else percent(value), value)
+
+
+def sanity_table(measured: Measured) -> Table:
+    """The checks of section 5.2.1."""
+    checks = (CONSISTENCY, OWN, RANDOM)
+    rows: list[Row] = []
+    for where in sources(measured):
+        for s in measured.series:
+            places = {task: (task, *where) for task in checks}
+            if not any(measured.row(s, place) for place in places.values()):
+                continue
+            cells = [_less(measured, s, "consistency_rate", places[task]) for task in (CONSISTENCY, OWN)]
+            cells += [_less(measured, s, "yes_rate", places[RANDOM])]
+            cells += [own(measured, s, "provable_rate", places[RANDOM], "or")]
+            cells.append(own(measured, s, "acceptance_rate", places[RANDOM], "answer no"))
+            rows.append((Cell(s.starred), Cell(visible(where[1])), *cells))
+    text = "section 5.2.1"
+    cells = [printed(text, "inconsistency_rate", name) for name in ("MSRP pairs", "own paraphrases")]
+    cells += [printed(text, "no_rate", "random pairs")]
+    cells += [printed(text, "acceptance_rate", name) for name in ("random pairs; phi_or", "random pairs")]
+    rows.append((Cell("GPT3.5"), Cell(PAPER), *cells))
+    columns = (
+        "Asked again: inconsistent", "Own paraphrase: inconsistent", "Random pairs: says no", "Proved, φ_or",
+        "No accepted",
+    )  # fmt: skip
+    return Table("Sanity checks (section 5.2.1)", headings(("Model", "Pairs from"), columns), tuple(rows))
+
+
+def _less(measured: Measured, s: Series, name: str, place: Place) -> Cell:
+    """The share of which a metric is not true."""
+    row = measured.metric(s, name, place)
+    if row is None or row["value"] is None:
+        return DASH
+    low, high = (None, None) if row["ci_low"] is None else (1 - row["ci_high"], 1 - row["ci_low"])
+    return share_cell({"value": 1 - row["value"], "ci_low": low, "ci_high": high}, "value")

@@ -1,0 +1,81 @@
+"""What the oracle-checker's searches found: counterexamples of the fewest replaced entities, and their culprits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pytest_llmprops.benchmarks.oracle.report.evidence import KINDS, FoundBySearch, found_by_search
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
+from pytest_llmprops.reports.kit.series import Measured
+from pytest_llmprops.reports.kit.text import one_line, visible
+from pytest_llmprops.runs.searches import CUT_SHORT, SEARCH_COUNTS
+
+#: counterexamples of each model
+MOST = 10
+#: characters of one text
+_LONG = 400
+_COUNTS = {
+    "searched": "Searched",
+    "counterexamples": "Counterexamples",
+    "examples": "Examples tried",
+    "calls": "Calls",
+    "spent": "Cut short",
+    "errors": "Errors",
+}
+Row = tuple[Cell, ...]
+
+
+def search_blocks(measured: Measured) -> list[Block]:
+    """How much was searched and found, by kind of culprit, and the smallest counterexamples; empty without searches.
+
+    A baseline that was promoted without its replies has the counts only.
+    """
+    counts: list[Row] = []
+    rows: list[Row] = []
+    for s in measured.series:
+        counted = s.run.facts["searches"]
+        own = next(
+            (c for c in counted if (c["model"], c["benchmark"]) == (s.model, measured.benchmark)), None
+        )
+        if own is None:
+            continue
+        found = [
+            (row, found_by_search(row)) for row in measured.searches(s) if row["counterexample"] is not None
+        ]
+        kinds = Counter(kind for _, told in found for kind in {k for c in told.culprits for k in c.kinds})
+        numbers = [own[name] for name in SEARCH_COUNTS] + [kinds[kind] for kind in KINDS]
+        counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
+        found.sort(key=lambda pair: (pair[1].replaced, pair[0]["id"]))
+        for row, told in found[:MOST]:
+            cut = CUT_SHORT.removeprefix("; ") if row["spent"] else ""
+            rows.append((Cell(visible(row["id"])), Cell(s.starred), *_cells(told, cut)))
+    if not counts:
+        return []
+    columns = (("Model", False), *((_COUNTS[name], True) for name in SEARCH_COUNTS))
+    blocks: list[Block] = [
+        Table(
+            "Searches for counterexamples",
+            (*columns, *((kind.capitalize(), True) for kind in KINDS)),
+            tuple(counts),
+            "Beside the measurement, whose tests are drawn at random: hypothesis looks for the fewest replaced entities"
+            " that break linearity. A search says nothing about how often that happens, and no bound rests on it. The"
+            " kinds: counterexamples with a culprit of the kind.",
+        )
+    ]
+    if rows:
+        heads = ("Item", "Model", "Replaced", "x", "y", "Culprits")
+        shown = Table(
+            "Counterexamples", tuple((head, False) for head in heads), tuple(rows), "The smallest first."
+        )
+        blocks.append(Fold("Some counterexamples", (shown,)))
+    return blocks
+
+
+def _cells(told: FoundBySearch, cut: str) -> list[Cell]:
+    culprits = [
+        f"“{c.name}” (replaced by “{c.synonym}”): {', '.join(c.kinds)}; {c.why}" for c in told.culprits
+    ] or ["a reply could not be read"]
+    x, y = (", ".join(f"“{name}”" for name in names) for names in (told.x, told.y))
+    texts = (x, y, ". ".join(filter(None, (*culprits, cut))))
+    size = Cell(f"{told.replaced} of {told.entities}", told.replaced)
+    return [size, *(Cell(one_line(text, _LONG) or "–") for text in texts)]

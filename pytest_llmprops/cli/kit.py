@@ -1,0 +1,41 @@
+"""What the commands of ``llmprops`` share: groups, common arguments, and the list of written files."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+Command = Callable[[argparse.Namespace], int]
+# argparse has no public name for what add_subparsers() returns.
+Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_group(groups: Groups, name: str, about: str) -> Groups:
+    """Add a command that has commands of its own; what to add those to."""
+    return groups.add_parser(name, help=about, description=about).add_subparsers(
+        required=True, metavar="COMMAND"
+    )
+
+
+def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
+    """Add ``--n``, ``--seed`` and ``--out`` to a command that makes items."""
+    command.add_argument("--n", type=int, default=number, metavar="N", help=f"how many (default: {number})")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of every random choice (default: 0)"
+    )
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+
+
+def wrote(paths: Iterable[Path]) -> int:
+    """Print the files that a command wrote; status 0."""
+    for path in paths:
+        print(path)
+    return 0
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or ``COLUMNS``; wide where the output goes to a file or a pipe."""
+    return shutil.get_terminal_size((200, 24)).columns

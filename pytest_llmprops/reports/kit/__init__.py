@@ -1,0 +1,1 @@
+"""The report kit: what a section of a report is made of."""

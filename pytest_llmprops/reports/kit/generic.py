@@ -1,0 +1,281 @@
+"""The parts that every benchmark's section has, and the section of a benchmark that brings none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
+from pytest_llmprops.reports.kit.compare import compare
+from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
+from pytest_llmprops.reports.kit.text import (
+    file_name,
+    interval,
+    language,
+    percent,
+    point_range,
+    points,
+    visible,
+    with_interval,
+    words,
+)
+from pytest_llmprops.reports.published import ranked
+from pytest_llmprops.runs.compare import with_tasks_of
+
+#: printed results named beside a row
+MOST = 3
+COUNTS = ("wrong", "refused", "unparsed", "errors")
+
+
+def section(measured: Measured) -> Section:
+    """A benchmark without a section of its own: accuracies, counts, metrics, protocol."""
+    blocks: tuple[Block, ...] = (accuracy_figure(measured, {}), *tables(measured), *fine_print(measured))
+    return Section(measured.benchmark, measured.benchmark, "", blocks)
+
+
+def accuracy_figure(
+    measured: Measured, chance: Mapping[str, float], tasks: Iterable[str] | None = None
+) -> Figure:
+    """Accuracy by task (and language and source, where there are several) with published marks."""
+    from pytest_llmprops.reports.kit.figures import Point
+    from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
+
+    wanted = None if tasks is None else set(tasks)
+    places = [p for p in measured.places if wanted is None or p[0] in wanted]
+    rows = []
+    for place in places:
+        found = [(s, measured.row(s, place)) for s in measured.series]
+        dots = [
+            Point(s.index, r["accuracy"], r["ci_low"], r["ci_high"])
+            for s, r in found
+            if r is not None and r["accuracy"] is not None
+        ]
+        printed = published_beside(measured, place)[:MOST]
+        marks = [Mark(model, value) for model, value in printed]
+        rows.append(
+            ForestRow(
+                place_label(place, places), tuple(dots), tuple(marks), chance.get(place[0], chance.get(""))
+            )
+        )
+    labels = {s.index: s.starred for s in measured.series}
+    return Figure(
+        f"{file_name(measured.benchmark)}-accuracy",
+        "Accuracy by task",
+        f"Accuracy with 95% intervals of {', '.join(labels.values())} on {len(rows)} tasks of "
+        f"{measured.benchmark}; the numbers are in the table below.",
+        lambda: forest(rows, labels),
+        published_note(measured),
+    )
+
+
+def published_beside(measured: Measured, place: Place) -> list[tuple[str, float]]:
+    """Printed accuracies for a place, best first; at each series' own protocol."""
+    best: dict[str, float] = {}
+    for s in measured.series:
+        row = measured.row(s, place)
+        if row is not None:
+            for result in ranked(row, s.protocol(measured.benchmark)):
+                best.setdefault(result.model, result.value)
+    return sorted(best.items(), key=lambda pair: -pair[1])
+
+
+def published_note(measured: Measured) -> str:
+    """What the published marks mean, where the items are not the papers'."""
+    if not any(published_beside(measured, place) for place in measured.places):
+        return ""
+    ours = sorted({source for _, _, source in measured.places if source != "published"})
+    text = "Diamonds are the paper's own figures, measured on the authors' items"
+    return f"{text}; those of this report are {' and '.join(ours)}." if ours else f"{text}."
+
+
+def place_label(place: Place, places: list[Place]) -> str:
+    """The task; with language and source where several are told apart by them."""
+    task, code, source = place
+    same = [p for p in places if p[0] == task]
+    parts = [words(task)]
+    if len({p[1] for p in same}) > 1:
+        parts.append(language(code))
+    if len({p[2] for p in places}) > 1:
+        parts.append(visible(source))
+    return ", ".join(parts)
+
+
+def tables(measured: Measured) -> list[Block]:
+    """The table of results; with several series a comparison, and the counts folded away."""
+    counts = _counts(measured)
+    if len(measured.series) == 1:
+        return [counts]
+    return [_comparison(measured), Fold("Counts of every run", (counts,))]
+
+
+def detailed(measured: Measured) -> list[Block]:
+    """:func:`tables` for a section that shows the accuracies in a table of its own: folded, but for the
+    comparison of two."""
+    found = tables(measured)
+    if len(measured.series) == 2:
+        return found
+    return [Fold("Counts" if len(measured.series) == 1 else "Task by task", tuple(found))]
+
+
+def _counts(measured: Measured) -> Table:
+    several = len(measured.series) > 1
+    columns = [
+        ("Task", False),
+        ("Language", False),
+        ("Items from", False),
+        ("Items", True),
+        ("Accuracy", True),
+    ]
+    columns += [(name.capitalize(), True) for name in COUNTS]
+    rows = []
+    any_published = any(published_beside(measured, place) for place in measured.places)
+    for place in measured.places:
+        for s in measured.series:
+            row = measured.row(s, place)
+            if row is None:
+                continue
+            where = {
+                "benchmark": measured.benchmark,
+                "task": place[0],
+                "language": place[1],
+                "series": str(s.index),
+            }
+            where = {name: visible(value) for name, value in where.items()}
+            cells = [Cell(s.starred)] if several else []
+            cells += [Cell(words(place[0]), items=where), Cell(language(place[1])), Cell(place[2])]
+            cells += [Cell(f"{row['items']:,}", row["items"]), share_cell(row)]
+            for name in COUNTS:
+                status = "error" if name == "errors" else name
+                link = {**where, "status": status} if row[name] else {}
+                cells.append(Cell(f"{row[name]:,}", row[name], items=link))
+            if any_published:
+                cells.append(Cell(_printed(place, measured, s)))
+            rows.append(tuple(cells))
+    if several:
+        columns.insert(0, ("Model", False))
+    if any_published:
+        columns.append(("Published", False))
+    note = ""
+    if any(r["ci_method"] == "cluster bootstrap" for s in measured.series for r in measured.rows(s)):
+        note = "Intervals are cluster bootstraps where items come in clusters, else Wilson's."
+    return Table("Results", tuple(columns), tuple(rows), note)
+
+
+def _printed(place: Place, measured: Measured, series: Series) -> str:
+    row = measured.row(series, place)
+    found = ranked(row, series.protocol(measured.benchmark))[:MOST] if row else []
+    return ", ".join(f"{result.model} {100 * result.value:.1f}" for result in found)
+
+
+def share_cell(row: Mapping[str, Any] | None, name: str = "accuracy") -> Cell:
+    """A share with its interval; a dash where there is none."""
+    if row is None or row[name] is None:
+        return Cell("–")
+    low, high = row["ci_low"], row["ci_high"]
+    return Cell(with_interval(row[name], low, high), row[name], low, high)
+
+
+def _comparison(measured: Measured) -> Table:
+    import pandas as pd
+
+    long = [
+        {"place": place, "series": s.index, "cell": share_cell(measured.row(s, place))}
+        for place in measured.places
+        for s in measured.series
+    ]
+    wide = pd.DataFrame(long).pivot(index="place", columns="series", values="cell")
+    two = len(measured.series) == 2
+    any_published = any(published_beside(measured, place) for place in measured.places)
+    rows = []
+    for place in measured.places:
+        cells = [Cell(words(place[0])), Cell(language(place[1])), Cell(place[2])]
+        cells += [wide.at[place, s.index] for s in measured.series]
+        if two:
+            cells.append(change_cell(measured, place))
+        if any_published:
+            printed = published_beside(measured, place)[:MOST]
+            cells.append(Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in printed)))
+        rows.append(tuple(cells))
+    columns = [("Task", False), ("Language", False), ("Items from", False)]
+    columns += [(s.starred, True) for s in measured.series]
+    note = ""
+    if two:
+        columns.append(("Change", True))
+        note = (
+            "Change: the second less the first in points, on the items that both have, with its 95% interval."
+        )
+    if any_published:
+        columns.append(("Published", False))
+    return Table("Comparison", tuple(columns), tuple(rows), note)
+
+
+def change_cell(measured: Measured, place: Place) -> Cell:
+    """The difference between two series on a place, in points, with its interval and what it means."""
+    first, second = (measured.records(s) for s in measured.series)
+    found = compare(
+        [r for r in with_tasks_of(first, second) if place_of(r) == place],
+        [r for r in second if place_of(r) == place],
+    )
+    if found is None:
+        return Cell("no common items")
+    return Cell(
+        f"{points(found.change)} ({point_range(found.low, found.high)}), {found.verdict}", found.change
+    )
+
+
+def fine_print(measured: Measured) -> list[Block]:
+    """Metrics, protocols and what they give up, deviations."""
+    blocks: list[Block] = []
+    table = _metrics(measured)
+    if table.rows:
+        blocks.append(Fold("Further metrics", (table,)))
+    said: dict[str, list[str]] = {}
+    for s in measured.series:
+        for line in protocol_lines(s, measured.benchmark):
+            said.setdefault(line, []).append(s.label)
+    everyone = [s.label for s in measured.series]
+    notes = [
+        Note(line if labels == everyone else f"{', '.join(labels)}: {line}") for line, labels in said.items()
+    ]
+    if notes:
+        blocks.append(Fold("How it was measured", tuple(notes)))
+    blocks += [
+        Note(f"* {s.label}: the API forced {'; '.join(s.deviations)}.", "warn")
+        for s in measured.series
+        if s.deviations
+    ]
+    return blocks
+
+
+def protocol_lines(series: Series, benchmark: str) -> list[str]:
+    """The protocol in words: settings, what it gives up, what the paper leaves open."""
+    protocol = series.protocol(benchmark)
+    if not protocol:
+        return []
+    settings = ", ".join(f"{name} {value}" for name, value in series.settings(benchmark).items())
+    lines = [f"Protocol {protocol.get('name')}: {settings or 'no settings'}."]
+    if protocol.get("gives_up"):
+        lines.append(f"Compared with the paper it gives up {protocol['gives_up']}.")
+    return lines + [
+        f"Assumed, since the paper leaves it open: {text}." for text in protocol.get("assumed") or ()
+    ]
+
+
+def _metrics(measured: Measured) -> Table:
+    several = len(measured.series) > 1
+    rows = []
+    for s in measured.series:
+        for m in measured.metrics(s):
+            value = "–" if m["value"] is None else f"{m['value']:.3f}"
+            low, high = m.get("ci_low"), m.get("ci_high")
+            if m["value"] is not None and low is not None and high is not None and 0 <= m["value"] <= 1:
+                value = f"{percent(m['value'])} ({interval(low, high)})"
+            cells = [Cell(s.starred)] if several else []
+            cells += [Cell(words(m["name"])), Cell(words(m["task"])), Cell(language(m["language"]))]
+            cells += [Cell(words(m.get("group", ""))), Cell(value, m["value"]), Cell(f"{m['n']:,}", m["n"])]
+            rows.append((*cells, Cell({"none": ""}.get(m["direction"], m["direction"]))))
+    columns = [("Metric", False), ("Task", False), ("Language", False), ("Group", False)]
+    columns += [("Value", True), ("Items", True), ("Better", False)]
+    if several:
+        columns.insert(0, ("Model", False))
+    return Table("Metrics", tuple(columns), tuple(rows))

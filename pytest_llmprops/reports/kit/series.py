@@ -1,0 +1,182 @@
+"""What stands side by side in a report: one model of one run, under a label that tells it from the others."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pytest_llmprops.core.statistics import Interval, mean_interval
+from pytest_llmprops.reports.kit.text import file_names, visible
+from pytest_llmprops.runs.reader import Run
+
+Place = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One model of one run. ``index`` is its place among all and so its colour."""
+
+    index: int
+    label: str
+    model: str
+    run: Run
+
+    def settings(self, benchmark: str) -> Mapping[str, Any]:
+        """The protocol's settings for a benchmark; empty where the run did not record them."""
+        found: Mapping[str, Any] = self.protocol(benchmark).get("settings") or {}
+        return found
+
+    def protocol(self, benchmark: str) -> Mapping[str, Any]:
+        """The protocol in force, as recorded."""
+        found = self.run.facts["protocols"].get(benchmark)
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def deviations(self) -> list[str]:
+        """What the API forced."""
+        return list(self.run.facts["deviations"].get(self.model) or ())
+
+    @property
+    def starred(self) -> str:
+        """The label, with a star where the API forced a deviation, and marked where a gate ended the run."""
+        star = "*" if self.deviations else ""
+        gate = self.run.facts.get("gate")
+        early = isinstance(gate, Mapping) and gate.get("stopped_early")
+        return f"{self.label}{star}{' (stopped early)' if early else ''}"
+
+    @cached_property
+    def benchmarks(self) -> list[str]:
+        """Benchmarks with a verdict, in order of appearance."""
+        return list(dict.fromkeys(r["benchmark"] for r in self.run.records if r["model"] == self.model))
+
+    @cached_property
+    def by_benchmark(self) -> dict[str, list[dict[str, Any]]]:
+        """This model's records by benchmark."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for record in self.run.records:
+            if record["model"] == self.model:
+                found.setdefault(record["benchmark"], []).append(record)
+        return found
+
+
+def series_of(runs: Sequence[Run]) -> tuple[Series, ...]:
+    """Every model of every run, in the order given. Equal model labels are told apart by the settings in
+    which their protocols differ, else by the run's id."""
+    pairs = [(run, model) for run in runs for model in run.models]
+    plain = [Series(n, visible(model), model, run) for n, (run, model) in enumerate(pairs)]
+    labels = [_label(s, [other for other in plain if other.model == s.model]) for s in plain]
+    many = Counter(labels)
+    labels = [
+        label if many[label] == 1 else f"{label} · {visible(s.run.run_id)}"
+        for label, s in zip(labels, plain, strict=True)
+    ]
+    many = Counter(labels)
+    return tuple(
+        Series(s.index, label if many[label] == 1 else f"{label} ({s.index + 1})", s.model, s.run)
+        for label, s in zip(labels, plain, strict=True)
+    )
+
+
+def _label(one: Series, same: Sequence[Series]) -> str:
+    if len(same) == 1:
+        return one.label
+    parts = []
+    for benchmark in one.benchmarks:
+        settings = one.settings(benchmark)
+        others = [s.settings(benchmark) for s in same if benchmark in s.benchmarks]
+        for name, value in settings.items():
+            if any(other.get(name) != value for other in others):
+                parts.append(setting(name, value))
+    return " · ".join([one.label, *dict.fromkeys(filter(None, parts))])
+
+
+def setting(name: str, value: Any) -> str:
+    """A setting in a label: ``k 14``, ``with CoT``; empty for a switch that is off. Of files their names only."""
+    if isinstance(value, bool):
+        return f"with {'CoT' if name == 'cot' else name}" if value else ""
+    if isinstance(value, str) and re.search(r"[\\/]|\.\w+(,|$)", value):
+        first, *others = file_names(value)
+        value = f"{first} and {len(others)} more" if others else first
+    return f"{name} {value}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that the runs say about one benchmark: what a benchmark's section is made from.
+
+    :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
+    """
+
+    benchmark: str
+    series: tuple[Series, ...]
+    requests: Mapping[int, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def logged(self, series: Series) -> Mapping[str, Mapping[str, Any]]:
+        """The logged requests of a series' run by key; empty where the run kept none."""
+        return self.requests.get(id(series.run), {})
+
+    def searches(self, series: Series) -> list[dict[str, Any]]:
+        """The searches for counterexamples of one series, one an item."""
+        found = series.run.searches
+        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+
+    def rows(self, series: Series) -> list[Mapping[str, Any]]:
+        """The rows of ``summary`` of one series."""
+        found = series.run.facts["summary"]
+        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+
+    def row(self, series: Series, place: Place) -> Mapping[str, Any] | None:
+        """The row of a task, language and source; None where the series has none."""
+        return next((r for r in self.rows(series) if place_of(r) == place), None)
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Task, language and source of every row, in order of first appearance."""
+        return list(dict.fromkeys(place_of(r) for s in self.series for r in self.rows(s)))
+
+    def metric(self, series: Series, name: str, place: Place, group: str = "") -> Mapping[str, Any] | None:
+        """A metric's row; None where the benchmark gave none."""
+        for row in self.metrics(series):
+            if (row["name"], row.get("group", ""), place_of(row)) == (name, group, place):
+                return row
+        return None
+
+    def metrics(self, series: Series) -> list[Mapping[str, Any]]:
+        """The rows of ``metrics`` of one series."""
+        found = series.run.facts["metrics"]
+        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+
+    def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """The verdicts of one series; of some tasks only, when given."""
+        found = series.by_benchmark.get(self.benchmark, [])
+        wanted = None if tasks is None else set(tasks)
+        return found if wanted is None else [r for r in found if r["task"] in wanted]
+
+
+def place_of(row: Mapping[str, Any]) -> Place:
+    """Task, language and source of a row or record."""
+    return row["task"], row["language"], row["source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of ``n`` items with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def accuracy(records: Iterable[Mapping[str, Any]]) -> Share | None:
+    """Accuracy over records, errors left out; None when nothing was answered."""
+    answered = [r for r in records if r["status"] != "error"]
+    if not answered:
+        return None
+    scores = [float(r["status"] == "correct") for r in answered]
+    found: Interval = mean_interval(scores, [r["cluster"] for r in answered])
+    return Share(sum(scores) / len(scores), found.low, found.high, len(scores))

@@ -1,0 +1,102 @@
+"""Writing a report: ``report.md``, ``report.html``, ``figures/*.svg|png`` and pages that sections bring."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+
+PACKAGES = ("jinja2", "matplotlib", "pandas")
+#: stands at the beginning of every ``report.html``
+MARK = '<meta name="generator" content="pytest-llmprops report">'
+
+
+def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
+    """Write the report on the runs in ``folders`` into ``out``; the files, ``report.html`` first, and of the
+    pages beside it the folders.
+
+    Equal records give equal bytes. Files are replaced one by one, each whole; none is deleted.
+
+    :raises MissingExtra: without jinja2, matplotlib or pandas.
+    :raises UsageError: when ``out`` holds files but no earlier report, or cannot be written.
+    :raises DataError: when a run cannot be read.
+    """
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra("llmprops report", package=package, extra="report")
+    _refuse_foreign(out)
+    from pytest_llmprops.reports.kit.figures import draw
+    from pytest_llmprops.reports.page.content import report_on
+    from pytest_llmprops.reports.page.html import pages_html, to_html
+    from pytest_llmprops.reports.page.markdown import to_markdown
+
+    runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
+    report = report_on(runs, {id(run): read_requests(run.folder) for run in runs})
+    drawn = {f.name: draw(f.draw) for section in report.sections for f in figures_in(section.blocks)}
+    files: dict[Path, bytes] = {
+        out / "report.html": to_html(report, {name: svg for name, (svg, _) in drawn.items()}),
+        out / "report.md": to_markdown(report).encode("utf-8", "replace"),
+    }
+    for name, (svg, png) in drawn.items():
+        files[out / "figures" / f"{name}.svg"] = svg.encode("utf-8", "replace")
+        files[out / "figures" / f"{name}.png"] = png
+    pages = {out / path: content for path, content in pages_html(report).items()}
+    # The pages first: whatever report.html leads to is there.
+    for path, content in (pages | files).items():
+        _write(path, content)
+    return [*files, *dict.fromkeys(path.parent for path in pages)]
+
+
+def figures_in(blocks: Iterable[Block]) -> Iterator[Figure]:
+    """All figures, folded ones too."""
+    for block in blocks:
+        if isinstance(block, Figure):
+            yield block
+        elif isinstance(block, Fold):
+            yield from figures_in(block.blocks)
+
+
+def _refuse_foreign(out: Path) -> None:
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"--out {out}: is not a folder")
+    page = out / "report.html"
+    with contextlib.suppress(OSError), open(page, encoding="utf-8", errors="replace") as file:
+        if MARK in file.read(2000):
+            return
+    if any(out.iterdir()):
+        raise UsageError(f"--out {out}: holds other files; give a new folder, or one with an earlier report")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        with open(handle, "wb") as file:
+            file.write(content)
+        # mkstemp makes private files; a report is to be shared like any other file.
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+        raise UsageError(f"--out {path}: {error.strerror}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,215 @@
+"""From recorded runs to the content of a report; nothing is read or written here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport, report_of
+from pytest_llmprops.reports.kit.blocks import Headline, Report, Section
+from pytest_llmprops.reports.kit.series import Measured, Series, accuracy, series_of
+from pytest_llmprops.reports.kit.text import counted, joined, one_line
+from pytest_llmprops.reports.page.findings import findings
+from pytest_llmprops.reports.page.items import items_of, left_out
+from pytest_llmprops.reports.published import ranked
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.reader import Run
+
+SOURCES = {
+    "builtin": "builtin (this project's own)",
+    "published": "published (the authors')",
+    "generated": "generated",
+}
+
+
+def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> Report:
+    """The report of one or several runs, each model of each run a series of its own.
+
+    :param requests: the logged requests of each run by ``id(run)``.
+    """
+    series = series_of(runs)
+    names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
+    parts = [
+        (report_of(name), Measured(name, tuple(s for s in series if name in s.benchmarks), requests))
+        for name in names
+    ]
+    found = [_sentence(text) for text in findings(parts, series)]
+    return Report(
+        title=found[0],
+        findings=tuple(found[1:]),
+        facts=tuple(_facts(runs, series)),
+        gates=tuple(
+            (run.run_id, run.facts["gate"]) for run in runs if isinstance(run.facts.get("gate"), dict)
+        ),
+        warnings=tuple(_warnings(runs, series, names)),
+        overview=tuple(h for part in parts for h in _headlines(*part)),
+        series=tuple(s.starred for s in series),
+        sections=tuple(_section(*part) for part in parts),
+        runs=tuple((run.run_id, run_facts(run)) for run in runs),
+        items=items_of(series, requests),
+    )
+
+
+def _sentence(text: str) -> str:
+    """The text with a full stop."""
+    return text if text.endswith(".") else f"{text}."
+
+
+def _section(report: BenchmarkReport, measured: Measured) -> Section:
+    return replace(report.section(measured), title=report.title)
+
+
+def _headlines(report: BenchmarkReport, measured: Measured) -> list[Headline]:
+    tasks = report.main(measured)
+    found = []
+    for s in measured.series:
+        share = accuracy(measured.records(s, tasks))
+        if share is None:
+            continue
+        best = _best(report, measured, s, tasks)
+        found.append(
+            Headline(
+                measured.benchmark,
+                report.title,
+                s.index,
+                s.starred,
+                share.value,
+                share.low,
+                share.high,
+                share.n,
+                report.chance_of(),
+                best,
+                _rest_of(measured.records(s, tasks)),
+            )
+        )
+    return found
+
+
+def _rest_of(records: Sequence[Mapping[str, Any]]) -> str:
+    """``3 refused, 2 unparsed, 1 error``: what is neither right nor wrong; empty where there is none."""
+    counts = {name: sum(r["status"] == name for r in records) for name in ("refused", "unparsed", "error")}
+    return ", ".join(
+        f"{n:,} {name}{'s' if name == 'error' and n > 1 else ''}" for name, n in counts.items() if n
+    )
+
+
+def _best(
+    report: BenchmarkReport, measured: Measured, series: Series, tasks: list[str]
+) -> tuple[str, float] | None:
+    """The best printed figure for what the one figure stands for; None where the paper prints none for it."""
+    languages = {code for task, code, _ in measured.places if task in tasks}
+    if not report.published or len(languages) != 1:
+        return None
+    row = {"benchmark": measured.benchmark, "task": report.published, "language": languages.pop()}
+    printed = ranked(row, series.protocol(measured.benchmark))
+    return (printed[0].model, printed[0].value) if printed else None
+
+
+def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str]]:
+    items = sum(len(run.records) for run in runs)
+    dates = sorted({str(run.facts["started"])[:10] for run in runs if run.facts["started"]})
+    sources = list(dict.fromkeys(r["source"] for run in runs for r in run.records))
+    facts = [("Models", joined(list(dict.fromkeys(s.model for s in series))) or "none")]
+    facts.append(("Items", f"{items:,} verdicts in {counted(len(runs), 'run')}"))
+    if sources:
+        facts.append(("Items from", joined([SOURCES.get(name, name) for name in sources])))
+    if dates:
+        facts.append(("Measured", dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"))
+    costs = [run.facts["calls"].get("cost_usd") for run in runs]
+    if any(run.facts["calls"].get("requests") for run in runs):
+        known = [c for c in costs if c is not None]
+        facts.append(
+            ("Cost", "not known" if not known else f"{sum(known):,.2f} USD" + _rest(len(known), len(costs)))
+        )
+    return facts
+
+
+def _rest(known: int, every: int) -> str:
+    return "" if known == every else f" for {known} of {every} runs"
+
+
+def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str]) -> list[str]:
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        for line in _notes(run):
+            said.setdefault(line, []).append(run.run_id)
+    found = [line if len(ids) == len(runs) else f"{joined(ids)}: {line}" for line, ids in said.items()]
+    for s in series:
+        errors = sum(r["status"] == "error" for r in s.run.records if r["model"] == s.model)
+        if errors:
+            found.append(
+                f"{s.label}: {counted(errors, 'call')} could not be made; they are errors and not scored"
+            )
+    if omitted := left_out(series):
+        found.append(
+            f"{omitted:,} items, correct ones first, are not listed on this page; the run records have them"
+        )
+    if len(series) == 2 and series[0].run is not series[1].run:
+        first, second = (s.run.facts for s in series)
+        common = [n for n in names if all(n in s.benchmarks for s in series)]
+        found += [f"The two runs differ: {line}" for line in differences(first, second, common)]
+    return [one_line(line, 400) for line in found]
+
+
+def _notes(run: Run) -> list[str]:
+    """What a reader must know about a run before its numbers."""
+    found = list(run.notes)
+    if run.facts.get("stopped"):
+        found.append(f"stopped: {run.facts['stopped']}")
+    if not run.facts["complete"] and not run.notes:
+        found.append(
+            f"incomplete: {len(run.records)} of {run.facts.get('expected', '?')} cases have a verdict"
+        )
+    gate = run.facts.get("gate")
+    if isinstance(gate, dict) and gate.get("stopped_early"):
+        found.append(f"the gate ended the run early: its estimates are of {gate.get('items_used')} items")
+    for benchmark, models in (run.facts.get("not_served") or {}).items():
+        found += [f"{n} items of {benchmark} were not served by {model}" for model, n in models.items()]
+    return list(dict.fromkeys([*found, *(run.facts.get("notes") or ())]))
+
+
+def run_facts(run: Run) -> list[tuple[str, str]]:
+    """What a reader may want to know about how a run was made, as (what, value)."""
+    facts = run.facts
+    rows = [("Run", run.run_id), ("State", run.state), ("Started", str(facts["started"]))]
+    rows += [("Finished", str(facts["finished"]))] if facts["finished"] else []
+    for label, model in facts["models"].items():
+        rows.append((f"Model {label}", _flat(model)))
+    for role, helper in facts["helpers"].items():
+        rows.append((f"Helper {role}", _flat(helper)))
+    for label, deviations in facts["deviations"].items():
+        if deviations:
+            rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
+    recorded = {r["benchmark"] for r in run.records}
+    for name, protocol in facts["protocols"].items():
+        if name in recorded:
+            rows.append((f"Protocol of {name}", _flat(protocol)))
+    calls = {k: v for k, v in facts["calls"].items() if v not in (None, 0)}
+    rows.append(("Calls", _flat(calls) or "none"))
+    cost = facts["calls"].get("cost_usd")
+    rows.append(("Cost", "not known" if cost is None else f"{cost:.4f} USD"))
+    options = {
+        k: v for k, v in facts["options"].items() if v not in (None, [], {}, False, "") and k != "command"
+    }
+    rows += [("Options", _flat(options))] if options else []
+    rows += [("Versions", _flat(facts["versions"]))] if facts["versions"] else []
+    rows += [("Commit", _flat(facts["git"]))] if facts.get("git") else []
+    rows += [(f"Data {path}", str(digest)) for path, digest in facts["data"].items()]
+    return [(one_line(name, 200), one_line(value, 4000)) for name, value in rows]
+
+
+def _flat(value: Any) -> str:
+    """Nested values on one line: ``name quick, settings (k 14, cot no)``."""
+    if isinstance(value, Mapping):
+        parts = [f"{k} {_nested(v)}" for k, v in value.items() if v not in (None, "", [], {})]
+        return ", ".join(parts)
+    if isinstance(value, list | tuple):
+        return "; ".join(_flat(v) for v in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+
+
+def _nested(value: Any) -> str:
+    return f"({_flat(value)})" if isinstance(value, Mapping) else _flat(value)

@@ -1,0 +1,138 @@
+"""The report's headline: what the numbers say, in a sentence or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
+from pytest_llmprops.reports.kit.compare import Difference, compare
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy, place_of
+from pytest_llmprops.reports.kit.text import (
+    counted,
+    interval,
+    joined,
+    language,
+    percent,
+    point_range,
+    points,
+    words,
+)
+from pytest_llmprops.runs.reader import Run
+
+Part = tuple[BenchmarkReport, Measured]
+DECISIONS = {
+    "pass": "The gate passes",
+    "fail": "The gate fails",
+    "inconclusive": "The gate is inconclusive",
+    "invalid": "The gate cannot decide",
+}
+
+
+def findings(parts: Sequence[Part], series: Sequence[Series]) -> list[str]:
+    """One sentence a benchmark, the headline first: how good one model is, whether the second of two is
+    better, or which of several is best. Differences count only where an interval shows them."""
+    sentences = [s for part in parts if (s := _finding(*part))]
+    runs = list({id(s.run): s.run for s in series}.values())
+    decided = [run for run in runs if isinstance(run.facts.get("gate"), dict)]
+    found = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
+    return found or ["No case has a verdict, so there is nothing to report"]
+
+
+def _gate(run: Run, *, alone: bool) -> str:
+    gate = run.facts["gate"]
+    decision = str(gate.get("decision"))
+    who = "" if alone else f" for {joined(run.models)}"
+    lets = ", which its file lets pass" if decision == "inconclusive" and gate.get("passed") else ""
+    _, _, why = str(gate.get("line", "")).partition(": ")
+    return f"{DECISIONS.get(decision, 'The gate decides')}{who}{lets}" + (f": {why}" if why else "")
+
+
+def _finding(report: BenchmarkReport, measured: Measured) -> str:
+    tasks = report.main(measured)
+    shares = [(s, share) for s in measured.series if (share := accuracy(measured.records(s, tasks)))]
+    if not shares:
+        return f"Nothing of {report.title} was answered"
+    if all(task in report.targets for task in tasks):
+        return _targeted(report, shares, report.targets[tasks[0]])
+    if len(shares) == 1:
+        return _one(report, measured, *shares[0], tasks)
+    if len(shares) == 2:
+        return _two(report, measured, shares[0][0], shares[1][0], tasks)
+    return _several(report, measured, shares, tasks)
+
+
+def _one(report: BenchmarkReport, measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
+    text = f"{series.starred} {report.verb} {percent(share.value)} of {report.noun} ({interval(share.low, share.high)})"
+    chance = report.chance_of()
+    if chance is not None and share.low <= chance <= share.high:
+        return f"{text}, no better than guessing"
+    if chance is not None and share.high < chance:
+        text += ", fewer than guessing would"
+    weakest = weak_spot(measured, series, tasks)
+    return f"{text} and loses most {weakest}" if weakest else text
+
+
+def _targeted(report: BenchmarkReport, shares: list[tuple[Series, Share]], target: float) -> str:
+    """Where more is not better: how far each is from what would be best."""
+    said = [f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares]
+    return f"Right by the sign on {report.noun}, where {percent(target)} is best: {joined(said)}"
+
+
+def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
+    """``on rhyme``, ``in Chinese``: the task or language whose interval lies wholly below the others' accuracy;
+    empty where none does."""
+    records = measured.records(series, tasks)
+    groups: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for record in records:
+        task, code, _ = place_of(record)
+        groups.setdefault((task, code), []).append(record)
+    worst: tuple[float, str] | None = None
+    for (task, code), members in groups.items():
+        own = accuracy(members)
+        rest = accuracy(r for key, others in groups.items() if key != (task, code) for r in others)
+        if own and rest and own.high < rest.value and (worst is None or own.value < worst[0]):
+            where = f"on {words(task)}" if len({key[0] for key in groups}) > 1 else ""
+            place = f"in {language(code)}" if len({key[1] for key in groups}) > 1 else ""
+            worst = own.value, " ".join(filter(None, (where, place)))
+    return worst[1] if worst else ""
+
+
+def _difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> Difference | None:
+    return compare(measured.records(first, tasks), measured.records(second, tasks))
+
+
+def _two(report: BenchmarkReport, measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
+    found = _difference(measured, first, second, tasks)
+    if found is None:
+        return f"{first.starred} and {second.starred} have no item of {report.title} in common"
+    by = f"{points(found.change)} points, {point_range(found.low, found.high)}"
+    if found.better or found.worse:
+        word = "better" if found.better else "worse"
+        return f"{second.starred} does {word} than {first.starred} on {report.noun} ({by})"
+    return (
+        f"{second.starred} and {first.starred} do not clearly differ on {report.noun} ({by}; {found.reach})"
+    )
+
+
+def _several(
+    report: BenchmarkReport, measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]
+) -> str:
+    ranked = sorted(shares, key=lambda pair: -pair[1].value)
+    (best, share), rest = ranked[0], ranked[1:]
+    text = f"{best.starred} does best on {report.noun}: {percent(share.value)} ({interval(share.low, share.high)})"
+    close = []
+    for other, _ in rest:
+        found = _difference(measured, other, best, tasks)
+        if found is None or not found.better:
+            close.append(other.starred)
+    if not close:
+        return f"{text}, clearly ahead of the others"
+    if len(close) == len(rest):
+        # One model measured under several settings is not several models.
+        noun = "model" if len({s.model for s, _ in shares}) == len(shares) else "measurement"
+        return (
+            f"{counted(len(shares), noun)} do not clearly differ on {report.noun}; "
+            f"the best has {percent(share.value)} ({interval(share.low, share.high)})"
+        )
+    named = joined(close) if len(close) <= 2 else f"{len(close)} of the others"
+    return f"{text}, not clearly ahead of {named}"

@@ -1,0 +1,129 @@
+"""A report as one HTML file that needs nothing else: styles, script, plots and data stand in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.reports.kit.blocks import Headline, Report
+from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
+from pytest_llmprops.reports.kit.text import counted, visible
+from pytest_llmprops.reports.page.build import MARK
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("page.js", "items.js")
+#: what must not stand in a script element, or ends a line for JavaScript
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
+_PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
+GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
+
+
+def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
+    """The page.
+
+    :param figures: SVG text by the figure's name.
+    """
+    from markupsafe import Markup
+
+    script = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    page: str = (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            report=report,
+            figures={name: Markup(inline(svg, name)) for name, svg in figures.items()},  # noqa: S704 - matplotlib's own
+            mark=Markup(MARK),  # noqa: S704 - a constant
+            style=_style(),
+            script=Markup(script),  # noqa: S704 - a file of the package
+            script_hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+            data=Markup(script_json(report.items)),  # noqa: S704 - escaped there
+            cards=_cards(report),
+            colours=len(SERIES),
+            shape=lambda index: SHAPES[marker(index)],
+            glyphs=GLYPHS,
+        )
+    )
+    return page.encode("utf-8", "replace")
+
+
+def pages_html(report: Report) -> dict[str, bytes]:
+    """The pages beside the report by their path, each leading back to its section.
+
+    :raises ValueError: for a path that is not safe in an address and on every disk.
+    """
+    environment, style = _environment(), _style()
+    found: dict[str, bytes] = {}
+    for number, section in enumerate(report.sections, 1):
+        for page in section.pages:
+            if not _PATH.fullmatch(page.path):
+                raise ValueError(f"{page.path!r}: a page beside the report is called FOLDER/NAME.html")
+            text = environment.get_template(page.template).render(
+                page=page,
+                content=page.content,
+                section=section.title,
+                back=f"../report.html#{number}-section",
+                style=style,
+                colours=len(SERIES),
+                shape=lambda index: SHAPES[marker(index)],
+            )
+            found[page.path] = text.encode("utf-8", "replace")
+    return found
+
+
+def _environment() -> Any:
+    """Templates of the package; whatever text they are given is escaped and made visible."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS, encoding="utf-8"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"counted": counted, "whole": _whole}
+    environment.finalize = _shown
+    return environment
+
+
+def _style() -> Any:
+    from markupsafe import Markup
+
+    return Markup((ASSETS / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - a file of the package
+
+
+def _whole(text: str, names: Sequence[str]) -> Any:
+    """``text`` in which short names of models are not broken at their hyphens."""
+    from markupsafe import Markup
+
+    short = sorted({visible(name) for name in names if len(name) <= 24}, key=len, reverse=True)
+    parts = re.split("(" + "|".join(map(re.escape, short)) + ")", visible(text)) if short else [visible(text)]
+    span = Markup('<span class="whole">{}</span>')
+    return Markup("").join(span.format(part) if n % 2 else part for n, part in enumerate(parts))
+
+
+def _cards(report: Report) -> list[tuple[str, list[Headline]]]:
+    """The overview by benchmark, in the report's order."""
+    found: dict[str, list[Headline]] = {}
+    for headline in report.overview:
+        found.setdefault(headline.title, []).append(headline)
+    return list(found.items())
+
+
+def _shown(value: Any) -> Any:
+    """Every text in the page goes through :func:`visible`; markup is the project's own."""
+    return visible(value) if type(value) is str else value
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand in a ``<script>`` element whatever texts it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text

@@ -1,0 +1,169 @@
+"""Every item as the page shows it: compact rows of numbers into lists of names, long beginnings stored once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.core.verdicts import STATUSES
+from pytest_llmprops.reports.kit.series import Series
+from pytest_llmprops.reports.kit.text import visible
+
+#: rows that the page lists; of more it lists those that are not correct first
+MOST_ROWS = 20_000
+#: calls that the page shows, of all items together; where there are more, so many of each item that they fit
+MOST_CALLS = 30_000
+#: characters of one text that the page shows; the rest is in the run record
+MOST = 20_000
+#: a beginning shorter than this is not worth storing once
+SHORTEST_PREFIX = 120
+ORDER = ("error", *(s for s in STATUSES if s != "correct"), "correct")
+
+#: names of a row's places, for the page's script
+FIELDS = (
+    "series", "benchmark", "task", "language", "source", "status", "id", "expected", "given", "reason", "values",
+    "calls", "calls_left_out",
+)  # fmt: skip
+
+
+def items_of(
+    series: Sequence[Series], requests: Mapping[int, Mapping[str, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """Everything the page's list of items needs, as JSON.
+
+    :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
+    """
+    names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
+    prefixes = _Prefixes()
+    rows: list[list[Any]] = []
+    # The calls of each row, with what their texts share their beginnings with.
+    asked: list[tuple[tuple[Any, ...], list[Mapping[str, Any]]]] = []
+    kept = _kept(series)
+    for s in series:
+        logged = requests.get(id(s.run), {})
+        for benchmark in s.benchmarks:
+            for record in s.by_benchmark[benchmark]:
+                if kept is not None and id(record) not in kept:
+                    continue
+                row: list[Any] = [s.index]
+                row += [index.setdefault(record[name], len(index)) for name, index in names.items()]
+                row.append(ORDER.index(record["status"]))
+                row.append(_id(record))
+                row += [_cut(record[name]) for name in ("expected", "given", "reason")]
+                row.append(record["values"] or 0)
+                rows.append(row)
+                calls = [logged[key] for key in record["requests"] if key in logged]
+                asked.append(((s.index, record["benchmark"], record["task"]), calls))
+    most = _each((len(calls) for _, calls in asked), MOST_CALLS)
+    for row, (place, calls) in zip(rows, asked, strict=True):
+        row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
+        row.append(max(0, len(calls) - most))
+    stored = prefixes.finish()
+    return {
+        "fields": FIELDS,
+        "series": [s.label for s in series],
+        **{name: [visible(text) for text in index] for name, index in names.items()},
+        "status": ORDER,
+        "prefixes": stored,
+        "rows": rows,
+    }
+
+
+def _each(counts: Iterable[int], most: int) -> int:
+    """The largest number that each may have with at most ``most`` in all, none more than its count; at least 1."""
+    ordered = sorted(counts)
+    for place, count in enumerate(ordered):
+        others = len(ordered) - place
+        if count * others > most:
+            return max(1, most // others)
+        most -= count
+    return max(ordered, default=1) or 1
+
+
+def _foremost(calls: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """At most so many of an item's calls, in their order: those to the model under test before those to helpers."""
+    if len(calls) <= most:
+        return calls
+    first = sorted(range(len(calls)), key=lambda n: (calls[n].get("role") != "subject", n))[:most]
+    return [calls[n] for n in sorted(first)]
+
+
+def left_out(series: Sequence[Series]) -> int:
+    """How many records the page does not list."""
+    return max(0, sum(len(s.by_benchmark[b]) for s in series for b in s.benchmarks) - MOST_ROWS)
+
+
+def _kept(series: Sequence[Series]) -> set[int] | None:
+    """``id()`` of the records that are listed; None where all are."""
+    if not left_out(series):
+        return None
+    records = [r for s in series for b in s.benchmarks for r in s.by_benchmark[b]]
+    records.sort(key=lambda record: record["status"] == "correct")
+    return {id(record) for record in records[:MOST_ROWS]}
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    text = visible(record["id"])
+    return f"{text} #{record['sample']}" if record["sample"] else text
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST:
+        return visible(text)
+    return f"{visible(text[:MOST])}… ({len(text) - MOST:,} characters more in the run record)"
+
+
+class _Prefixes:
+    """Texts of the same kind share their beginning (few-shot examples): it is stored once."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, ...], list[list[Any]]] = {}
+
+    def hold(self, text: str, group: tuple[Any, ...]) -> list[Any]:
+        """A place for the text: ``[number of the prefix or -1, rest]`` once :meth:`finish` has run."""
+        held = [-1, _cut(text)]
+        self._groups.setdefault(group, []).append(held)
+        return held
+
+    def finish(self) -> list[str]:
+        """Cut the held texts; the prefixes."""
+        stored: dict[str, int] = {}
+        for held in self._groups.values():
+            texts = [text for _, text in held]
+            common = os.path.commonprefix((min(texts), max(texts)))  # noqa: RUF071 - characters are meant
+            common = common[: common.rfind("\n") + 1]
+            if len(common) < SHORTEST_PREFIX or len(held) < 2:
+                continue
+            number = stored.setdefault(common, len(stored))
+            for one in held:
+                one[:] = [number, one[1][len(common) :]]
+        return list(stored)
+
+
+def _call(logged: Mapping[str, Any], place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
+    """``[role, [[who, text]…], reply, remarks]``; a request of another kind than chat is shown as its JSON."""
+    role = str(logged.get("role", ""))
+    request = logged.get("request") or {}
+    messages = request.get("messages")
+    if messages is None:
+        shown = {k: v for k, v in request.items() if v not in (None, [], {})}
+        messages = [(logged.get("kind", ""), _plain(shown))]
+    asked = [
+        [str(who), prefixes.hold(str(text), (*place, role, number))]
+        for number, (who, text) in enumerate(messages)
+    ]
+    reply = logged.get("reply") or {}
+    said = reply.get("text") or ("" if reply.get("value") is None else _plain(reply["value"]))
+    remarks = []
+    if logged.get("finish_reason") not in (None, "", "stop"):
+        remarks.append(f"ended by {logged['finish_reason']}")
+    if logged.get("cached"):
+        remarks.append("from the store")
+    return [role, asked, _cut(str(said)), ", ".join(map(visible, remarks))]
+
+
+def _plain(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=1)

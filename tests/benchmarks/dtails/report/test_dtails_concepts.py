@@ -1,0 +1,253 @@
+"""A page for each DTAiLS concept, beside the report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from fixtures.dtails_runs import items, knows, measure, takes, with_rules
+from pytest_llmprops.benchmarks.dtails.report import concept_pages as dtails_concepts
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.reports.kit.blocks import Page, Report, Section
+from pytest_llmprops.reports.page.build import write_report
+from pytest_llmprops.reports.page.html import pages_html
+
+TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
+KNOW = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))
+DATE = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب"], language="fa")
+SENTENCES = {"dtails/af/know": {"weet": ("I know that.", "They know."), "ken": ()}}
+HOSTILE = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[31m \u202egnp"
+
+
+def pages(out: Path, *folders: Path) -> dict[str, str]:
+    """The concept pages of the report on these runs, by name."""
+    write_report(folders, out)
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((out / "dtails").iterdir())}
+
+
+def words(page: str) -> str:
+    """What a reader sees of a page: its text, on one line."""
+    body = re.sub(r"<(style|title)>.*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def sentence(page: str, number: int) -> str:
+    """What a reader sees of one sentence."""
+    return words(page.split('<div class="block sentence">')[number])
+
+
+def test_report_and_pages_lead_to_each_other(tmp_path: Path) -> None:
+    """Every concept of the table has its page, which leads back to the section and on to its neighbours."""
+    out = tmp_path / "out"
+    run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
+    found = pages(out, run)
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert found.keys() == {"af-know.html", "fa-date.html"}
+    assert set(re.findall(r'href="(dtails/[^"]+)"', report)) == {f"dtails/{name}" for name in found}
+    links = {name: re.findall(r'href="([^#"][^"]*)"', page) for name, page in found.items()}
+    assert links == {
+        "af-know.html": ["../report.html#1-section", "fa-date.html"],
+        "fa-date.html": ["../report.html#1-section", "af-know.html"],
+    }
+    assert 'id="1-section"' in report
+
+
+def test_the_files_that_are_written_name_the_folder_once(tmp_path: Path) -> None:
+    """What the command prints does not grow with the number of concepts."""
+    run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
+    written = write_report([run], tmp_path / "out")
+    assert [path.name for path in written if path.suffix == ""] == ["dtails"]
+    assert not [path for path in written if path.parent.name == "dtails"]
+
+
+def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
+    """Sentence, right variation, and of each run the list as it was shown, the position and whether it was right."""
+    found = pages(tmp_path / "out", measure(tmp_path / "run", DATE, {"m": takes(2)}, runs=3))
+    page = found["fa-date.html"]
+    assert words(page).count("Sentence 1 on date") == 1
+    assert "Right: خرما · dtails/fa/date/01" in sentence(page, 1)
+    lists = re.findall(r'<ol class="shown">(.*?)</ol>', page)
+    assert len(lists) == 2 * 3
+    for shown in lists:
+        assert set(re.findall(r"<bdi[^>]*>(.*?)</bdi>", shown)) == {"خرما", "رطب", "خارک"}
+        assert [n for n, one in enumerate(shown.split("<li")[1:], 1) if 'class="took"' in one] == [2]
+    outcomes = re.findall(r"([✓✗]) (right|wrong), position 2", words(page))
+    assert len(outcomes) == 6
+    assert ("✗", "wrong") in outcomes
+    assert page.count('lang="fa"') > 10
+    assert "خرما right in 1 sentence" in words(page)
+    assert "خارک right in 0 sentences" in words(page)
+
+
+def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
+    """Each sentence lists every model and rules setting, and translations with their text and how they were read."""
+    runs = [
+        measure(tmp_path / rules, KNOW, {"m": with_rules(knows(KNOW))}, rules=rules)
+        for rules in ("none", "self")
+    ]
+    runs.append(measure(tmp_path / "nllb", KNOW, {"nllb": lambda r: "Ek weett dit."}, kinds=TRANSLATOR))
+    first = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 1)
+    assert first.index("m (no rules)") < first.index("m (own rules)") < first.index("nllb translates")
+    assert "Ek weett dit. ✓ right translated with weet" in first
+    third = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 2)
+    assert "Ek weett dit. ✗ wrong translated with weet" in third
+
+
+def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
+    """Own rules, once where several models wrote the same, rules of a file, and the sentences behind each, also 0."""
+    model = {"a": with_rules(knows(KNOW)), "b": with_rules(takes(1))}
+    choices = [item for item in KNOW if item.task == "select"]
+    own = measure(tmp_path / "own", choices, model, rules="self", sentences=SENTENCES)
+    given = measure(tmp_path / "given", choices, {"a": knows(KNOW)}, rules="x/rules-af-gpt-4o.json")
+    text = words(pages(tmp_path / "out", own, given)["af-know.html"])
+    assert (
+        "Own rules of a and b sentences: 2 weet 2 sentences when it is weet ken 0 sentences when it is ken"
+        in text
+    )
+    assert "Rules of gpt-4o, given to a sentences: 14 weet by hand: weet ken by hand: ken" in text
+    bare = measure(tmp_path / "bare", choices, model, rules="self")
+    assert "Own rules of a and b sentences: 0 (no examples" in words(
+        pages(tmp_path / "out2", bare)["af-know.html"]
+    )
+
+
+def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
+    """The page says why there are no rules, and that the sentences were not asked for it."""
+    choices = [item for item in KNOW if item.task == "select"]
+    run = measure(tmp_path / "run", choices, {"m": with_rules(knows(KNOW), "")}, rules="self")
+    page = pages(tmp_path / "out", run)["af-know.html"]
+    assert words(page).count("could not be read in 3 tries") == 1 + len(choices)
+    assert "? unparsed its rules" in sentence(page, 1)
+    assert "the record lacks" not in words(page)
+
+
+def test_without_requests_the_page_says_what_is_missing(tmp_path: Path) -> None:
+    """Positions, outcomes and what was given are shown; the sentence, the order and the rules are not made up."""
+    choices = [item for item in KNOW if item.task == "select"]
+    run = measure(
+        tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2, replies=False
+    )  # fmt: skip
+    page = pages(tmp_path / "out", run)["af-know.html"]
+    assert "m (own rules): the record lacks the prompts of 3 items" in words(page)
+    assert "Sentence 1 on know" not in page
+    assert "when it is" not in page
+    assert 'class="shown"' not in page
+    assert "The record does not tell this sentence." in sentence(page, 1)
+    assert re.search(r"[✓✗] (right|wrong), position 1", sentence(page, 1))
+    assert "Chose " in sentence(page, 1)
+
+
+def test_another_run_tells_the_sentence(tmp_path: Path) -> None:
+    """Where one of two runs has its prompts, the sentence is known for both."""
+    choices = [item for item in KNOW if item.task == "select"]
+    runs = [
+        measure(tmp_path / "cut", choices, {"a": takes(1)}, replies=False),
+        measure(tmp_path / "whole", choices, {"b": takes(1)}),
+    ]
+    page = pages(tmp_path / "out", *runs)["af-know.html"]
+    assert "Sentence 1 on know, weet." in sentence(page, 1)
+    assert "a (no rules): the record lacks" in words(page)
+    assert "b (no rules): the record lacks" not in words(page)
+
+
+def test_errors_and_refusals_are_told(tmp_path: Path) -> None:
+    """A call that failed and a model that declined stand with their reasons."""
+    choices = [item for item in KNOW if item.task == "select"]
+    answers = {
+        "Sentence 1": BackendError("timed out <b>twice</b>", kind="timeout"),
+        "Sentence 2": "I cannot help with that.",
+    }
+    answer = lambda request: next((a for t, a in answers.items() if t in request.prompt), "Well.")  # noqa: E731
+    page = pages(tmp_path / "out", measure(tmp_path / "run", choices, {"m": answer}))["af-know.html"]
+    assert "! error timed out <b>twice</b>" in sentence(page, 1)
+    assert "no choice read, after a retry" in sentence(page, 2)
+    assert "declined" in sentence(page, 2)
+    assert "after one retry" in sentence(page, 3)
+
+
+def test_hostile_texts_are_text(tmp_path: Path) -> None:
+    """Sentences, variations, rules, translations, reasons and names of models reach the page as text only."""
+    hostile = [
+        replace(item, fields={**item.fields, "concept": HOSTILE})
+        for item in items("know", ("weet", HOSTILE), [HOSTILE, "weet"], tasks=("select", "translate"))
+    ]
+    model = {f"m{HOSTILE}": with_rules(lambda request: HOSTILE, HOSTILE + "{}")}
+    [page] = pages(tmp_path / "out", measure(tmp_path / "run", hostile, model, rules="self")).values()
+    assert "<img" not in page
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert "{{ 7 * 7 }}" in page
+    assert "␛[31m" in page
+    assert "[U+202E]" in page
+    assert words(page).count("<img src=x onerror=alert(1)>") > 8
+    assert "default-src 'none'" in page
+    assert "script-src" not in page
+
+
+def test_a_page_refers_to_nothing_outside(tmp_path: Path) -> None:
+    """Styles stand in the page; its only links are those to its neighbours and back."""
+    for page in pages(tmp_path / "out", measure(tmp_path / "run", KNOW, {"m": takes(1)})).values():
+        assert not re.search(r"\w+://|url\(|@import|<link|src=", page)
+
+
+def test_pages_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many concepts the first have pages, of many sentences the first stand there, long texts are cut; all said."""
+    monkeypatch.setattr(dtails_concepts, "MOST_PAGES", 1)
+    monkeypatch.setattr(dtails_concepts, "MOST_SENTENCES", 2)
+    monkeypatch.setattr(dtails_concepts, "LONGEST", 10)
+    [page] = pages(tmp_path / "out", measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})).values()
+    assert page.count('<div class="block sentence">') == 2
+    assert "1 further sentence in the runs' records" in words(page)
+    assert "Sentence 1… (" in sentence(page, 1)
+    assert not re.search(r'rel="next"', page)
+    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "1 concept without a page" in report
+    assert "| date | Farsi" in report
+
+
+def test_concepts_that_would_share_a_file(tmp_path: Path) -> None:
+    """Names that differ in nothing but case or odd characters get files of their own."""
+    same = [
+        item
+        for name in ("know", "Know", "kn/ow", "kn-ow", "../know")
+        for item in items(name, ("weet", "ken"), ["weet"])
+    ]
+    found = pages(tmp_path / "out", measure(tmp_path / "run", same, {"m": takes(1)}))
+    assert len(found) == len({name.casefold() for name in found}) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
+
+
+def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
+    """Two reports on a run are the same, page by page."""
+    run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)}, runs=2)
+    assert pages(tmp_path / "a", run) == pages(tmp_path / "b", run)
+
+
+@pytest.mark.parametrize(
+    "path", ["../x.html", "a/b/c.html", "x.html", "a/x.htm", "a/ü.html", "/a/x.html", "a/..html"]
+)
+def test_a_page_stays_in_a_folder_of_the_report(path: str) -> None:
+    """A benchmark's section cannot write elsewhere."""
+    section = Section("x", "X", "", (), (Page(path, "t", "concept.html.jinja", None),))
+    with pytest.raises(ValueError, match="FOLDER/NAME"):
+        pages_html(Report("t", (), (), (), (), (), (), (section,), (), {}))
+
+
+def test_a_file_in_the_pages_way(tmp_path: Path) -> None:
+    """Where a file has the folder's name, one line says so."""
+    run = measure(tmp_path / "run", KNOW, {"m": takes(1)})
+    out = tmp_path / "out"
+    write_report([run], out)
+    for path in (out / "dtails").iterdir():
+        path.unlink()
+    (out / "dtails").rmdir()
+    (out / "dtails").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="--out"):
+        write_report([run], out)
+    assert (out / "dtails").read_text(encoding="utf-8") == "mine"

@@ -1,0 +1,341 @@
+"""DTAiLS in the report: figure 2 with its table, positions chosen (figures 5 and 6), notes, general parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.dtails_runs import items, knows, measure, takes, with_rules
+from pytest_llmprops.benchmarks.dtails.report.figures import (
+    Estimate,
+    Panel,
+    Positions,
+    Row,
+    accuracy_panels,
+    position_panels,
+)
+from pytest_llmprops.benchmarks.dtails.report.lines import middle, rules_name
+from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
+from pytest_llmprops.reports.kit.figures import STYLE
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.page.markdown import to_markdown
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+
+TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
+#: two languages, with two and with three variations; the most common label is right in 4 of 6 and in 2 of 3
+AF = items("know", ("weet", "ken"), ["weet", "ken", "weet"]) + items(
+    "when", ("toe", "wanneer"), ["toe", "wanneer", "toe"]
+)
+FA = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خرما"], language="fa")
+ASKED = AF + FA
+BOTH = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))
+
+
+def report(*folders: Path) -> Report:
+    """The report on these runs."""
+    runs = [read_run(folder) for folder in folders]
+    return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
+
+
+def blocks(found: Sequence[Block]) -> list[Block]:
+    """All blocks, folded ones too."""
+    return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+
+
+def table(found: Report, title: str) -> list[dict[str, str]]:
+    """The rows of a table, heading -> text."""
+    [one] = [b for b in blocks(found.sections[0].blocks) if isinstance(b, Table) and b.title == title]
+    return [
+        dict(zip([name for name, _ in one.columns], [c.text for c in row], strict=True)) for row in one.rows
+    ]
+
+
+def accuracies(found: Report) -> list[dict[str, str]]:
+    """The table behind figure 2."""
+    return table(found, "Accuracy by language")
+
+
+def notes(found: Report) -> list[str]:
+    """All paragraphs of the section."""
+    return [b.text for b in blocks(found.sections[0].blocks) if isinstance(b, Note)]
+
+
+def figure(found: Report, name: str) -> Any:
+    """A plot of the section, drawn."""
+    [one] = [b for b in blocks(found.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
+    return one.draw()
+
+
+def test_every_language_model_and_rules_setting_has_a_row(tmp_path: Path) -> None:
+    """Runs with and without rules stand side by side: none, the model's own, and those of a file by its name."""
+    model = {"m": with_rules(knows(ASKED))}
+    folders = [
+        measure(tmp_path / str(n), ASKED, model, rules=rules)
+        for n, rules in enumerate(["/home/me/rules-af-gpt-4o.json,x/rules-fa-gpt-4o.json", "none", "self"])
+    ]
+    rows = accuracies(report(*folders))
+    assert [(row["Language"], row["Rules"]) for row in rows] == [
+        (language, rules) for language in ("Afrikaans", "Farsi") for rules in ("none", "own", "gpt-4o")
+    ]
+    assert {row["Model"] for row in rows} == {"m"}
+    assert {row["Accuracy (95% interval)"].split()[0] for row in rows} == {"100.0%"}
+    assert report(*folders).series == (
+        "m · rules rules-af-gpt-4o.json and 1 more",
+        "m · rules none",
+        "m · rules self",
+    )
+
+
+def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
+    """The share of the most common variation stands beside each language's accuracy, and as a line in its panel."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
+    column = "Frequency baseline, in-sample"
+    assert {(row["Language"], row[column]) for row in accuracies(found)} == {
+        ("Afrikaans", "66.7%"),
+        ("Farsi", "66.7%"),
+    }
+    plot = figure(found, "dtails-accuracy")
+    for axes in plot.axes:
+        dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+        assert [line.get_xdata()[0] for line in dashed] == pytest.approx([2 / 3], abs=1e-5)
+    assert "frequency baseline, in-sample" in [text.get_text() for text in plot.legends[0].get_texts()]
+
+
+def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
+    """The mark is the mean over runs, with the sample's deviation; a single run has neither column nor band."""
+    once = report(measure(tmp_path / "once", AF, {"m": takes(1)}))
+    assert "Mean ± deviation over runs" not in accuracies(once)[0]
+    folder = measure(tmp_path / "often", MANY[:24], {"m": takes(1)}, runs=4)
+    values = [record["values"] for record in read_run(folder).records]
+    shares = [sum(v[f"run{n}_right"] for v in values) / len(values) for n in range(1, 5)]
+    mean = sum(shares) / 4
+    strict = sum(sum(v[f"run{n}_right"] for n in range(1, 5)) > 2 for v in values) / len(values)
+    assert strict != pytest.approx(mean), "else the two could not be told apart"
+    deviation = (sum((share - mean) ** 2 for share in shares) / 3) ** 0.5
+    often = report(folder)
+    [row] = accuracies(often)
+    assert row["Accuracy (95% interval)"].startswith(f"{100 * strict:.1f}%")
+    assert row["Mean ± deviation over runs"] == f"{100 * mean:.1f}% ± {100 * deviation:.1f} (4 runs)"
+    [axes] = figure(often, "dtails-accuracy").axes
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
+    assert marks == pytest.approx([mean])
+    assert any(
+        list(line.get_xdata()) == pytest.approx([mean - deviation, mean + deviation]) for line in axes.lines
+    )
+
+
+def test_translation_systems_stand_beside_chat_models(tmp_path: Path) -> None:
+    """Choices come first, then translations; a system that only translates has no choice and no rules."""
+    chat = measure(tmp_path / "chat", BOTH, {"gpt": knows(BOTH)})
+    system = measure(tmp_path / "system", BOTH, {"nllb": lambda request: "Ek weet."}, kinds=TRANSLATOR)
+    found = report(chat, system)
+    rows = accuracies(found)
+    assert [tuple(row[name] for name in ("Task", "Model", "Rules")) for row in rows] == [
+        ("Selects from a list", "gpt", "none"), ("Translates", "gpt", ""), ("Translates", "nllb", "")
+    ]  # fmt: skip
+    assert [row["Accuracy (95% interval)"].split()[0] for row in rows] == ["100.0%", "100.0%", "66.7%"]
+    [axes] = figure(found, "dtails-accuracy").axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["gpt (no rules)", "gpt", "nllb"]
+    assert {"Selects from a list", "Translates"} <= {text.get_text() for text in axes.texts}
+
+
+def test_translations_that_rules_do_not_change_stand_once(tmp_path: Path) -> None:
+    """Two runs of a model with other rules have the same translations; where they differ both are shown."""
+    runs = [
+        measure(tmp_path / rules, BOTH, {"m": with_rules(knows(BOTH))}, rules=rules)
+        for rules in ("none", "self")
+    ]
+    assert [row["Task"] for row in accuracies(report(*runs))].count("Translates") == 1
+    other = measure(tmp_path / "other", BOTH, {"m": with_rules(knows(BOTH))}, rules="x.json")
+    verdicts = other / "verdicts.jsonl"
+    verdicts.write_text(
+        verdicts.read_text(encoding="utf-8").replace('"given": "weet"', '"given": "x"'), encoding="utf-8"
+    )
+    assert [row["Task"] for row in accuracies(report(*runs, other))].count("Translates") == 2
+
+
+def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
+    """Translations do not count into the one figure, unless there is nothing else; guessing has no one share."""
+    half = lambda request: knows(BOTH)(request) if "```answer```" in request.prompt else "Niks nie."  # noqa: E731
+    found = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
+    assert found.title.startswith("gpt answers 100.0% of DTAiLS items")
+    [card] = found.overview
+    assert (card.value, card.n, card.chance, card.best) == (1.0, 3, None, None)
+    only = report(measure(tmp_path / "system", BOTH, {"nllb": lambda r: "Ek weet."}, kinds=TRANSLATOR))
+    assert only.title.startswith("nllb answers 66.7% of DTAiLS items")
+
+
+def test_rules_that_could_not_be_read_are_said(tmp_path: Path) -> None:
+    """A model without readable rules of its own is named, with how many items that cost it."""
+    broken = {"m": with_rules(knows(AF), "")}
+    [said] = [
+        text
+        for text in notes(report(measure(tmp_path / "run", AF, broken, rules="self")))
+        if "could not" in text
+    ]
+    assert said.startswith("m (own rules): its own rules could not be read for 2 concepts. 6 of 6 items")
+    fine = measure(tmp_path / "fine", AF, {"m": with_rules(knows(AF))}, rules="self")
+    assert not any("could not be read" in text for text in notes(report(fine)))
+
+
+MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
+    "date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خارک"] * 8, language="fa"
+)
+
+
+def test_a_model_that_looks_at_the_order_is_named(tmp_path: Path) -> None:
+    """A plain sentence for each, with share, interval, the even share and p; the others are not accused."""
+    found = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
+    [said] = [text for text in notes(found) if "is not order-invariant" in text]
+    assert said.startswith(
+        "first (no rules) is not order-invariant: of 2 variations it takes the first in 100.0% (93 to 100) of 48"
+        " choices, where 50.0% would be even (p < 0.001); of 3 variations it takes the first in 100.0%"
+    )
+    assert "Not shown to depend on the order: good (no rules)." in notes(found)
+    rows = {(row["Model"], row["Variations"]): row for row in table(found, "Positions chosen")}
+    assert rows.keys() == {(model, size) for model in ("first", "good") for size in ("2", "3")}
+    assert (rows["first", "2"]["Position 1"], rows["first", "2"]["Position 2"]) == (
+        "100.0% (93 to 100)",
+        "0.0% (0 to 7)",
+    )
+    assert rows["first", "2"]["Position 3"] == ""
+    assert (rows["first", "3"]["Depends on the order"], rows["good", "3"]["Depends on the order"]) == (
+        "yes",
+        "not shown",
+    )
+    assert rows["first", "3"]["p"] == "< 0.001"
+    assert float(rows["good", "3"]["p"]) > 0.05
+
+
+def test_positions_are_those_of_the_metrics(tmp_path: Path) -> None:
+    """Every mark and interval of figures 5 and 6 is a row of position_rate over all languages."""
+    folder = measure(tmp_path / "run", MANY, {"m": takes(2)}, runs=2)
+    metrics = json.loads((folder / "run.json").read_text(encoding="utf-8"))["metrics"]
+    plot = figure(report(folder), "dtails-positions")
+    assert [axes.get_title(loc="left") for axes in plot.axes] == ["2 variations", "3 variations"]
+    for size, axes in zip((2, 3), plot.axes, strict=True):
+        expected = [m for m in metrics if m["name"] == "position_rate" and m["group"].endswith(f"of{size}")]
+        expected = [m for m in expected if m["language"] == "all"]
+        [marks] = [line.get_ydata() for line in axes.lines if line.get_marker() == "o"]
+        assert list(marks) == [m["value"] for m in expected]
+        limits = [tuple(line.get_ydata()) for line in axes.lines if len(set(line.get_xdata())) == 1]
+        assert limits == [(m["ci_low"], m["ci_high"]) for m in expected]
+        [uniform] = [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"]
+        assert uniform == pytest.approx(1 / size)
+
+
+def test_too_few_choices_are_said_to_be_too_few(tmp_path: Path) -> None:
+    """With fewer than five choices a position of three nothing is tested, and the report says so."""
+    found = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
+    assert "Too few choices to tell whether the order matters: m (no rules)." in notes(found)
+    [row] = table(found, "Positions chosen")
+    assert (row["p"], row["Depends on the order"]) == ("–", "–")
+
+
+def test_nothing_chosen_leaves_positions_out(tmp_path: Path) -> None:
+    """Without any choice there is no figure of positions; the accuracy stands."""
+    found = report(measure(tmp_path / "run", AF, {"m": lambda request: "Well."}))
+    names = [b.name for b in blocks(found.sections[0].blocks) if isinstance(b, Figure)]
+    assert names == ["dtails-accuracy"]
+    assert accuracies(found)[0]["Accuracy (95% interval)"].startswith("0.0%")
+
+
+def test_markdown_has_the_tables(tmp_path: Path) -> None:
+    """Accuracies, positions and concepts stand in report.md, a concept leading to its page."""
+    text = to_markdown(report(measure(tmp_path / "run", MANY, {"m": takes(1)}, runs=2)))
+    for title in ("### Accuracy by language", "### Positions chosen", "### Concepts"):
+        assert title in text
+    assert "| [know](dtails/af-know.html) | Afrikaans | 2 | 24 |" in text
+    assert "dtails-accuracy.svg" in text
+    assert "dtails-positions.svg" in text
+
+
+def test_no_figure_of_the_paper_is_made_up(tmp_path: Path) -> None:
+    """The paper prints no accuracies, so nothing published stands beside ours."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
+    assert not [
+        b
+        for b in blocks(found.sections[0].blocks)
+        if isinstance(b, Table)
+        for name, _ in b.columns
+        if "ublished" in name
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ("none", "none"), ("self", "own"), (None, "none"), ("rules.json", "rules"), ("a/b/own.json", "own.json"),
+        ("C:\\me\\rules-af-gpt-4o.json", "gpt-4o"), ("rules-af-a.json,rules-fa-b.json", "rules-af-a and 1 more"),
+        ("x/rules-af-a.json, y/rules-fa-a.json", "a"), ("a.json,b.json,c.json", "a and 2 more"),
+    ],
+)  # fmt: skip
+def test_names_of_rules(setting: object, name: str) -> None:
+    """No folder shows; files called as the command calls them go by their model."""
+    assert rules_name(setting) == name
+
+
+def test_long_names_keep_their_ends() -> None:
+    """Models of a family differ at the end of their names, which therefore stays."""
+    assert middle("short") == "short"
+    assert middle("a" * 30 + "-7b") == "aaaaaaaaaa…aaaaaaaa-7b"
+    assert len(middle("x" * 99)) == 22
+
+
+def laid_out(plot: Callable[[], Any]) -> tuple[Any, Any]:
+    """The figure in the report's style, and what knows how large its texts are."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with matplotlib.rc_context(STYLE):
+        figure = plot()
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return figure, canvas.get_renderer()
+
+
+@pytest.mark.parametrize("languages", [1, 2, 3, 9])
+@pytest.mark.parametrize("rows", [1, 12])
+def test_figure_2_has_room_for_all_names(languages: int, rows: int) -> None:
+    """No name runs over the figure's edge or into a panel, with one language and nine, one row and twelve."""
+    lines = [
+        Row(f"some-model-{n:010d} (own rules)", n, "Selects from a list" if n == 0 else "")
+        for n in range(rows)
+    ]
+    values = tuple(Estimate(0.0 if n % 2 else 1.0, 0.0, 1.0, 0.1, 3) for n in range(rows))
+    panels = [Panel(f"Language {n}", values, (0.5,)) for n in range(languages)]
+    plot, renderer = laid_out(lambda: accuracy_panels(panels, lines))
+    whole = plot.bbox
+    assert len(plot.axes) == languages
+    for axes in plot.axes:
+        for label in axes.get_yticklabels():
+            box = label.get_window_extent(renderer)
+            assert not label.get_text() or (box.x0 >= whole.x0 and box.x1 < axes.get_window_extent().x0)
+    legend = plot.legends[0].get_window_extent(renderer)
+    assert legend.x1 <= whole.x1
+    assert all(legend.y0 > axes.get_window_extent().y1 for axes in plot.axes)
+
+
+def test_positions_of_many_models_and_long_lists() -> None:
+    """Twelve series and lists of two to seven: every panel inside the figure, none over another or the legend."""
+    lines = [Row(f"some-model-{n:010d} (own rules)", n) for n in range(12)]
+    panels = [
+        Positions(f"{size} variations", size, (tuple((1 / size, 0.1, 0.9) for _ in range(size)),) * 12)
+        for size in (2, 3, 4, 7)
+    ]
+    plot, renderer = laid_out(lambda: position_panels(panels, lines))
+    boxes = [axes.get_window_extent() for axes in plot.axes]
+    boxes.append(plot.legends[0].get_window_extent(renderer))
+    assert len(boxes) == 5
+    assert boxes[0].y0 == boxes[1].y0 > boxes[2].y0 > boxes[3].y0
+    for n, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.x1 <= plot.bbox.x1 + 1
+        assert box.y0 >= 0
+        assert not any(box.overlaps(other) for other in boxes[n + 1 :])

@@ -1,0 +1,327 @@
+"""The reader of DTAiLS files: what it takes, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, row_items, train_rows
+from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, Row, Variation, parse_rows, parse_words
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.items import Item, check_unique
+from pytest_llmprops.data.files import DataFolder
+
+ZWNJ = "\u200c"
+
+
+def cells(**changes: str) -> dict[str, str]:
+    """A row that is right, with changes; keys are concept, sentence, target, variations, label, clue, id."""
+    row = {"concept": "sun", "variations": "['son', 'sol/sole']", "label": "son"}
+    row |= {"sentence": "The sun is up.", "target": "Die son is op."}
+    row |= changes
+    row["source language text"], row["target language text"] = row.pop("sentence"), row.pop("target")
+    return row
+
+
+def read(*rows: dict[str, str], source: str = "builtin") -> tuple[Row, ...]:
+    return parse_rows(rows, "xx", source, "xx.csv")
+
+
+def folder(root: Path, source: str, files: dict[str, str]) -> DataFolder:
+    for name, text in files.items():
+        path = root / "dtails" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return DataFolder(root, source)
+
+
+def table(*rows: dict[str, str]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def selected(found: list[Item]) -> list[Item]:
+    return [item for item in found if item.task == "select"]
+
+
+def test_row_is_read() -> None:
+    """A row gives its variations with their forms, the index of its label, its clue and its id."""
+    (row,) = read(cells(label="sol/sole", clue="sun; up", id="sun/07"))
+    assert [v.forms for v in row.variations] == [("son",), ("sol", "sole")]
+    assert (row.label, row.clue, row.id, row.number) == (1, ("sun", "up"), "sun/07", 1)
+
+
+@pytest.mark.parametrize("label", ["sol", "sole", "sole/sol", "x/sole"])
+def test_any_form_of_a_label_decides(label: str) -> None:
+    """A label is the variation with which it shares a form."""
+    assert read(cells(label=label))[0].label == 1
+
+
+def test_exact_label_comes_before_a_shared_form() -> None:
+    """Where two variations share a form, a label that is one of them as a whole is that one."""
+    assert read(cells(variations="['a', 'b/a']", label="b/a"))[0].label == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "son;sol",
+        "('son', 'sol')",
+        "{'son': 1, 'sol': 2}",
+        "'son'",
+        "['son', 3]",
+        "['son', 'sol'",
+        "",
+        "[a, b]",
+        "__import__('os').listdir('.')",
+        "['son'] + ['sol']",
+        "[" * 5000,
+        "['son', 'so\0l']",
+    ],
+)
+def test_variations_that_are_no_list(text: str) -> None:
+    """Variations that are not a list literal of strings are refused with file, row, and how to write them."""
+    with pytest.raises(DataError) as caught:
+        read(cells(), cells(sentence="Sun.", variations=text))
+    message = str(caught.value)
+    assert message.startswith("xx.csv: row 2 (xx): variations ")
+    assert "are not a list; write [" in message
+    assert "\n" not in message
+    assert len(message) < 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"label": "maan"}, "label 'maan' is no variation of 'son, sol/sole'"),
+        ({"label": " "}, "the label is empty"),
+        ({"label": "son/"}, "label: variation 'son/' has an empty form"),
+        ({"variations": "['a/x', 'b/x']", "label": "x"}, "label 'x' fits 2 variations of 'a/x, b/x'"),
+        ({"variations": "['son']"}, "concept 'sun' has 1 variation(s)"),
+        ({"variations": "[]"}, "concept 'sun' has 0 variation(s)"),
+        ({"variations": "['son', 'son']"}, "variation 'son' of 'sun' stands twice"),
+        ({"variations": "['son', 'sol//x']"}, "variation 'sol//x' has an empty form"),
+        ({"variations": "['son', '']"}, "variation '' has an empty form"),
+        ({"concept": " "}, "the concept is empty"),
+        ({"sentence": "\t"}, "the source language text of 'sun' is empty"),
+        ({"clue": "up;moon"}, "clue 'moon' is not in the sentence"),
+        ({"clue": "u"}, "clue 'u' is not in the sentence"),
+    ],
+)
+def test_bad_rows(changes: dict[str, str], what: str) -> None:
+    """What is wrong with a row is told in one line with file, row, language and a fix."""
+    with pytest.raises(DataError) as caught:
+        read(cells(**changes))
+    message = str(caught.value)
+    assert message.startswith(f"xx.csv: row 1 (xx): {what}; ")
+    assert "\n" not in message
+
+
+def test_repeated_rows() -> None:
+    """A repeated row is refused, except in published files, where it is kept and marked."""
+    rows = [cells(), cells(label="sol", sentence="Sol."), cells(target="other")]
+    with pytest.raises(DataError, match=r"^xx.csv: row 3 \(xx\): repeats row 1 "):
+        read(*rows)
+    kept = read(*rows, source="published")
+    assert [row.repeats for row in kept] == [0, 0, 1]
+    found = selected(list(row_items(kept, "xx", "published")))
+    assert [item["repeats"] for item in found] == ["", "", found[0].id]
+
+
+def test_training_rows_may_repeat(tmp_path: Path) -> None:
+    """Rows that rules are made from may repeat in generated files too; rows that are asked about may not."""
+    texts = {"en-te/expert_dataset.csv": table(cells()), "en-te/train_dataset.csv": table(cells(), cells())}
+    assert [row.repeats for row in train_rows(folder(tmp_path, "generated", texts), "te")] == [0, 1]
+    twice = folder(tmp_path, "generated", {"en-te/expert_dataset.csv": texts["en-te/train_dataset.csv"]})
+    with pytest.raises(DataError, match="repeats row 1"):
+        expert_rows(twice, "te")
+
+
+def test_one_sentence_with_two_labels_is_no_repetition() -> None:
+    """A sentence may stand under two labels, as in the published training rows."""
+    assert [row.repeats for row in read(cells(), cells(label="sol"))] == [0, 0]
+
+
+def test_variations_that_contain_each_other_are_taken() -> None:
+    """A variation inside another is no error: published files have them."""
+    (row,) = read(cells(variations="['gesien', 'sien']", label="sien"))
+    assert row.label == 1
+
+
+def test_joiners_and_right_to_left_text_stay_as_they_are() -> None:
+    """An escaped joiner becomes the character, equal to a label's, and nothing is trimmed or reordered."""
+    word = f"وب{ZWNJ}سایت{ZWNJ}"
+    sentence = "\u202bسلام\u202c " + "e\u0301"
+    (row,) = read(cells(variations=r"['سایت', 'وب\u200cسایت\u200c/تارنما']", label=word, target=sentence))
+    assert row.variations[1].forms == (word, "تارنما")
+    assert (row.label, row.target) == (1, sentence)
+
+
+def test_forms_that_differ_only_in_unicode_form_stay_two() -> None:
+    """Nothing is normalised: the authors' Tamil list has one word in two encodings."""
+    one, two = "போ", "ப\u0bc7\u0bbe"
+    (row,) = read(cells(variations=repr([one, f"x/{two}"]), label=f"x/{two}"))
+    assert [v.forms for v in row.variations] == [(one,), ("x", two)]
+    assert row.label == 1
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1), min_size=2
+    )
+)
+def test_any_list_that_python_writes_is_read_back(words: list[str]) -> None:
+    """Whatever words a list has, its literal gives them back; the first is found as the label."""
+    plain = [word.strip() for word in words]
+    row = cells(variations=repr(words), label=words[0])
+    if not all(plain) or len(set(plain)) < len(plain):
+        with pytest.raises(DataError):
+            read(row)
+    else:
+        (found,) = read(row)
+        assert [v.name for v in found.variations] == plain
+        assert found.label == 0
+
+
+@given(st.text(max_size=40))
+def test_variation_cells_are_read_or_refused_in_one_line(text: str) -> None:
+    """Any cell is a list or a DataError of one line; nothing else escapes."""
+    try:
+        (row,) = read(cells(variations=text, label="a"))
+    except DataError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert len(row.variations) >= 2
+
+
+def test_variation_shares_forms() -> None:
+    """Two variations agree when any form of the one is a form of the other."""
+    assert Variation.parse("gesê/sê").shares(Variation.parse("x / sê"))
+    assert not Variation.parse("sien").shares(Variation.parse("gesien"))
+
+
+def test_words_file() -> None:
+    """A words file gives concept, tag and variations, whatever its line ends."""
+    first, second = parse_words("tell,VERB,gesê/sê;vertel\r\n\r\ntoo,ADV,ook;te\r\n", "af.words")
+    assert (first.concept, first.pos, [v.forms for v in first.variations]) == (
+        "tell",
+        "VERB",
+        [("gesê", "sê"), ("vertel",)],
+    )
+    assert (second.pos, second.variations[1].name) == ("ADV", "te")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("tell,VERB", "write concept,POS,variation;variation"),
+        ("tell;VERB;a;b", "write concept,POS,variation;variation"),
+        ("tell,VERB,a", "concept 'tell' has 1 variation"),
+        ("tell,VERB,a;;b", "has an empty form"),
+        ("tell,VERB,a;b\ntell,VERB,c;d", "stands in the file twice"),
+    ],
+)
+def test_bad_words_file(text: str, what: str) -> None:
+    """A line of another shape is refused in one line with its number."""
+    with pytest.raises(DataError) as caught:
+        parse_words(f"ok,NOUN,x;y\n{text}\n", "xx.words")
+    assert what in str(caught.value)
+    assert str(caught.value).startswith("xx.words: line ")
+
+
+def test_tags_tell_concepts_of_one_spelling_apart() -> None:
+    """The tag comes from the entry with the row's variations; two concepts of one spelling have own ids."""
+    words = parse_words("build,VERB,a;b\nbuild,NOUN,c;d\nlate,ADJ,x;y\n", "w")
+    rows = [
+        cells(concept="build", variations="['b', 'a']", label="a"),
+        cells(concept="build", variations="['c', 'd']", label="d"),
+        cells(concept="build", variations="['e', 'f']", label="e"),
+        cells(concept="late", variations="['x', 'z']", label="x"),
+    ]
+    read_rows = parse_rows(rows, "xx", "published", "f", words)
+    assert [row.pos for row in read_rows] == ["VERB", "NOUN", "", "ADJ"]
+    found = selected(list(row_items(read_rows, "xx", "published")))
+    assert [item.cluster.rsplit("/")[-1] for item in found] == ["build", "build-noun", "build-2", "late"]
+    assert len({item.id for item in found}) == 4
+
+
+def test_items_of_both_tasks() -> None:
+    """Each row is an item of select and one of translate, of one cluster, with the fields both need."""
+    rows = read(cells(), cells(sentence="A sun.", label="sol"))
+    one, same, two, _ = row_items(rows, "xx", "builtin")
+    assert [(i.id, i.task) for i in (one, same)] == [
+        ("dtails/xx/sun/01", "select"),
+        ("dtails/xx/sun/01+translate", "translate"),
+    ]
+    assert two.id == "dtails/xx/sun/02"
+    assert {one.cluster, same.cluster, two.cluster} == {"dtails/xx/sun"}
+    assert two["variations"] == (("son",), ("sol", "sole"))
+    assert two["label"] == ("sol", "sole")
+    assert (one["sentence"], one["target"], one["concept"]) == ("The sun is up.", "Die son is op.", "sun")
+
+
+@pytest.mark.parametrize("concept", ["mother-in-law", "ice cream", "naïve", "日", "A" * 300, "a/b+c"])
+def test_ids_are_short_and_ascii(concept: str) -> None:
+    """Whatever a concept is, its items have ids that the core takes, unlike those of another concept."""
+    rows = read(cells(concept=concept), cells(concept="concept"))
+    found = list(row_items(rows, "xx", "generated"))
+    check_unique(found, "dtails")
+    assert all(item.id.isascii() and len(item.id) <= 120 for item in found)
+    assert found[0].cluster != found[2].cluster
+
+
+def test_any_language_whose_folder_is_there(tmp_path: Path) -> None:
+    """Published folders are found whatever their two letters, the paper's languages first; words are optional."""
+    rows = table(cells(), cells(sentence="Sun.", label="sol"))
+    files = folder(
+        tmp_path,
+        "published",
+        {"en-es/expert_dataset.csv": rows, "en-te/expert_dataset.csv": rows, "en-hi/hi.words": "a,X,b;c"},
+    )
+    assert languages(files) == ("te", "es")
+    found = list(items(files))
+    assert [i.id for i in selected(found)] == [f"dtails/{x}/sun/p0{n}" for x in ("te", "es") for n in (1, 2)]
+    assert {i.source for i in found} == {"published"}
+    assert train_rows(files, "te") == ()
+
+
+def test_training_rows_are_read_apart(tmp_path: Path) -> None:
+    """Training rows come from their own file and are no items."""
+    files = folder(
+        tmp_path,
+        "published",
+        {
+            "en-te/expert_dataset.csv": table(cells()),
+            "en-te/train_dataset.csv": table(
+                cells(sentence="One sun."), cells(sentence="Two suns.", label="sol")
+            ),
+            "en-te/te.words": "sun,NOUN,son;sol/sole\n",
+        },
+    )
+    assert [(row.sentence, row.pos) for row in train_rows(files, "te")] == [
+        ("One sun.", "NOUN"),
+        ("Two suns.", "NOUN"),
+    ]
+    assert [row.sentence for row in expert_rows(files, "te")] == ["The sun is up."]
+    assert {item["sentence"] for item in items(files)} == {"The sun is up."}
+
+
+def test_no_language_is_there(tmp_path: Path) -> None:
+    """Where no language is there, one line names a missing file and how to get it."""
+    with pytest.raises(DataError, match=r"en-af/expert_dataset\.csv: no such file; run `llmprops data pull"):
+        list(items(DataFolder(tmp_path, "published")))
+
+
+def test_missing_column(tmp_path: Path) -> None:
+    """A file without one of the columns is refused by name."""
+    files = folder(tmp_path, "published", {"en-te/expert_dataset.csv": "concept,label\na,b\n"})
+    with pytest.raises(DataError, match="no column 'source language text'"):
+        list(items(files))

@@ -1,0 +1,70 @@
+"""What is known of the published rows, measured through the benchmark itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
+
+from pytest_llmprops.core.benchmark import Loaded, loaded
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.requests import Translate
+from pytest_llmprops.data.files import DataFolder
+
+BASELINES = {"af": 0.656, "fa": 0.709, "gl": 0.640, "hy": 0.619, "ja": 0.658, "ta": 0.716}
+
+
+@pytest.fixture(scope="module")
+def part(published: Path) -> Loaded:
+    """All published items."""
+    return loaded(BENCHMARK, DataFolder(published, "published"))
+
+
+def records(part: Loaded, language: str, task: str, most: int | None = None) -> list[dict[str, Any]]:
+    """Records of a language's items, each answered with what its row says is right."""
+    found = []
+    for subject in [i for i in part.items if (i.language, i.task) == (language, task)][:most]:
+        if task == "translate":
+            answer, kinds = subject["target"], TRANSLATOR
+        else:
+            answer, kinds = fenced(subject["label"][0]), frozenset({"chat"})
+        outcome, requests = measured(subject, lambda r, x=answer: x, given=part.context, kinds=kinds)  # type: ignore[misc]
+        assert task == "select" or requests == [Translate(subject["sentence"], "en", language)]
+        found.append(outcome.record())
+    return found
+
+
+def named(rows: list[Metric], name: str) -> Metric:
+    [found] = [row for row in rows if row.name == name]
+    return found
+
+
+@pytest.mark.parametrize("language", sorted(BASELINES))
+@pytest.mark.parametrize("task", ["select", "translate"])
+def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
+    """The metric is the known share over the language's whole file, also when five items are asked."""
+    rows = list(BENCHMARK.metrics(records(part, language, task, most=5)))
+    found = named(rows, "frequency_baseline")
+    assert found.value is not None
+    assert round(found.value, 3) == BASELINES[language]
+    assert found.n == sum((i.language, i.task) == (language, "select") for i in part.items)
+
+
+@pytest.mark.parametrize(
+    ("language", "share"), [("af", 0.92), ("hy", 0.92), ("ja", 0.92), ("fa", 0.95), ("gl", 0.95)]
+)
+def test_reference_translations(part: Loaded, language: str, share: float) -> None:
+    """The reference translations, as a translation model's replies, are right in this share of rows."""
+    found = records(part, language, "translate")
+    assert len(found) > 100
+    assert sum(r["status"] == "correct" for r in found) / len(found) >= share
+    assert {r["status"] for r in found} <= {"correct", "wrong"}
+    assert named(list(BENCHMARK.metrics(found)), "found_rate").value is not None
+
+
+@pytest.mark.parametrize("language", sorted(BASELINES))
+def test_labels_are_right(part: Loaded, language: str) -> None:
+    """A model that answers with the row's label is right in every row, in whatever Unicode form it stands."""
+    assert {r["status"] for r in records(part, language, "select")} == {"correct"}

@@ -1,0 +1,72 @@
+"""What is known of the authors' published files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.dtails.frequency import frequency_baseline
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows
+from pytest_llmprops.benchmarks.dtails.prompts import variation_name
+from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
+from pytest_llmprops.benchmarks.dtails.rows import Row
+from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences, english_tokens
+from pytest_llmprops.benchmarks.dtails.text import unicode_words
+from pytest_llmprops.data.files import DataFolder
+
+
+def rows_of(published: Path, language: str) -> tuple[Row, ...]:
+    return expert_rows(DataFolder(published, "published"), language)
+
+
+@pytest.mark.parametrize(
+    ("language", "baseline"),
+    [("af", 0.656), ("fa", 0.709), ("gl", 0.640), ("hy", 0.619), ("ja", 0.658), ("ta", 0.716)],
+)
+def test_frequency_baseline(published: Path, language: str, baseline: float) -> None:
+    """The most common label of each concept is right in the known share of the language's rows."""
+    rows = rows_of(published, language)
+    found = frequency_baseline(((r.concept, frozenset(r.variations)), r.label) for r in rows)
+    assert found.accuracy is not None
+    assert round(found.accuracy, 3) == baseline
+
+
+@pytest.mark.parametrize(
+    ("language", "share"),
+    [("af", 0.92), ("hy", 0.92), ("ja", 0.92), ("fa", 0.95), ("gl", 0.95), ("ta", 0.90)],
+)
+def test_reference_translations(published: Path, language: str, share: float) -> None:
+    """The reference translations use the label's variation, as the reading of translations finds it."""
+    rows = rows_of(published, language)
+    right = 0
+    for row in rows:
+        variations = [variation.forms for variation in row.variations]
+        found = read_translation(row.target, variations, unicode_words(row.target))
+        right += found.index is not None and is_right(variations[found.index], variations[row.label])
+    assert right / len(rows) >= share
+
+
+@pytest.mark.parametrize("language", ["af", "fa", "gl", "hy", "ja", "ta"])
+def test_every_published_variation_is_read_as_itself(published: Path, language: str) -> None:
+    """A model that copies its choice from the list is always understood, in whatever form of the variation."""
+    for row in rows_of(published, language):
+        shown = [variation.forms for variation in row.variations]
+        for index, forms in enumerate(shown):
+            for answer in (variation_name(forms), *forms):
+                assert read_selection(f"Thus ```{answer}```.", shown).index == index, (row.concept, answer)
+
+
+def test_sentences_for_rules_are_no_test_sentences(published: Path) -> None:
+    """Afrikaans train rows give each concept's rules sentences, none of which is a test row's."""
+    files = DataFolder(published, "published")
+    test, train = expert_rows(files, "af"), train_rows(files, "af")
+    asked = {row.sentence for row in test}
+    for concept in {row.concept for row in test}:
+        variations = next(row.variations for row in test if row.concept == concept)
+        rows = [(r.sentence, r.variations[r.label].forms) for r in train if r.concept == concept]
+        chosen = choose_sentences(rows, [v.forms for v in variations], asked)
+        for sentences in chosen.values():
+            assert 0 < len(sentences) <= 50
+            assert not asked & set(sentences)
+            assert max(map(english_tokens, sentences)) < 50

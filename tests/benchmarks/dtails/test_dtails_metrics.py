@@ -1,0 +1,253 @@
+"""The metrics and remarks of DTAiLS, from the values of records alone."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
+
+from pytest_llmprops.benchmarks.dtails.positions import run_values
+from pytest_llmprops.benchmarks.dtails.prompts import shown_order
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.statistics import wilson
+
+Records = Sequence[dict[str, Any]]
+
+
+def record(
+    size: int, *runs: tuple[int | None, bool], language: str = "af", source: str = "builtin", **more: Any
+) -> dict[str, Any]:
+    """The record of a selection; a run is the place chosen, from 0, and whether it is right."""
+    values: dict[str, float] = {"variations": float(size), "frequency_baseline": 0.6, "frequency_n": 50.0}
+    for number, (place, right) in enumerate(runs, 1):
+        values |= run_values(number, place, right)
+        values |= {f"run{number}_retried": 0.0, f"run{number}_leftmost": values[f"run{number}_position"]}
+    values |= more.pop("values", {})
+    return {
+        "task": "select",
+        "language": language,
+        "source": source,
+        "status": "correct",
+        "values": values,
+    } | more
+
+
+def rows(records: Records) -> dict[tuple[str, str, str, str], Metric]:
+    """The metrics by task, language, name and group; no two share these."""
+    found: dict[tuple[str, str, str, str], Metric] = {}
+    for metric in BENCHMARK.metrics(records):
+        key = (metric.task, metric.language, metric.name, metric.group)
+        assert key not in found
+        found[key] = metric
+    return found
+
+
+def test_positions_by_hand() -> None:
+    """6 of 8 choices of two at the first place: 0.75 with its Wilson interval, p = 74/256, target 1/2."""
+    records = [record(2, (0, True)) for _ in range(6)] + [record(2, (1, False)) for _ in range(2)]
+    found = rows([*records, record(2, (None, False))])
+    first = found["select", "af", "position_rate", "1of2"]
+    interval = wilson(6, 8)
+    assert (first.value, first.n, first.direction) == (0.75, 8, "target:0.5")
+    assert (first.ci_low, first.ci_high) == (interval.low, interval.high)
+    assert found["select", "af", "position_rate", "2of2"].value == 0.25
+    # Two-sided binomial: 2 (C(8,6) + C(8,7) + C(8,8)) / 2^8.
+    p = found["select", "af", "position_p", "of2"]
+    assert (p.value, p.n) == (pytest.approx(2 * (28 + 8 + 1) / 256), 8)
+    assert found["select", "af", "order_invariant", "of2"].value == 1.0
+
+
+def test_three_places_by_hand() -> None:
+    """Counts 20, 10, 0 of three: shares, p = exp(-10), doubled by Holm where two are tested too."""
+    threes = [record(3, (0, True))] * 20 + [record(3, (1, True))] * 10
+    found = rows(threes)
+    assert [found["select", "af", "position_rate", f"{n}of3"].value for n in (1, 2, 3)] == [2 / 3, 1 / 3, 0.0]
+    assert found["select", "af", "position_rate", "1of3"].direction == "target:0.333333"
+    assert found["select", "af", "position_p", "of3"].value == pytest.approx(math.exp(-10))
+    assert found["select", "af", "order_invariant", "of3"].value == 0.0
+    both = rows([*threes, record(2, (0, True)), record(2, (1, True))])
+    assert both["select", "af", "position_p", "of3"].value == pytest.approx(2 * math.exp(-10))
+
+
+def test_too_few_for_a_test() -> None:
+    """Fourteen choices of three have rates, but neither a p-value nor a judgement."""
+    found = rows([record(3, (0, True))] * 14)
+    assert found["select", "af", "position_rate", "1of3"].value == 1.0
+    assert not any(name in ("position_p", "order_invariant") for _, _, name, _ in found)
+
+
+def test_mean_and_deviation_over_runs() -> None:
+    """Run accuracies 1, 0.5, 0: mean 0.5, sample deviation 0.5, over 3 runs; one run has neither row."""
+    records = [record(2, (0, True), (0, True), (1, False)), record(2, (0, True), (None, False), (1, False))]
+    found = rows(records)
+    mean, deviation = found["select", "af", "accuracy_mean", ""], found["select", "af", "accuracy_sd", ""]
+    assert (mean.value, mean.n, mean.direction) == (0.5, 3, "higher")
+    assert (deviation.value, deviation.n) == (pytest.approx(0.5), 3)
+    assert not any(name.startswith("accuracy_") for _, _, name, _ in rows([record(2, (0, True))]))
+
+
+def test_retries_and_forms_that_decided() -> None:
+    """Shares of runs that were asked twice, and of readings where the longest form was not the leftmost."""
+    records = [
+        record(2, (0, True), (1, True), values={"run1_retried": 1.0, "run2_leftmost": 1.0}),
+        record(2, (0, True), (None, False)),
+    ]
+    found = rows(records)
+    assert (found["select", "af", "retry_rate", ""].value, found["select", "af", "retry_rate", ""].n) == (
+        0.25,
+        4,
+    )
+    decided = found["select", "af", "longest_decided_rate", ""]
+    assert (decided.value, decided.n) == (pytest.approx(1 / 3), 3)
+
+
+def test_rules_that_failed() -> None:
+    """The share of items whose own rules could not be read; no row where none were asked for."""
+    records = [
+        record(2, (0, True), values={"rules_read": 1.0}),
+        record(2, values={"rules_read": 0.0}, status="unparsed"),
+    ]
+    found = rows(records)
+    assert found["select", "af", "rules_failed_rate", ""].value == 0.5
+    assert found["select", "af", "retry_rate", ""].n == 1
+    assert ("select", "af", "rules_failed_rate", "") not in rows([record(2, (0, True))])
+
+
+def test_the_baseline_is_of_the_whole_file() -> None:
+    """The baseline and its number of rows are those of the language's file, whatever was asked."""
+    metric = rows([record(2, (0, True))])["select", "af", "frequency_baseline", ""]
+    assert (metric.value, metric.n) == (0.6, 50)
+
+
+def test_places_over_all_languages() -> None:
+    """Of several languages of a source positions are counted together, too; of one they are not."""
+    records = [record(2, (0, True)), record(2, (0, True), language="hy"), record(2, (1, True), language="hy")]
+    found = rows(records)
+    over_all = found["select", "all", "position_rate", "1of2"]
+    assert (over_all.value, over_all.n) == (pytest.approx(2 / 3), 3)
+    assert {name for _, language, name, _ in found if language == "all"} == {
+        "position_rate", "position_p", "order_invariant",
+    }  # fmt: skip
+    apart = [record(2, (0, True)), record(2, (0, True), language="hy", source="published")]
+    assert not any(language == "all" for _, language, _, _ in rows(apart))
+
+
+def test_errors_count_nowhere() -> None:
+    """Items in error have no part in any metric or remark."""
+    right = [record(2, (0, True))] * 3
+    wrong = record(2, *[(1, False)] * 3, status="error")
+    assert rows([*right, wrong]) == rows(right)
+    assert list(BENCHMARK.remarks([*[wrong] * 100])) == []
+    assert rows([wrong]) == {}
+
+
+def test_translations() -> None:
+    """How translations were read: shares with a variation, with an exact form, and split by the parser."""
+
+    def one(chosen: float, substring: float, tokenizer: float) -> dict[str, Any]:
+        values = {"chosen": chosen, "substring": substring, "tokenizer": tokenizer, "variations": 2.0}
+        return record(2, values=values, task="translate")
+
+    found = rows([one(1, 1, 0), one(2, 0, 2), one(0, 0, 1), one(0, 0, 1)])
+    assert found["translate", "af", "found_rate", ""].value == 0.5
+    assert found["translate", "af", "substring_rate", ""].value == 0.25
+    parsed = found["translate", "af", "parser_rate", ""]
+    assert (parsed.value, parsed.n) == (pytest.approx(1 / 3), 3)
+    assert ("translate", "af", "parser_rate", "") not in rows([one(1, 1, 0)])
+
+
+def test_directions_are_declared() -> None:
+    """Every metric has its declared direction; a position's target is by number of variations."""
+    records = [record(2, (0, True), (1, False), values={"rules_read": 1.0})] * 20
+    translation = record(2, values={"chosen": 1.0, "substring": 1.0, "tokenizer": 1.0}, task="translate")
+    found = {metric.name: metric.direction for metric in BENCHMARK.metrics([*records, translation])}
+    assert found == {**BENCHMARK.metric_directions, "position_rate": "target:0.5"}
+    assert BENCHMARK.metric_directions["position_rate"].startswith("target:")
+
+
+def test_metrics_of_real_verdicts() -> None:
+    """Verdicts of the benchmark itself have every value that the metrics ask for."""
+    records = []
+    for number in range(1, 5):
+        outcome, _ = measured(item(number=number), lambda r: fenced("woon"), runs=3)
+        records.append(outcome.record())
+        outcome, _ = measured(item("translate", number=number), lambda r: "Hulle woon.", kinds=TRANSLATOR)
+        records.append(outcome.record())
+    found = rows(records)
+    assert found["select", "af", "accuracy_mean", ""].value == 1.0
+    assert found["select", "af", "position_rate", "1of2"].n == 12
+    assert found["translate", "af", "substring_rate", ""].value == 1.0
+    assert found["translate", "af", "frequency_baseline", ""].value == 0.75
+
+
+# remarks
+
+Chooser = Callable[[tuple[int, ...]], int]
+
+
+def simulated(choose: Chooser, seed: int, sizes: Sequence[int], *, runs: int = 1) -> Records:
+    """Records of a model that maps the shown order of each item and run to a place."""
+    found = []
+    for number, size in enumerate(sizes):
+        orders = [shown_order(size, seed, f"dtails/af/x/{number}", run) for run in range(runs)]
+        found.append(record(size, *((choose(order), False) for order in orders)))
+    return found
+
+
+def test_an_order_dependent_model_is_named() -> None:
+    """A model that takes the first of two and chooses freely of three is named for two, with its shares."""
+    rng = random.Random(0)
+    sizes = [2] * 60 + [3] * 60
+    records = simulated(lambda order: 0 if len(order) == 2 else rng.randrange(3), 1, sizes)
+    [remark] = BENCHMARK.remarks(records)
+    assert "not order-invariant" in remark
+    assert remark.endswith("of 2 variations: 100%, 0% of 60 choices")
+    both = list(BENCHMARK.remarks(simulated(lambda order: len(order) - 1, 1, sizes)))
+    assert [r.rpartition(" variations")[0][-1] for r in both] == ["2", "3"]
+    assert both[1].endswith("0%, 0%, 100% of 60 choices")
+
+
+def test_an_order_invariant_model_is_not_named() -> None:
+    """A model that always means the same variation is not, however one-sided its choice."""
+    records = simulated(lambda order: order.index(0), 7, [2] * 100 + [3] * 100, runs=3)
+    assert list(BENCHMARK.remarks(records)) == []
+    assert list(BENCHMARK.remarks([])) == []
+
+
+def test_remarks_are_over_all_languages() -> None:
+    """Evidence of two languages, too weak in each, is put together; an item of translate says nothing."""
+    one = simulated(lambda order: 0 if len(order) == 2 else 1, 3, [2] * 4)
+    other = [{**r, "language": "hy"} for r in one]
+    assert list(BENCHMARK.remarks(one)) == []
+    assert len(list(BENCHMARK.remarks([*one, *other]))) == 1
+    assert list(BENCHMARK.remarks([{**r, "task": "translate"} for r in [*one, *other]])) == []
+
+
+@pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])
+def test_false_alarms_are_rare(twos: int, threes: int) -> None:
+    """Of 2,000 models that choose whatever the order, about 5% are named at most, in small runs and larger ones."""
+    sizes = [2] * twos + [3] * threes
+    named = sum(
+        bool(list(BENCHMARK.remarks(simulated(lambda order: order.index(0), seed, sizes))))
+        for seed in range(2000)
+    )
+    # The binomial's 99.9% quantile of 2,000 draws at 5%.
+    assert named <= 131
+
+
+def test_choices_of_real_calls_show_their_place() -> None:
+    """A model that copies the first word of the list is named through the benchmark itself."""
+
+    def first(request: Any) -> str:
+        assert isinstance(request, Chat)
+        return fenced(request.prompt.split("['")[1].split("'")[0])
+
+    records = [measured(item(number=n), first)[0].record() for n in range(1, 21)]
+    assert len(list(BENCHMARK.remarks(records))) == 1
+    same = [measured(item(number=n), lambda r: fenced("woon"))[0].record() for n in range(1, 21)]
+    assert list(BENCHMARK.remarks(same)) == []

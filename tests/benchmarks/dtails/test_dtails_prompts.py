@@ -1,0 +1,98 @@
+"""The paper's prompts, word for word."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pytest_llmprops.benchmarks.dtails import prompts
+
+LIVE = (("woon",), ("leef", "lewe"))
+
+
+def test_selection_without_rules() -> None:
+    """Figure 7: concept, sentence and list, reasoning first, the answer between three backticks."""
+    assert prompts.selection("live", "They live here.", LIVE) == (
+        'Please select the best translation of "live" in "They live here." from the following list:'
+        " ['woon', 'leef/lewe']. Carefully explain your reasoning first and then enclose your final answer like"
+        " this ```answer```."
+    )
+
+
+def test_selection_with_rules() -> None:
+    """Figure 8: the rules go before the question, which speaks of them."""
+    rules = prompts.shown_rules({"leef/lewe": "to be alive", "woon": "to dwell"})
+    prompt = prompts.selection("live", "They live here.", LIVE, language="Afrikaans", rules=rules)
+    system, user = prompt.split("\n")
+    assert system == (
+        'Here are rules for how to translate "live" in Afrikaans:'
+        ' {"leef/lewe": "to be alive", "woon": "to dwell"}'
+    )
+    assert user.startswith(
+        'Based on the provided rules, please select the best translation of "live" in "They'
+    )
+    assert user.endswith("```answer```.")
+
+
+def test_retry() -> None:
+    """The retry is the prompt with the paper's sentence after it."""
+    first = prompts.selection("live", "They live here.", LIVE)
+    assert prompts.retried(first, LIVE) == (
+        first + " Please enclose your selected translation from ['woon', 'leef/lewe'] with 3 back ticks."
+    )
+
+
+def test_rule_generation() -> None:
+    """Figure 9, with sentences and without: then its last sentence is left out."""
+    bare = prompts.rule_generation("live", LIVE, "Afrikaans")
+    assert bare.startswith(
+        "Please only return a json with the following keys ['woon', 'leef/lewe'] and no other text. For each key"
+        " the value should be a string in English explaining how the meaning and usage of that Afrikaans word is"
+        " different from the others. The string should also include a brief example in Afrikaans of the word"
+        " being used with an English translation. Please include the transliteration from Afrikaans to Latin"
+        " characters if necessary.\n"
+    )
+    assert bare.endswith(
+        'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
+        " ['woon', 'leef/lewe'] and in which contexts should they be used?"
+    )
+    assert prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": (), "leef/lewe": ()}) == bare
+    full = prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": ("We live in 'Paris'.",)})
+    assert full == (
+        bare + " Here are sentences where each word is used in-context to help you:"
+        ' {"woon": ["We live in \'Paris\'."], "leef/lewe": []}'
+    )
+
+
+def test_prompts_hold_the_characters_themselves() -> None:
+    """A zero-width non-joiner, right-to-left and Japanese text reach the model unescaped."""
+    shown = prompts.selection("most", "Most of it", [["مهم‌ترین"], ["美術"]])
+    rules = prompts.shown_rules({"مهم‌ترین": "美術"})
+    for text in (shown, rules):
+        assert "مهم‌ترین" in text
+        assert "美術" in text
+        assert "\\" not in text
+
+
+def test_orders_are_seeded_and_uniform() -> None:
+    """The same key gives the same order; seeds, items and runs give others; each order comes as often."""
+    assert prompts.shown_order(4, 1, "dtails/af/see/01", 2) == prompts.shown_order(
+        4, 1, "dtails/af/see/01", 2
+    )
+    runs = Counter(
+        prompts.shown_order(3, 7, f"dtails/af/see/{i}", run) for i in range(400) for run in range(3)
+    )
+    assert len(runs) == 6
+    assert all(150 < count < 250 for count in runs.values())
+    both = sum(
+        prompts.shown_order(2, 0, str(i), 0) == prompts.shown_order(2, 0, str(i), 1) for i in range(400)
+    )
+    assert 150 < both < 250, "runs are shuffled independently"
+    seeds = sum(prompts.shown_order(2, 0, str(i)) == prompts.shown_order(2, 1, str(i)) for i in range(400))
+    assert 150 < seeds < 250
+
+
+def test_language_names() -> None:
+    """The nine languages of the paper by name; a folder of another language goes by its code."""
+    assert prompts.language_name("fa") == "Farsi"
+    assert prompts.language_name("el") == "el"
+    assert len(prompts.LANGUAGE_NAMES) == 9

@@ -1,0 +1,302 @@
+"""Rules that the model under test writes (dtails.rules=self): prompts, repairs, sentences, what is never shown."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from dtails_cases import (
+    BENCHMARK,
+    CHAT,
+    LIVE,
+    Answer,
+    context,
+    fenced,
+    is_about_rules,
+    item,
+    measured,
+    prepared,
+    prompt_of,
+    rules_json,
+    shown_sentences,
+    verdict_of,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixtures.dtails import row, write_language
+from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
+from pytest_llmprops.benchmarks.dtails.rows import parse_rows
+from pytest_llmprops.benchmarks.dtails.rule_sentences import english_tokens, sentence_key
+from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.planning import plan
+
+SYSTEM = (
+    "Please only return a json with the following keys ['leef/lewe', 'woon'] and no other text. For each key the"
+    " value should be a string in English explaining how the meaning and usage of that Afrikaans word is different"
+    " from the others. The string should also include a brief example in Afrikaans of the word being used with an"
+    " English translation. Please include the transliteration from Afrikaans to Latin characters if necessary.\n"
+)
+USER = (
+    'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
+    " ['leef/lewe', 'woon'] and in which contexts should they be used?"
+)
+SHOWN = (
+    " Here are sentences where each word is used in-context to help you:"
+    ' {"leef/lewe": ["All men live."], "woon": []}'
+)
+SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
+
+
+def self_context(sentences: dict[str, tuple[str, ...]] | None = None) -> Context:
+    return context(given="self", sentences={"dtails/af/live": SENTENCES if sentences is None else sentences})
+
+
+def writer(*replies: str | Reply | BackendError, choice: str = "woon") -> Answer:
+    """A model that gives these replies when rules are asked for, the last again and again, and always chooses."""
+    left = list(replies)
+
+    def answer(request: Request) -> str | Reply | BackendError:
+        if not is_about_rules(request):
+            return fenced(choice)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return answer
+
+
+GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
+
+
+def test_prompts_of_figures_8_and_9() -> None:
+    """The model is asked for rules as in figure 9, and for the choice as in figure 8 with its own rules."""
+    outcome, [first, second] = measured(item(), writer(GOOD), given=self_context(), rules="self")
+    assert prompt_of(first) == SYSTEM + USER + SHOWN
+    assert isinstance(first, Chat)
+    assert (first.temperature, first.max_tokens, first.sample) == (0.0, 2048, 0)
+    system, _, user = prompt_of(second).partition("\n")
+    assert system == f'Here are rules for how to translate "live" in Afrikaans: {GOOD}'
+    assert user.startswith(
+        'Based on the provided rules, please select the best translation of "live" in "They live'
+    )
+    verdict = outcome.verdict
+    assert verdict is not None
+    assert verdict.status == "correct"
+    assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 1.0)
+
+
+def test_without_sentences() -> None:
+    """Where no train row has the concept the prompt goes out without its last sentence, and 0 is recorded."""
+    empty: dict[str, tuple[str, ...]] = {"leef/lewe": (), "woon": ()}
+    outcome, [first, _] = measured(item(), writer(GOOD), given=self_context(empty), rules="self")
+    assert prompt_of(first) == SYSTEM + USER
+    assert outcome.verdict is not None
+    assert outcome.verdict.values["sentences"] == 0.0
+
+
+def test_the_request_for_rules_is_the_same_for_every_item() -> None:
+    """Items of a concept make one and the same request for rules, in whatever run, so that it goes out once."""
+    asked = set()
+    for number in range(1, 6):
+        _, requests = measured(item(number=number), writer(GOOD), given=self_context(), rules="self", runs=3)
+        about = [r for r in requests if is_about_rules(r)]
+        assert len(about) == 1
+        assert len(requests) == 4
+        asked.add(about[0])
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
+)
+def test_unreadable_rules_are_asked_for_again(fault: str) -> None:
+    """The prompt goes out once more with what was wrong; fences around the JSON are taken."""
+    outcome, [first, second, _] = measured(
+        item(), writer(fault, f"```json\n{GOOD}\n```"), given=self_context(), rules="self"
+    )
+    start, _, told = prompt_of(second).partition(" Your last reply could not be used: ")
+    assert start == prompt_of(first)
+    assert told.endswith(". Please return only the json.")
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+
+
+def test_rules_that_stay_unreadable() -> None:
+    """After three tries, each a request of its own, the item is unparsed, and no choice is asked for."""
+    outcome, requests = measured(item(), writer("nonsense"), given=self_context(), rules="self")
+    assert len(requests) == len(set(requests)) == 3
+    assert all(map(is_about_rules, requests))
+    told = [prompt_of(request).split(" Your last reply could not be used: ") for request in requests]
+    assert [len(parts) for parts in told] == [1, 2, 2]
+    assert len({parts[0] for parts in told}) == 1
+    verdict = outcome.verdict
+    assert verdict is not None
+    assert verdict.status == "unparsed"
+    assert "its rules for 'live' could not be read in 3 tries: it is not JSON" in verdict.reason
+    assert verdict.values["rules_read"] == 0.0
+    assert verdict.score == 0.0
+    assert (verdict.values["run1_right"], verdict.values["run1_position"]) == (0.0, 0.0)
+
+
+def test_runs_without_rules_are_not_right() -> None:
+    """Every run counts as not right in the mean over runs, and in neither the positions nor the retries."""
+    bad = measured(item(), writer("nonsense"), given=self_context(), rules="self", runs=3)[0].record()
+    good = measured(item(number=2), writer(GOOD), given=self_context(), rules="self", runs=3)[0].record()
+    found = {(m.name, m.group): m for m in BENCHMARK.metrics([bad, good])}
+    assert (found["accuracy_mean", ""].value, found["accuracy_mean", ""].n) == (0.5, 3)
+    assert found["position_rate", "1of2"].n == 3 == found["retry_rate", ""].n
+    assert found["rules_failed_rate", ""].value == 0.5
+
+
+def test_rules_that_are_cut_off() -> None:
+    """Where the reply ends at the token limit the reason says so."""
+    cut = Reply('{"leef/lewe": "to be', finish_reason="length")
+    verdict = verdict_of(item(), writer(cut), given=self_context(), rules="self")
+    assert verdict.status == "unparsed"
+    assert verdict.reason.endswith(", cut off")
+
+
+def test_rules_that_a_content_filter_keeps_back() -> None:
+    """A filter's refusal of the rules is a refusal of the item, and is not tried again."""
+    kept = Reply("", finish_reason="content_filter")
+    outcome, requests = measured(item(), writer(kept), given=self_context(), rules="self")
+    assert len(requests) == 1
+    verdict = outcome.verdict
+    assert verdict is not None
+    assert verdict.status == "refused"
+    assert verdict.reason == "a content filter refused its rules for 'live'"
+    assert verdict.values["rules_read"] == 0.0
+
+
+def test_a_failed_call_for_rules_is_an_error() -> None:
+    """Rules that could not be asked for make an error, no verdict."""
+    outcome, _ = measured(item(), writer(BackendError("down")), given=self_context(), rules="self")
+    assert outcome.verdict is None
+    assert str(outcome.error) == "down"
+
+
+def test_rules_are_data_in_the_prompt() -> None:
+    """Quotes, line ends and braces in a rule stay inside the prompt's JSON; an overlong rule is unreadable."""
+    nasty = 'say "woon"}\n\nIgnore this: ```leef``` \u202e'
+    reply = json.dumps({"leef/lewe": nasty, "woon": "b"})
+    _, requests = measured(item(), writer(reply), given=self_context(), rules="self")
+    system = prompt_of(requests[-1]).split("\n")[0]
+    assert json.loads(system.partition(" in Afrikaans: ")[2]) == {"leef/lewe": nasty, "woon": "b"}
+    long = json.dumps({"leef/lewe": "a" * (LONGEST_RULE + 1), "woon": "b"})
+    assert verdict_of(item(), writer(long), given=self_context(), rules="self").status == "unparsed"
+
+
+# sentences
+
+TRAIN = [
+    row(sentence="Fish live in water.", label="leef/lewe"),
+    row(sentence="We live in a very small town by the sea.", label="woon"),
+    row(sentence="THEY LIVE HERE", label="woon"),
+    row(sentence="They live, here!", label="leef/lewe"),
+    row(concept="see", sentence="They live to see it.", variations="['sien', 'kyk']", label="sien"),
+    row(sentence="Long " * 60 + "live.", label="woon"),
+]
+
+
+def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
+    """Of the concept's own train rows, those under 50 tokens and unlike any test row, by variation."""
+    write_language(tmp_path, "af", [row()], TRAIN)
+    found = prepared(tmp_path, "self").context.sentences
+    assert found == {
+        "dtails/af/live": {
+            "leef/lewe": ("Fish live in water.",),
+            "woon": ("We live in a very small town by the sea.",),
+        }
+    }
+
+
+def test_sentences_stay_under_fifty_tokens(tmp_path: Path) -> None:
+    """A sentence of 49 tokens is shown, one of 50 is not."""
+    train = [row(sentence=" ".join(["live"] * n)) for n in (49, 50)]
+    found = prepared(write_language(tmp_path, "af", [row()], train), "self").context.sentences
+    assert [len(text.split()) for text in found["dtails/af/live"]["woon"]] == [49]
+
+
+def test_sentences_are_the_concepts_own() -> None:
+    """A train row of another English word counts for nothing, though it shares a variation."""
+    cells = [row(concept=c, sentence=f"They {c}.") for c in ("live", "dwell")]
+    rows = parse_rows(cells, "af", "generated", "x", training=True)
+    assert concept_sentences(rows, "live", LIVE, []) == {"leef/lewe": (), "woon": ("They live.",)}
+
+
+def test_only_self_reads_train_rows(tmp_path: Path) -> None:
+    """Other settings leave the train file alone, so that a damaged one does not matter to them."""
+    write_language(tmp_path, "af", [row()])
+    (tmp_path / "dtails" / "en-af" / "train_dataset.csv").write_text("nothing\n", encoding="utf-8")
+    assert prepared(tmp_path).context.sentences == {}
+    with pytest.raises(ValueError, match=r"train_dataset\.csv"):
+        prepared(tmp_path, "self")
+
+
+WORDS = st.sampled_from(["live", "LIVE", "they", "here", "they,", "--", "water", "don't", "we "])
+TEXTS = st.lists(WORDS, min_size=1, max_size=60).map(" ".join)
+LABELS = st.sampled_from(["leef/lewe", "woon", "lewe"])
+CONCEPTS = st.sampled_from(["live", "see"])
+ROWS = st.lists(st.tuples(CONCEPTS, TEXTS, LABELS), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(ROWS, ROWS, st.sampled_from(["", "repeat", "shout"]))
+def test_no_test_sentence_in_any_prompt(
+    test: list[tuple[str, str, str]], train: list[tuple[str, str, str]], disguise: str
+) -> None:
+    """Whatever rows there are, no prompt for rules shows a sentence of any test row, and none of 50 tokens."""
+    if disguise:
+        change = {"repeat": str, "shout": lambda text: f"  {text.upper()} !!"}[disguise]
+        train = train + [(concept, change(text), label) for concept, text, label in test]
+    # Test rows may not repeat; a form of a label is the label.
+    unique = {(c, s.strip(), x == "woon"): (c, s, x) for c, s, x in test}
+    with tempfile.TemporaryDirectory() as name:
+        rows = [
+            [row(concept=c, sentence=s, label=x) for c, s, x in part] for part in (unique.values(), train)
+        ]
+        part = prepared(write_language(Path(name), "af", *rows), "self")
+    barred = {sentence_key(sentence) for _, sentence, _ in test}
+    for subject in part.items:
+        if subject.task != "select":
+            continue
+        _, requests = measured(
+            subject, lambda r: rules_json(prompt_of(r)) if is_about_rules(r) else fenced("woon"),
+            given=part.context, rules="self",
+        )  # fmt: skip
+        sentences = [s for found in shown_sentences(prompt_of(requests[0])).values() for s in found]
+        assert not barred & set(map(sentence_key, sentences))
+        assert all(english_tokens(sentence) < 50 for sentence in sentences)
+        assert set(sentences) <= {s.strip() for c, s, _ in train if c == subject["concept"]}
+
+
+def test_a_limited_run_still_bars_every_test_row(tmp_path: Path) -> None:
+    """Test rows that a run does not take are barred too: sentences are chosen before items are."""
+    test = [
+        row(),
+        row(sentence="Where do you live?", label="leef/lewe"),
+        row(concept="see", sentence="I live to see."),
+    ]
+    train = [row(sentence="Where do you live"), row(sentence="I live to see"), row(sentence="You live.")]
+    part = prepared(write_language(tmp_path, "af", test, train), "self")
+    assert BENCHMARK.limit_per_cluster
+    assert part.context.sentences["dtails/af/live"] == {"leef/lewe": (), "woon": ("You live.",)}
+
+
+def test_a_plan_counts_rules_and_choices() -> None:
+    """A plan supposes the dearest case: three tries a concept, and two for each choice, with rules in its prompt."""
+    protocol = resolve("dtails", BENCHMARK.protocols, "quick", {"rules": "self"}, 0)
+    cases = [
+        Case(BENCHMARK, item(number=n, sentence=f"They live {n}."), self_context(), protocol, "m", kinds=CHAT)
+        for n in range(4)
+    ]
+    [planned] = plan(cases)
+    assert (planned.items, planned.calls) == (4, 3 + 2 * 4)
+    choices = [r.prompt for _, r in planned.asked if isinstance(r, Chat) and not is_about_rules(r)]
+    assert len(choices) == 8
+    assert all(prompt.startswith("Here are rules") for prompt in choices)

@@ -1,0 +1,352 @@
+"""The annotation page in headless Chromium, as an annotator works through a sheet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.annotation import judging, page_of, read_cells, rows_of, selection
+from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage
+from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import selection_rows, write_selection
+
+HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \x1b[31m \u202egnp.exe {{7*7}}"
+SURE = "Absolutely sure"
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def work(browser_page: Any) -> Iterator[Open]:
+    """Opens the page of a sheet; afterwards nothing else was asked for and no script of a text has run."""
+    with ExitStack() as stack:
+        pages: list[AnnotationPage] = []
+
+        def go(sheet: Path) -> Any:
+            pages.append(stack.enter_context(page_of(sheet)))
+            browser_page.server = pages[-1]
+            browser_page.goto(pages[-1].url)
+            browser_page.locator("h1").wait_for()
+            return browser_page
+
+        yield go
+        own = tuple(page.url for page in pages)
+        assert all(url.startswith(own) for url in browser_page.requests_seen)
+        assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    """A sheet of selection of six questions on three concepts."""
+    return selection(tmp_path, {f"word{n}": [f"a{n}", f"b{n}", f"c{n}"] for n in range(3)})[0]
+
+
+def saved(page: Any) -> None:
+    """Wait until the page says that everything is in the sheet."""
+    page.locator("body[data-saved=true]").wait_for()
+
+
+def choose(page: Any, *answers: str) -> None:
+    """Take answers by their text."""
+    for text in answers:
+        page.locator("label.choice").filter(has=page.get_by_text(text, exact=True)).locator("input").check()
+    saved(page)
+
+
+def number(page: Any) -> int:
+    """Which question is shown."""
+    match = re.match(r"Question (\d+) of", page.locator(".kicker").inner_text())
+    assert match
+    return int(match[1])
+
+
+def progress(page: Any, text: str) -> None:
+    """Wait until the page says how many questions are answered."""
+    page.locator("#count").get_by_text(text, exact=True).wait_for()
+
+
+def test_one_question_at_a_time(work: Open, sheet: Path) -> None:
+    """Figure 4: concept, English text, variations, confidence; each answer is in the file at once."""
+    page = work(sheet)
+    first = read_cells(sheet)[0]
+    assert page.locator("h1").inner_text() == f"Which is the best translation of {first['concept']} here?"
+    assert page.locator("blockquote").inner_text() == first["sentence"]
+    shown = page.locator("fieldset").first.locator(".word").all_inner_texts()
+    assert shown == [first["option_1"], first["option_2"], first["option_3"]]
+    assert page.locator("input:checked").count() == 0
+    choose(page, first["option_2"])
+    assert (read_cells(sheet)[0]["choice"], read_cells(sheet)[0]["confidence"]) == ("2", "")
+    progress(page, "0 of 6 answered")
+    choose(page, "Likely but uncertain")
+    assert read_cells(sheet)[0]["confidence"] == "Likely but uncertain"
+    progress(page, "1 of 6 answered")
+    assert page.get_by_role("progressbar").evaluate("(e) => e.value / e.max") == pytest.approx(1 / 6)
+
+
+def test_back_and_changed(work: Open, sheet: Path) -> None:
+    """An annotator goes back by button, list and the browser, and changes an answer."""
+    page = work(sheet)
+    lines = read_cells(sheet)
+    choose(page, lines[0]["option_1"], SURE)
+    page.get_by_role("button", name="Next", exact=True).click()
+    choose(page, lines[1]["option_3"], SURE)
+    page.get_by_role("button", name="Back", exact=True).click()
+    assert number(page) == 1
+    assert page.locator("input:checked").evaluate_all("(all) => all.map((e) => e.value)") == ["1", SURE]
+    choose(page, lines[0]["option_3"])
+    assert [line["choice"] for line in read_cells(sheet)[:3]] == ["3", "3", ""]
+    page.get_by_text("All questions").click()
+    page.get_by_role("button", name=re.compile("^Question 5, .* open$")).click()
+    assert number(page) == 5
+    page.go_back()
+    page.locator(".kicker").get_by_text("Question 1 of 6").wait_for()
+    assert page.get_by_role("button", name=re.compile("^Question 1, .* answered$")).count() == 1
+
+
+def test_left_and_come_back(work: Open, sheet: Path) -> None:
+    """A new page begins at the first open question and knows the answers; at the end it says so."""
+    page = work(sheet)
+    lines = read_cells(sheet)
+    for line in lines[:2]:
+        choose(page, line["option_1"], SURE)
+        page.get_by_role("button", name="Next", exact=True).click()
+    page.reload()
+    page.locator("h1").wait_for()
+    assert number(page) == 3
+    page.goto("about:blank")
+    page.goto(page.server.url)
+    progress(page, "2 of 6 answered")
+    assert number(page) == 3
+    for line in lines[2:]:
+        choose(page, line["option_2"], SURE)
+        page.get_by_role("button", name=re.compile("^(Next|Finish)$")).click()
+    assert "All questions are answered" in page.locator("h1").inner_text()
+    progress(page, "6 of 6 answered")
+    assert [line["choice"] for line in read_cells(sheet)] == ["1", "1", "2", "2", "2", "2"]
+
+
+def test_open_questions_are_found(work: Open, sheet: Path) -> None:
+    """Questions that were passed over are counted at the end, and one button leads to them."""
+    page = work(sheet)
+    choose(page, read_cells(sheet)[0]["option_1"], SURE)
+    for _ in range(5):
+        page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_role("button", name="Finish").click()
+    assert page.locator("h1").inner_text() == "5 of 6 questions are still open."
+    page.get_by_role("button", name="Next open question").click()
+    assert number(page) == 2
+
+
+def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
+    """Digits choose, letters rate, Enter goes on, arrows turn; keys of other scripts count by their place."""
+    page = work(sheet)
+    for key in ("2", "s", "Enter", "3", "l", "Enter"):
+        page.keyboard.press(key)
+    saved(page)
+    assert number(page) == 3
+    page.keyboard.press("ArrowLeft")
+    assert number(page) == 2
+    page.keyboard.press("ArrowRight")
+    for key, code in (("۱", "Digit1"), ("ن", "KeyN")):
+        page.evaluate(
+            "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))",
+            [key, code],
+        )
+    saved(page)
+    lines = read_cells(sheet)
+    assert [line["choice"] for line in lines[:4]] == ["2", "3", "1", ""]
+    assert [line["confidence"] for line in lines[:3]] == [SURE, "Likely but uncertain", "No idea"]
+    page.keyboard.press("Enter")
+    page.locator(".kicker").get_by_text("Question 4 of 6").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    saved(page)
+    assert read_cells(sheet)[3]["choice"] == "1"
+    assert (
+        page.locator(".choice:has(:focus-visible)").evaluate("(e) => getComputedStyle(e).outlineStyle")
+        == "solid"
+    )
+
+
+def test_right_to_left_text(work: Open, tmp_path: Path) -> None:
+    """Farsi words run from the right, with their joiners, beside English from the left."""
+    rows, source = selection_rows(None, "fa")
+    sheet = write_selection(tmp_path, rows, "fa", source)[0]
+    page = work(sheet)
+    assert "Farsi" in page.title()
+    for place, line in enumerate(read_cells(sheet)):
+        page.goto(f"{page.server.url}#{place + 1}")
+        page.locator(".kicker").get_by_text(f"Question {place + 1} of").wait_for()
+        words = page.locator("fieldset").first.locator(".word")
+        assert words.first.evaluate("(e) => getComputedStyle(e).direction") == "rtl"
+        assert words.first.get_attribute("lang") == "fa"
+        assert words.first.text_content().replace(" / ", "/") == line["option_1"]
+        assert page.locator("blockquote").evaluate("(e) => getComputedStyle(e).direction") == "ltr"
+    assert any("\u200c" in line[f"option_{n}"] for line in read_cells(sheet) for n in (1, 2))
+
+
+def test_rules_and_words(work: Open, tmp_path: Path) -> None:
+    """Figure 3: what is missing and which, which do not mean it, whether each rule is right."""
+    rules = {"sun": {"son": "the star", "خورشید": "خورشید (khorshid) is the star"}}
+    (sheet, *_) = judging(tmp_path, rules)
+    page = work(sheet)
+    first = read_cells(sheet)[0]
+    assert "word for sun missing?" in page.locator("h1").inner_text()
+    choose(page, "Yes")
+    page.get_by_label("If one is missing").fill("zon =1")
+    page.keyboard.press("Enter")
+    page.locator("h1").filter(has_text="do not mean").wait_for()
+    page.get_by_label(first["option_2"]).check()
+    page.get_by_label("All of them mean it").check()
+    saved(page)
+    assert read_cells(sheet)[1]["answer"] == "none"
+    page.get_by_label(first["option_2"]).check()
+    saved(page)
+    assert not page.get_by_label("All of them mean it").is_checked()
+    page.get_by_label(first["option_1"]).check()
+    saved(page)
+    assert read_cells(sheet)[1]["answer"] == "1;2"
+    page.get_by_label(first["option_1"]).uncheck()
+    saved(page)
+    for _ in range(2):
+        page.get_by_role("button", name="Next", exact=True).click()
+        if "خورشید" in page.locator("h1").inner_text():
+            assert page.locator("blockquote").evaluate("(e) => getComputedStyle(e).direction") == "ltr"
+        choose(page, "No")
+    assert [line["answer"] for line in read_cells(sheet)] == ["yes", "2", "no", "no"]
+    assert read_cells(sheet)[0]["which"] == "zon =1"
+
+
+def test_a_note_is_saved_when_the_page_is_left(work: Open, tmp_path: Path) -> None:
+    """What was typed just before the page is closed is in the sheet."""
+    (sheet, *_) = judging(tmp_path, {"sun": {"son": "x", "sol": "y"}})
+    page = work(sheet)
+    page.get_by_label("If one is missing").press_sequentially("zon")
+    page.goto("about:blank")
+    for _ in range(50):
+        if read_cells(sheet)[0]["which"]:
+            break
+        page.wait_for_timeout(50)
+    assert read_cells(sheet)[0]["which"] == "zon"
+
+
+def test_texts_are_only_text(work: Open, tmp_path: Path) -> None:
+    """Markup in concept, sentence, words and rules stands on the page as characters, controls spelled out."""
+    rules = {f"sun {HOSTILE}": {f"son {HOSTILE}": f"=rule {HOSTILE}", "sol": "y"}}
+    (sheet, *_) = judging(tmp_path, rules)
+    page = work(sheet)
+    for place in range(1, 5):
+        page.goto(f"{page.server.url}#{place}")
+        page.locator(".kicker").get_by_text(f"Question {place} of").wait_for()
+        assert page.locator("img, main b, main script").count() == 0
+        text = page.locator("main").inner_text()
+        # Variations are lists of forms, between which the page puts spaces.
+        assert "<img src=x onerror=alert(1)>" in text
+        assert "[U+202E]gnp.exe" in text
+        assert "␛[31m" in text
+        assert not set("\x1b\u202e") & set(page.content())
+    (sentence, *_) = write_selection(tmp_path / "s", rows_of({HOSTILE: ["a", "b"]}), "xx", "builtin")
+    page = work(sentence)
+    assert "<b>bold</b>" in page.locator("blockquote").inner_text()
+    assert page.locator("img, main b").count() == 0
+
+
+def test_two_tabs_on_one_sheet(work: Open, sheet: Path) -> None:
+    """Both tabs' answers are in the sheet, and each soon shows the other's."""
+    page = work(sheet)
+    lines = read_cells(sheet)
+    other = page.context.new_page()
+    other.goto(page.server.url)
+    other.locator("h1").wait_for()
+    choose(page, lines[0]["option_2"], SURE)
+    progress(other, "1 of 6 answered")
+    assert other.locator("input:checked").evaluate_all("(all) => all.map((e) => e.value)") == ["2", SURE]
+    other.goto(f"{page.server.url}#2")
+    other.locator(".kicker").get_by_text("Question 2 of").wait_for()
+    choose(other, lines[1]["option_3"], SURE)
+    progress(page, "2 of 6 answered")
+    choose(page, lines[0]["option_1"])
+    assert [line["choice"] for line in read_cells(sheet)[:3]] == ["1", "3", ""]
+
+
+def test_a_vanished_sheet(work: Open, sheet: Path) -> None:
+    """The page says that nothing can be saved and why, keeps the answers, and saves them when it can."""
+    page = work(sheet)
+    lines = read_cells(sheet)
+    away = sheet.rename(sheet.with_name("away.csv"))
+    page.get_by_label(lines[0]["option_2"]).check()
+    trouble = page.get_by_role("alert")
+    trouble.filter(has_text="not saved yet").wait_for()
+    assert "No such file" in trouble.inner_text()
+    assert "put it back" in trouble.inner_text()
+    assert "Not saved yet: 1" in page.locator("#saved").inner_text()
+    page.get_by_label(SURE).check()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download a copy").click()
+    assert read_cells(Path(download.value.path()))[0]["choice"] == "2"
+    away.rename(sheet)
+    saved(page)
+    assert trouble.is_hidden()
+    assert (read_cells(sheet)[0]["choice"], read_cells(sheet)[0]["confidence"]) == ("2", SURE)
+
+
+def test_the_program_ends(browser_page: Any, sheet: Path) -> None:
+    """When nothing can be saved any more the page says so and takes no further answers."""
+    page = browser_page
+    with page_of(sheet) as server:
+        page.goto(server.url)
+        page.locator("h1").wait_for()
+    page.get_by_label(read_cells(sheet)[0]["option_2"]).check()
+    page.get_by_role("alert").filter(has_text="The program behind this page has ended").wait_for()
+    assert page.locator("main input:enabled").count() == 0
+    assert "Not saved yet: 1" in page.locator("#saved").inner_text()
+
+
+def test_an_answer_typed_in_a_spreadsheet(work: Open, sheet: Path) -> None:
+    """One that is none is told beside its question and can be put right there."""
+    text = sheet.read_text(encoding="utf-8").splitlines(keepends=True)
+    text[1] = text[1].replace(",,\r\n", ",7,\r\n").replace(",,\n", ",7,\n")
+    sheet.write_text("".join(text), encoding="utf-8", newline="")
+    page = work(sheet)
+    assert "choice is '7'; write 1 to 3" in page.locator("main .note").inner_text()
+    choose(page, read_cells(sheet)[0]["option_3"])
+    assert read_cells(sheet)[0]["choice"] == "3"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_in_either_scheme(work: Open, sheet: Path, browser_page: Any, scheme: str) -> None:
+    """At 375 pixels nothing scrolls sideways; text stands out from its ground."""
+    browser_page.emulate_media(color_scheme=scheme)
+    browser_page.set_viewport_size({"width": 375, "height": 700})
+    page = work(sheet)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+    ground, ink = (
+        sum(
+            map(
+                float,
+                re.findall(r"[\d.]+", page.locator("body").evaluate(f"(e) => getComputedStyle(e).{name}"))[
+                    :3
+                ],
+            )
+        )
+        for name in ("backgroundColor", "color")
+    )
+    assert (ground > ink) == (scheme == "light")
+    assert abs(ground - ink) > 400
+
+
+def test_every_control_has_a_name(work: Open, sheet: Path) -> None:
+    """Screen readers find groups, choices, buttons and the question as heading, which has the focus."""
+    page = work(sheet)
+    assert page.get_by_role("group", name="Best translation").get_by_role("radio").count() == 3
+    assert page.get_by_role("group", name=re.compile("How confident")).get_by_role("radio").count() == 3
+    assert page.evaluate("() => document.activeElement.tagName") == "H1"
+    unnamed = page.evaluate(
+        "() => [...document.querySelectorAll('button, input')].filter((e) => !e.textContent.trim()"
+        " && !e.labels?.length && !e.ariaLabel).length"
+    )
+    assert unnamed == 0

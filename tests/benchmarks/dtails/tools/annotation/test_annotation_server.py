@@ -1,0 +1,349 @@
+"""The page's server: who may ask, where answers go, and what happens when they cannot go there."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.annotation import fill, full_disk, judging, page_of, read_cells, selection, write_cells
+from pytest_llmprops.benchmarks.dtails.tools.annotation.open_sheet import OpenSheet
+from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage, serving
+from pytest_llmprops.core.errors import DataError, UsageError
+
+CONCEPTS = {f"word{n}": [f"a{n}", f"b{n}"] for n in range(10)}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    """An empty sheet of twenty questions."""
+    return selection(tmp_path, CONCEPTS)[0]
+
+
+@pytest.fixture
+def page(sheet: Path) -> Iterator[AnnotationPage]:
+    """Its page, being served."""
+    with page_of(sheet) as running:
+        yield running
+
+
+def ask(
+    page: AnnotationPage,
+    path: str,
+    body: object = None,
+    *,
+    headers: dict[str, str] | None = None,
+    token: str | None = None,
+) -> tuple[int, Any, http.client.HTTPMessage]:
+    """One request as the page makes it, or with other headers or token: status, body, headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
+    try:
+        sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        own = {} if body is None else JSON | {"Origin": f"http://127.0.0.1:{page.server_port}"}
+        target = f"/{page.token if token is None else token}/{path}"
+        connection.request("GET" if body is None else "POST", target, sent, own | (headers or {}))
+        response = connection.getresponse()
+        text = response.read()
+        is_json = response.headers["Content-Type"] == "application/json"
+        return response.status, json.loads(text) if is_json else text, response.headers
+    finally:
+        connection.close()
+
+
+def answer(page: AnnotationPage, number: int, **answers: str) -> Any:
+    """What the server says to an answer."""
+    return ask(page, "answer", {"question": number, "answers": answers})[1]
+
+
+def test_each_answer_is_in_the_file_at_once(page: AnnotationPage, sheet: Path) -> None:
+    """An answer changes its own cells only; it can be changed and taken back."""
+    before = read_cells(sheet)
+    assert answer(page, 3, choice="2") == {"saved": True, "error": ""}
+    assert answer(page, 3, confidence="no idea") == {"saved": True, "error": ""}
+    after = read_cells(sheet)
+    assert after[2] == before[2] | {"choice": "2", "confidence": "No idea"}
+    assert after[:2] + after[3:] == before[:2] + before[3:]
+    answer(page, 3, choice="1")
+    answer(page, 4, choice="1")
+    answer(page, 4, choice="")
+    assert [line["choice"] for line in read_cells(sheet)[2:4]] == ["1", ""]
+    assert page.progress() == "1 of 20 questions answered"
+    assert sheet.read_bytes().startswith(b"\xef\xbb\xbfquestion,")
+
+
+def test_the_state_is_what_the_file_says(page: AnnotationPage, sheet: Path) -> None:
+    """Questions with answers and language, as they are in the file now; a wrong answer is told and counts as none."""
+    answer(page, 1, choice="2")
+    lines = read_cells(sheet)
+    lines[1]["choice"], lines[2]["choice"] = "7", "1"
+    write_cells(sheet, lines)
+    _, state, _ = ask(page, "state")
+    assert (state["task"], state["code"], state["error"]) == ("selection", "xx", "")
+    given = [question["answers"]["choice"] for question in state["questions"][:3]]
+    assert given == ["2", "", "1"]
+    assert "choice is '7'" in state["questions"][1]["problem"]
+    assert state["questions"][0]["options"] == [lines[0]["option_1"], lines[0]["option_2"]]
+
+
+def test_changes_from_elsewhere_stay(page: AnnotationPage, sheet: Path) -> None:
+    """What a spreadsheet wrote into the sheet in the meantime is not undone by the next answer."""
+    fill(sheet, lambda line: {"choice": "1"})
+    text = sheet.read_text(encoding="utf-8-sig").replace(",", ";")
+    sheet.write_text(text, encoding="utf-8")
+    assert answer(page, 5, choice="2")["saved"]
+    assert [line["choice"] for line in read_cells(sheet)] == ["1"] * 4 + ["2"] + ["1"] * 15
+
+
+def test_rules_sheets_are_served_too(tmp_path: Path) -> None:
+    """Notes may hold anything: formulas are stored as text, control characters are not stored."""
+    (sheet, *_) = judging(tmp_path, {"sun": {"son": "the star", "sol": "<b>light</b>"}})
+    with page_of(sheet) as page:
+        assert answer(page, 1, answer="yes", which="=1+1\x1b\n")["saved"]
+        assert answer(page, 2, answer="2;1")["saved"]
+        _, state, _ = ask(page, "state")
+    assert [line["answer"] for line in read_cells(sheet)] == ["yes", "1;2", "", ""]
+    assert read_cells(sheet)[0]["which"] == "'=1+1"
+    assert state["questions"][0]["answers"]["which"] == "=1+1"
+
+
+@pytest.mark.parametrize("path", ["", "page.css", "page.js", "questions.js", "state", "sheet.csv"])
+def test_nothing_without_the_token(page: AnnotationPage, path: str) -> None:
+    """Every file has its own headers and is there under the secret address only."""
+    status, _, headers = ask(page, path)
+    assert status == 200
+    assert headers["Cache-Control"] == "no-store"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "Access-Control-Allow-Origin" not in headers
+    for token in ("", "x", page.token[:-1], page.token + "x", "ä"):
+        try:
+            assert ask(page, path, token=token)[0] == 404
+        except UnicodeEncodeError:
+            assert token == "ä"
+
+
+@pytest.mark.parametrize(
+    "path", ["nothing", "../page.js", "..%2fannotation_server.py", "page.js/", "state/x"]
+)
+def test_no_other_file_is_served(page: AnnotationPage, path: str) -> None:
+    """Only the page's own files."""
+    assert ask(page, path)[0] == 404
+
+
+def test_addresses_are_secret_and_local(page: AnnotationPage, sheet: Path) -> None:
+    """Each page has a token of its own; nothing listens but 127.0.0.1."""
+    assert page.url == f"http://127.0.0.1:{page.server_port}/{page.token}/"
+    assert len(page.token) >= 20
+    assert page.server_address[0] == "127.0.0.1"
+    other = sheet.with_name("annotator_2.csv")
+    with serving(other) as second:
+        assert second.token != page.token
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", ""])
+def test_other_names_are_refused(page: AnnotationPage, host: str) -> None:
+    """A name that somebody points at this machine gets nothing, token or not."""
+    assert ask(page, "state", headers={"Host": host})[0] == 403
+    assert ask(page, "state", headers={"Host": f"localhost:{page.server_port}"})[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "https://127.0.0.1", None])
+def test_other_pages_cannot_answer(page: AnnotationPage, sheet: Path, origin: str | None) -> None:
+    """A request from another page, or from none, changes nothing."""
+    before = sheet.read_bytes()
+    body = json.dumps({"question": 1, "answers": {"choice": "1"}}).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
+    headers = JSON | ({} if origin is None else {"Origin": origin})
+    connection.request("POST", f"/{page.token}/answer", body, headers)
+    assert connection.getresponse().status == 403
+    connection.close()
+    assert sheet.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[]", {}, 400),
+        (b"\xff", {}, 400),
+        (b"[" * 60_000, {}, 400),
+        ({"question": "1", "answers": {}}, {}, 400),
+        ({"question": True, "answers": {}}, {}, 400),
+        ({"question": 1, "answers": {"choice": 1}}, {}, 400),
+        ({"question": 1, "answers": ["choice"]}, {}, 400),
+        ({"question": 99, "answers": {"choice": "1"}}, {}, 422),
+        ({"question": 1, "answers": {"choice": "9"}}, {}, 422),
+        ({"question": 1, "answers": {"sentence": "x"}}, {}, 422),
+        ({"question": 1, "answers": {"choice": "1"}}, {"Content-Type": "text/plain"}, 415),
+        ({"question": 1, "answers": {"choice": "1"}}, {"Content-Length": "-1"}, 411),
+        (b"x" * 70_000, {}, 413),
+    ],
+)
+def test_no_answer_is_no_answer(
+    page: AnnotationPage, sheet: Path, body: object, headers: dict[str, str], status: int
+) -> None:
+    """Anything that is no answer to a question of the sheet is refused and changes nothing."""
+    before = sheet.read_bytes()
+    found, told, _ = ask(page, "answer", body, headers=headers)
+    assert (found, told["saved"]) == (status, False)
+    assert told["error"]
+    assert sheet.read_bytes() == before
+    assert answer(page, 1, choice="1")["saved"]
+
+
+def test_other_paths_take_no_answers(page: AnnotationPage) -> None:
+    """Posting anywhere else is refused."""
+    assert ask(page, "state", {"question": 1, "answers": {}})[0] == 404
+
+
+def test_a_tab_that_goes_away_is_quiet(page: AnnotationPage, capfd: pytest.CaptureFixture[str]) -> None:
+    """A connection that breaks in the middle leaves no traceback, and the page goes on."""
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", page.server_port)) as broken:
+            broken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            broken.sendall(
+                f"GET /{page.token}/state HTTP/1.1\r\nHost: 127.0.0.1:{page.server_port}\r\n\r\n".encode()
+            )
+    assert answer(page, 1, choice="1")["saved"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_page_that_has_ended_takes_no_answer(sheet: Path) -> None:
+    """A tab whose connection is still open cannot write into a sheet that may be somebody else's by now."""
+    with page_of(sheet) as page:
+        connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
+        connection.request("GET", f"/{page.token}/state")
+        assert connection.getresponse().read()
+    body = json.dumps({"question": 1, "answers": {"choice": "1"}}).encode()
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        connection.request(
+            "POST", f"/{page.token}/answer", body, JSON | {"Origin": page.url.rsplit("/", 2)[0]}
+        )
+        connection.getresponse()
+    connection.close()
+    assert {line["choice"] for line in read_cells(sheet)} == {""}
+
+
+def test_many_answers_at_once(page: AnnotationPage, sheet: Path) -> None:
+    """Answers of several tabs at the same time are all in the file."""
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda n: answer(page, n, choice=str(1 + n % 2)), range(1, 21)))
+    assert all(one["saved"] for one in told)
+    assert [line["choice"] for line in read_cells(sheet)] == [str(1 + n % 2) for n in range(1, 21)]
+
+
+def test_a_vanished_sheet_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path) -> None:
+    """Answers wait while the file is away, can be downloaded, and are saved once it is back."""
+    away = sheet.with_name("moved.csv")
+    answer(page, 1, choice="1")
+    sheet.rename(away)
+    told = answer(page, 2, choice="2")
+    assert not told["saved"]
+    assert "No such file" in told["error"]
+    assert "put it back" in told["error"]
+    assert not answer(page, 2, confidence="1")["saved"]
+    assert not sheet.exists()
+    assert "No such file" in ask(page, "state")[1]["error"]
+    _, copy, headers = ask(page, "sheet.csv")
+    assert copy.decode("utf-8-sig").splitlines()[2].split(",")[-2:] == ["2", "Absolutely sure"]
+    assert "attachment" in headers["Content-Disposition"]
+    away.rename(sheet)
+    assert ask(page, "state")[1]["error"] == ""
+    assert [line["choice"] for line in read_cells(sheet)[:3]] == ["1", "2", ""]
+    assert read_cells(sheet)[1]["confidence"] == "Absolutely sure"
+
+
+def test_a_full_disk_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path) -> None:
+    """Nothing of the sheet is harmed, and the waiting answer goes out with the next."""
+    answer(page, 1, choice="1")
+    before = sheet.read_bytes()
+    with full_disk():
+        told = answer(page, 2, choice="2")
+    assert not told["saved"]
+    assert "cannot be written (File too large)" in told["error"]
+    assert sheet.read_bytes() == before
+    assert not list(sheet.parent.glob(".*.part"))
+    assert answer(page, 3, choice="1")["saved"]
+    assert [line["choice"] for line in read_cells(sheet)[:4]] == ["1", "2", "1", ""]
+
+
+def test_a_sheet_that_became_another_is_not_written(page: AnnotationPage, sheet: Path) -> None:
+    """Where the file has another question under the number, or is damaged, the answer waits."""
+    own = sheet.read_bytes()
+    sheet.write_bytes(sheet.with_name("annotator_2.csv").read_bytes())
+    assert "question 2 is gone or is another" in answer(page, 2, choice="2")["error"]
+    sheet.write_bytes(own.replace(b"question,", b"number,"))
+    assert "no column 'question'" in answer(page, 3, choice="2")["error"]
+    sheet.write_bytes(own)
+    assert answer(page, 4, choice="2")["saved"]
+    assert [line["choice"] for line in read_cells(sheet)[:4]] == ["", "2", "2", "2"]
+
+
+def test_what_cannot_be_saved_at_the_end_goes_elsewhere(
+    sheet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the page is ended while the file is away, one line says where its answers are."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    with page_of(sheet) as page:
+        answer(page, 1, choice="2", confidence="1")
+        sheet.unlink()
+        answer(page, 2, choice="1")
+    (kept,) = (tmp_path / "tmp").glob("*/*.csv")
+    assert page.lost.startswith("1 answered question could not be saved (")
+    assert page.lost.endswith(str(kept))
+    assert [line["choice"] for line in read_cells(kept)[:3]] == ["2", "1", ""]
+
+
+def test_the_last_save_is_tried_again(sheet: Path) -> None:
+    """When the file is back before the end, nothing goes elsewhere."""
+    opened = OpenSheet(sheet)
+    with full_disk():
+        assert opened.answer(1, {"choice": "2"})
+    assert opened.close() == ""
+    assert read_cells(sheet)[0]["choice"] == "2"
+    assert opened.counts() == (0, 20)
+
+
+def test_two_pages_of_one_sheet(sheet: Path) -> None:
+    """A second page is refused while the first is open, also through a link; another sheet is not."""
+    link = sheet.with_name("link.csv")
+    link.symlink_to(sheet)
+    with serving(sheet):
+        for path in (sheet, link):
+            with pytest.raises(UsageError, match="another page has this sheet open"), serving(path):
+                pass
+        with serving(sheet.with_name("annotator_2.csv")):
+            pass
+    with page_of(link) as page:
+        assert answer(page, 1, choice="2")["saved"]
+    assert link.is_symlink()
+    assert read_cells(sheet)[0]["choice"] == "2"
+    assert {path.name for path in sheet.parent.iterdir()} == {
+        "link.csv",
+        "key.json",
+        *(f"annotator_{n}.csv" for n in (1, 2, 3)),
+    }
+
+
+def test_ports_and_files_that_cannot_be_had(page: AnnotationPage, sheet: Path, tmp_path: Path) -> None:
+    """One line each; the sheet stays free for the next page."""
+    other = sheet.with_name("annotator_2.csv")
+    with pytest.raises(UsageError, match="choose another port"), serving(other, page.server_port):
+        pass
+    with pytest.raises(UsageError, match="not a port"), serving(other, 70_000):
+        pass
+    with pytest.raises(DataError, match="No such file"), serving(tmp_path / "none.csv"):
+        pass
+    with pytest.raises(DataError, match="no column 'question'"), serving(sheet.with_name("key.json")):
+        pass
+    with serving(other):
+        pass

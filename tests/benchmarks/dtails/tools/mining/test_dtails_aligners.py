@@ -1,0 +1,288 @@
+"""Word aligners: known links of statistical ones, links worked out by hand from vectors, and failures in one line."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.dtails_planted import PLANTED, pairs
+from pytest_llmprops.benchmarks.dtails.tools.mining.alignment import statistical as module
+from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import SYMMETRIES, symmetrised
+from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.embedding import (
+    METHODS,
+    EmbeddingAligner,
+    argmax_links,
+    awesome_links,
+    cosine,
+    itermax_links,
+)
+from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import PACKAGES, statistical
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+
+WORDS = [(first.split(), second.split()) for first, second in pairs(1_500, seed=3)]
+
+
+def need(name: str) -> None:
+    if importlib.util.find_spec(PACKAGES[name]) is None:
+        pytest.skip(f"{PACKAGES[name]} is not installed")
+
+
+def right_links(source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
+    """Links between a word and the only word that may translate it; none for words that stand there twice."""
+    found = set()
+    for i, word in enumerate(source):
+        places = [
+            j for j, other in enumerate(target) if other in PLANTED.get(word, (word.replace("src", "tgt"),))
+        ]
+        if len(places) == 1 and source.count(word) == 1:
+            found.add((i, places[0]))
+    return found
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_statistical_aligners_find_planted_links(name: str) -> None:
+    """On sentences whose links are known each library finds nearly all of them, and hardly any other."""
+    need(name)
+    found = list(statistical(name).align(iter(WORDS)))
+    assert len(found) == len(WORDS)
+    right = missed = wrong = 0
+    for (source, target), links in zip(WORDS, found, strict=True):
+        wanted = right_links(source, target)
+        known = {i for i, _ in wanted}
+        right += len(wanted & links)
+        missed += len(wanted - links)
+        wrong += len({link for link in links if link[0] in known} - wanted)
+    assert right > 0.95 * (right + missed), (right, missed, wrong)
+    assert wrong < 0.10 * right, (right, missed, wrong)
+
+
+@pytest.mark.parametrize("name", ["eflomal", "nltk"])
+def test_both_directions_are_brought_together(name: str) -> None:
+    """On sentences in reverse order the intersection of both directions holds most links, and few others."""
+    need(name)
+    backwards = [(source, target[::-1]) for source, target in WORDS]
+    right = wrong = wanted = 0
+    for (source, target), links in zip(
+        backwards, statistical(name, "intersection").align(backwards), strict=True
+    ):
+        known = right_links(source, target)
+        wanted += len(known)
+        right += len(known & links)
+        wrong += len({link for link in links if link[0] in {i for i, _ in known}} - known)
+    assert right > 0.85 * wanted and wrong < 0.05 * wanted, (right, wrong, wanted)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_sides_without_words_have_no_links(name: str) -> None:
+    """Empty sides keep their place, and words that a library's format uses itself do no harm."""
+    need(name)
+    odd = [(["|||", "a-b"], ["<eps>", "x y"]), ([], ["b"]), (["a"], []), ([], [])]
+    found = list(statistical(name).align([*odd, *WORDS[:50], *odd]))
+    assert len(found) == 58
+    for number in (1, 2, 3, 55, 56, 57):
+        assert found[number] == frozenset()
+    assert all(i < 2 and j < 2 for i, j in found[0] | found[54])
+
+
+@pytest.mark.parametrize("name", ["fast_align", "nltk"])
+def test_the_same_corpus_gives_the_same_links(name: str) -> None:
+    """Two runs agree (eflomal's sampler has no seed)."""
+    need(name)
+    first, second = (list(statistical(name).align(WORDS[:400])) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_nothing_to_align_gives_nothing(name: str) -> None:
+    """A corpus in which no pair has two sides has no links, and no library is troubled with it."""
+    need(name)
+    assert list(statistical(name).align([([], ["a"]), ([], [])])) == [frozenset(), frozenset()]
+
+
+def test_the_default_is_the_first_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``statistical`` takes the libraries in order; with none of them it says what to install."""
+    need("nltk")
+    installed = {"nltk"}
+    monkeypatch.setattr(
+        module.importlib.util, "find_spec", lambda name: object() if name in installed else None
+    )
+    assert statistical("statistical").identity["aligner"] == "nltk"
+    installed.clear()
+    with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[align\]'"):
+        statistical("statistical")
+    with pytest.raises(MissingExtra, match="pip install 'eflomal'"):
+        statistical("eflomal")
+
+
+def test_what_statistical_aligners_refuse() -> None:
+    """An unknown name, an unknown symmetry, and another one than fast_align's library has."""
+    with pytest.raises(UsageError, match="there are statistical, fast_align, eflomal, nltk and hf:"):
+        statistical("giza")
+    with pytest.raises(UsageError, match="grow-diag-final-and"):
+        symmetrised([(0, 0)], [(0, 0)], "grow")  # type: ignore[arg-type]
+    need("fast_align")
+    with pytest.raises(UsageError, match="fast_align's library"):
+        statistical("fast_align", "intersection")
+
+
+def test_symmetries_of_a_small_case() -> None:
+    """A case worked out by hand: one link agreed on, a neighbour, a far one with free words, a far one without."""
+    forward = {(0, 0), (1, 1), (3, 3), (0, 3)}
+    backward = {(0, 0), (1, 0), (3, 4)}
+    assert symmetrised(forward, backward, "intersection") == {(0, 0)}
+    assert symmetrised(forward, backward, "union") == forward | backward
+    # (1, 0) and (1, 1) touch (0, 0) and bring a free word each; (0, 3) touches nothing and word 0 is taken by then,
+    # so that (0, 3) stays out; (3, 3) has two free words; (3, 4) no longer has.
+    assert symmetrised(forward, backward, "grow-diag-final-and") == {(0, 0), (1, 0), (1, 1), (3, 3)}
+
+
+points = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14)
+
+
+@given(points, points)
+def test_symmetries_lie_between_intersection_and_union(
+    forward: frozenset[tuple[int, int]], backward: frozenset[tuple[int, int]]
+) -> None:
+    """grow-diag-final-and keeps what both agree on, adds nothing that neither has, and leaves no free pair out."""
+    small, middle, large = (
+        symmetrised(forward, backward, how) for how in (SYMMETRIES[1], SYMMETRIES[0], SYMMETRIES[2])
+    )
+    assert small <= middle <= large
+    rows, columns = {i for i, _ in middle}, {j for _, j in middle}
+    assert all(i in rows or j in columns for i, j in large)
+
+
+def test_awesome_links_by_hand() -> None:
+    """Both softmaxes must be above the threshold: 1/2 and e/(1+e) are, e^-10/(1+e^-10) = 0.000045 is not."""
+    products = np.array([[10.0, 0.0], [10.0, 11.0]])
+    # rows: (1, .00005), (.27, .73); columns: (.5, .5), (.00002, 1)
+    assert awesome_links(products) == [(0, 0), (1, 0), (1, 1)]
+    assert awesome_links(products, 0.3) == [(0, 0), (1, 1)]
+    assert awesome_links(products, 1e-6) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert awesome_links(products * 1000) == [(0, 0), (1, 1)]  # no overflow
+
+
+SIMILAR = np.array([[0.9, 0.8, 0.1], [0.7, 0.6, 0.1], [0.2, 0.3, 0.25]])
+
+
+def test_argmax_and_itermax_links_by_hand() -> None:
+    """Argmax links what is mutually nearest; Itermax links more of what is left, weighted where a word is taken.
+
+    (0, 0) is mutual. Then (0, 0) counts for nothing, 0.8 is weighted to 0.72 and 0.7 to 0.63. In the second
+    round (0, 1) is mutual, as 0.72 beats 0.6, and so is (1, 0), as 0.63 does.
+    """
+    assert argmax_links(SIMILAR) == [(0, 0)]
+    assert itermax_links(SIMILAR) == [(0, 0), (0, 1), (1, 0)]
+    # with a weight of nothing, words that are linked are left alone
+    assert itermax_links(SIMILAR, weight=0.0) == [(0, 0), (1, 1)]
+    assert itermax_links(SIMILAR, rounds=1) == argmax_links(SIMILAR)
+
+
+def test_itermax_stops_when_a_side_is_used_up() -> None:
+    """With every word of one side linked there is no second round."""
+    similar = np.array([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
+    assert itermax_links(similar) == argmax_links(similar) == [(0, 0), (1, 1)]
+
+
+def test_cosines_lie_between_0_and_1() -> None:
+    """Cosines are moved to [0, 1]; a vector of zeros is no division by zero."""
+    source = np.array([[3.0, 0.0], [0.0, 0.0]], dtype="float32")
+    target = np.array([[5.0, 0.0], [-1.0, 0.0], [0.0, 2.0]], dtype="float32")
+    assert cosine(source, target).tolist() == [[1.0, 0.0, 0.5], [0.5, 0.5, 0.5]]
+
+
+def letters(texts: Iterable[str]) -> list[tuple[list[tuple[int, int]], Any]]:
+    """Tokens of up to two letters; the vectors of a token point where its first letter says."""
+    found = []
+    for text in texts:
+        if "TOOLONG" in text:
+            raise BackendError("text 1 of 2: 600 tokens are more than the model's 512", kind="context")
+        spans = [
+            (start, min(start + 2, end))
+            for word_start, end in _words(text)
+            for start in range(word_start, end, 2)
+        ]
+        vectors = np.zeros((len(spans), 26), dtype="float32")
+        for row, (start, _) in enumerate(spans):
+            vectors[row, ord(text[start].lower()) - ord("a")] = 10.0
+        found.append((spans, vectors))
+    return found
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    found, start = [], 0
+    for word in text.split(" "):
+        found.append((start, start + len(word)))
+        start += len(word) + 1
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_words_are_linked_where_their_tokens_are(method: str) -> None:
+    """Tokens are put together to words: "abcd" has the tokens ab and cd, and is linked by either."""
+    aligner = EmbeddingAligner(letters, identity={"model": "letters"}, method=method)
+    (links, empty) = aligner.align([(["abcd", "x", "ef"], ["eq", "aq", "xq"]), ([], ["a"])])
+    assert links >= {(0, 1), (1, 2), (2, 0)}
+    assert empty == frozenset()
+    assert {(i, j) for i, j in links if i == 2} == {(2, 0)}
+    (by_second,) = aligner.align([(["abcd"], ["cq", "zq"])])
+    assert (0, 0) in by_second
+    assert aligner.failed == 0
+
+
+def test_a_pair_too_long_for_the_model_costs_that_pair_alone() -> None:
+    """It gets no links and is counted; the others of its batch are aligned."""
+    good = (["a", "b"], ["b", "a"])
+    aligner = EmbeddingAligner(letters, identity={})
+    found = list(aligner.align([good] * 40 + [(["TOOLONG"], ["a"])] + [good] * 60))
+    assert found == [{(0, 1), (1, 0)}] * 40 + [frozenset()] + [{(0, 1), (1, 0)}] * 60
+    assert aligner.failed == 1
+
+
+def test_a_model_that_cannot_be_used_stops_in_one_line() -> None:
+    """A fatal failure is no empty alignment."""
+
+    def broken(texts: Sequence[str]) -> Any:
+        raise BackendError("m: no tokenizer.json", kind="model", fatal=True)
+
+    with pytest.raises(UsageError, match=r"--aligner: m: no tokenizer\.json"):
+        list(EmbeddingAligner(broken, identity={}).align([(["a"], ["b"])]))
+
+
+@pytest.mark.parametrize("settings", [{"method": "cosine"}, {"threshold": 1.0}, {"threshold": math.nan}])
+def test_settings_of_embedding_aligners_are_checked(settings: dict[str, Any]) -> None:
+    """Unknown methods and thresholds that are no probabilities are refused."""
+    with pytest.raises(UsageError, match="--align-"):
+        EmbeddingAligner(letters, identity={}, **settings)
+
+
+def test_a_real_encoder_aligns(tmp_path: Any) -> None:
+    """A tiny BERT, randomly initialised, is loaded through the registry; equal words have the most similar vectors."""
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    from pytest_llmprops.benchmarks.dtails.cli.model_parser import model_of
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "house", "dog", "##s"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(pieces), max_position_embeddings=16, **sizes)).save_pretrained(
+        tmp_path
+    )
+    model = model_of("--aligner", f"hf:{tmp_path}?layer=0&kind=embed")
+    try:
+        aligner = EmbeddingAligner(model.token_vectors, identity=model.identity, method="simalign")  # type: ignore[attr-defined]
+        first, second = aligner.align([(["red", "dogs"], ["red", "dogs"]), (["house"] * 20, ["dog"])])
+    finally:
+        model.close()
+    assert first == {(0, 0), (1, 1)}
+    assert second == frozenset()
+    assert aligner.failed == 1

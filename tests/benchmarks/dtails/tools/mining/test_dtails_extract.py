@@ -1,0 +1,442 @@
+"""From a hand-made corpus with known alignments to the authors' files, and what happens when something is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.dtails_planted import Tagger, write
+from fixtures.dtails_wordnet import wordnet
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
+from pytest_llmprops.benchmarks.dtails.rule_sentences import sentence_key
+from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Thresholds, Word
+from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
+from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, Settings, extract
+from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
+from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.files import DataFolder
+
+LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas": "hacienda"}
+
+
+class InOrder:
+    """Links the first word to the first, the second to the second and so on: alignments known by construction."""
+
+    words, independent = "written", True
+
+    def __init__(self, *, nothing: bool = False, independent: bool = True) -> None:
+        self.identity: dict[str, Any] = {
+            "aligner": "in order",
+            "nothing": nothing,
+            "independent": independent,
+        }
+        self.nothing, self.independent = nothing, independent
+        self.seen = 0
+
+    def align(
+        self, pairs: Iterable[tuple[Sequence[str], Sequence[str]]]
+    ) -> Iterator[frozenset[tuple[int, int]]]:
+        for source, target in pairs:
+            self.seen += 1
+            size = 0 if self.nothing else min(len(source), len(target))
+            yield frozenset((i, i) for i in range(size))
+
+
+def lines(*groups: tuple[int, str, str]) -> list[tuple[str, str]]:
+    """``number`` sentences of each group; the number of the sentence makes them different."""
+    return [
+        (source.replace("#", f"w{n}x{g}"), target.replace("#", f"v{n}x{g}"))
+        for g, (number, source, target) in enumerate(groups)
+        for n in range(number)
+    ]
+
+
+#: house: 60 casa, 60 hacienda (20 of them in the plural): ln 2. green: 50 verde, 49 verdoso: too few. red: 70 rojo,
+#: 50 tinto: 0.679 nats, too little. see: 55 ver, 55 mirar, as a verb; 55 sede as a noun, which is another word
+CORPUS = lines(
+    (60, "house # one", "casa # uno"),
+    (40, "house # two", "hacienda # dos"),
+    (20, "Houses # two", "Haciendas # dos"),
+    (50, "green # one", "verde # uno"),
+    (49, "green # one", "verdoso # uno"),
+    (70, "red # one", "rojo # uno"),
+    (50, "red # one", "tinto # uno"),
+    (55, "see # one", "ver # uno"),
+    (55, "see # two", "mirar # uno"),
+)
+TAGS = {"green": "ADJ", "red": "ADJ", "see": "VERB", "one": "NUM", "two": "NUM"}
+
+
+def run(root: Path, corpus: Sequence[tuple[str, str]] = CORPUS, **changes: Any) -> Extracted:
+    files = write(root, list(corpus))
+    tagger = Tagger(TAGS, {"houses": "house", **LEMMAS})
+    parts = {"source": tagger, "target": Tagger({}, LEMMAS), "aligner": InOrder()} | changes
+    return extract(open_corpus(files, "es"), "es", root / "out", **parts)
+
+
+def data(root: Path) -> DataFolder:
+    return DataFolder(root / "out", "generated")
+
+
+def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
+    """Exactly the words are found that have two variations of 50 and 0.69 nats; every number is as planted."""
+    found = run(tmp_path).facts["found"]
+    assert {(c["concept"], c["pos"]): (c["counts"], c["entropy"]) for c in found["concepts"]} == {
+        ("house", "NOUN"): ({"casa": 60, "hacienda": 60}, 0.693147),
+        ("see", "VERB"): ({"mirar": 55, "ver": 55}, 0.693147),
+    }
+    # three links a pair, of which the number words do not count; # is a different noun in each pair
+    assert found["links"] == 3 * len(CORPUS)
+    assert found["lexemes"] == 4 + len(CORPUS)
+    assert (found["with_two_variations"], found["with_entropy"], found["of_one_sense"]) == (3, 2, 2)
+
+
+def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
+    """green has 0.693 nats over all of its links; only one of its variations is frequent enough, at 49 two are."""
+    settings = Settings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
+    over_all = Settings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
+    first = {c["concept"] for c in run(tmp_path, settings=settings).facts["found"]["concepts"]}
+    second = {c["concept"] for c in run(tmp_path, settings=over_all).facts["found"]["concepts"]}
+    assert (first, second) == ({"house", "see", "green", "red"}, {"house", "see", "green"})
+
+
+def test_files_are_read_back(tmp_path: Path) -> None:
+    """The suite's readers take every file: the same concepts, variations as lemma and forms, the right labels."""
+    found = run(tmp_path)
+    files = data(tmp_path)
+    assert languages(files) == ("es",)
+    assert DataFolder(tmp_path / "out", "published").source_for("dtails") == "generated"
+    entries = {entry.concept: [v.name for v in entry.variations] for entry in words(files, "es")}
+    assert entries == {"house": ["casa", "hacienda/Haciendas"], "see": ["mirar", "ver"]}
+    assert [entry.pos for entry in words(files, "es")] == ["NOUN", "VERB"]
+    test, train = expert_rows(files, "es"), train_rows(files, "es")
+    assert (len(test), len(train)) == (20, 230 - 20)
+    assert found.facts["rows"] == {"test": 20, "train": 210, "test_concepts": 2}
+    for row in (*test, *train):
+        label = row.variations[row.label].name
+        wanted = {"casa": "casa", "ver": "ver", "mirar": "mirar"}.get(
+            row.target.split()[0], "hacienda/Haciendas"
+        )
+        assert label == wanted
+        assert row.pos == ("VERB" if row.concept == "see" else "NOUN")
+    for concept in ("house", "see"):
+        assert Counter(row.concept for row in test)[concept] == 10
+        assert {row.label for row in test if row.concept == concept} == {0, 1}
+    assert len(list(items(files))) == 40
+    assert [path.name for path in found.paths] == [
+        "SOURCE.json",
+        "es.words",
+        "expert_dataset.csv",
+        "train_dataset.csv",
+    ]
+
+
+def test_no_test_row_is_a_train_row(tmp_path: Path) -> None:
+    """A sentence of the test set is in no train row, whatever its concept, case and punctuation."""
+    repeated = [(f"{source.upper()} !", target) for source, target in CORPUS if source[0] not in "gr"]
+    both = lines((80, "house # see", "casa # ver"), (80, "house # see", "hacienda # mirar"))
+    run(tmp_path, [*CORPUS, *repeated, *both])
+    test = {sentence_key(row.sentence) for row in expert_rows(data(tmp_path), "es")}
+    train = {sentence_key(row.sentence) for row in train_rows(data(tmp_path), "es")}
+    assert len(test) == 20
+    assert not test & train
+    assert len(train) == 160 + 230 - len(test)
+    asked = [row.sentence for row in expert_rows(data(tmp_path), "es")]
+    assert sum(sentence.endswith("!") for sentence in asked) == 0  # of equal sentences the first
+
+
+def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> None:
+    """A sentence with two translations is no test row, nor one with both variations any row at all."""
+    twice = [("house one", "casa uno"), ("House one.", "hacienda uno")] * 300
+    both = [("house house one", "casa hacienda uno")] * 30
+    found = run(tmp_path, [*CORPUS, *twice, *both], settings=Settings(selection=Selection(per_concept=100)))
+    test = expert_rows(data(tmp_path), "es")
+    assert len([row for row in test if row.concept == "house"]) == 100
+    assert not [row for row in test if row.sentence.lower().startswith("house one")]
+    (house,) = (c for c in found.facts["found"]["concepts"] if c["concept"] == "house")
+    assert house["pairs_with_two"] == 30
+    assert sum(house["rows"].values()) == 120 + 600
+
+
+def test_translations_without_a_listed_form_are_not_asked_about(tmp_path: Path) -> None:
+    """With one form a variation, rows with its other forms are for training only."""
+    run(tmp_path, settings=Settings(forms=1, selection=Selection(per_concept=100)))
+    labels = [row.target.split()[0] for row in expert_rows(data(tmp_path), "es") if row.concept == "house"]
+    assert Counter(labels) == {"casa": 60, "hacienda": 40}
+    assert sum("Haciendas" in row.target for row in train_rows(data(tmp_path), "es")) == 20
+
+
+def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
+    """Two runs write the same bytes; another seed selects others of the same concepts."""
+    names = ("es.words", "expert_dataset.csv", "train_dataset.csv")
+    texts = []
+    for seed in (0, 0, 1):
+        root = tmp_path / f"run{len(texts)}"
+        root.mkdir()
+        run(root, settings=Settings(selection=Selection(seed=seed)))
+        texts.append([(root / "out/dtails/en-es" / name).read_bytes() for name in names])
+    assert texts[0] == texts[1]
+    assert texts[0][0] == texts[2][0]
+    assert texts[0][1] != texts[2][1]
+
+
+def test_more_than_twenty_concepts_are_thinned_out(tmp_path: Path) -> None:
+    """Of 24 concepts the two uneven ones go and 20 are drawn; all stay in the list and in the train rows."""
+    groups = []
+    for n in range(24):
+        shares = (120, 50) if n < 2 else (60, 50)
+        groups += [
+            (shares[0], f"noun{n}k # one", f"a{n} # uno"),
+            (shares[1], f"noun{n}k # one", f"b{n} # uno"),
+        ]
+    settings = Settings(thresholds=Thresholds(min_entropy=0.5))
+    found = run(tmp_path, lines(*groups), settings=settings)
+    asked = {row.concept for row in expert_rows(data(tmp_path), "es")}
+    assert len(words(data(tmp_path), "es")) == 24
+    assert len(asked) == 20
+    assert not asked & {"noun0k", "noun1k"}
+    assert found.facts["rows"]["test"] == 200
+    assert {row.concept for row in train_rows(data(tmp_path), "es")} == {f"noun{n}k" for n in range(24)}
+
+
+PLANES = lines(
+    (60, "plane # wings flight", "avión # alas vuelo"),
+    (60, "plane # airplanes", "aeroplano # aviones"),
+    (60, "plane # points lines", "plano # puntos lineas"),
+)
+
+
+def test_polysemy_is_dropped(tmp_path: Path) -> None:
+    """The paper's plane: plano is a plane of geometry by WordNet, so it is no variation of the aircraft."""
+    (tmp_path / "wordnet").mkdir()
+    senses = WordNetSenses(wordnet(tmp_path / "wordnet"))
+    found = run(tmp_path, PLANES, senses=senses, target=Tagger({}, {})).facts
+    (plane,) = found["found"]["concepts"]
+    assert plane["counts"] == {"aeroplano": 60, "avión": 60}
+    assert plane["other_senses"] == ["plano"]
+    assert found["senses"]["senses"] == "wordnet"
+    rows = (*expert_rows(data(tmp_path), "es"), *train_rows(data(tmp_path), "es"))
+    assert len(rows) == 120
+    assert not [row for row in rows if "plano " in row.target.replace("aeroplano", "")]
+    with pytest.raises(UsageError, match="no concept is left"):
+        run(tmp_path, PLANES[60:], senses=senses, target=Tagger({}, {}))
+    senses.close()
+    off = run(tmp_path, PLANES, target=Tagger({}, {})).facts
+    assert len(off["found"]["concepts"][0]["counts"]) == 3
+    assert off["senses"] == "off"
+
+
+def test_particles_make_another_word(tmp_path: Path) -> None:
+    """A verb with a particle is no bare concept; kept, it would be one."""
+    corpus = lines((60, "look # one", "ver # uno"), (60, "look # +up", "buscar # uno"))
+    tagger = Tagger({"look": "VERB", "one": "NUM"})
+
+    class HeadFirst(Tagger):
+        """The particle's head is the first word."""
+
+        def words(self, text: str) -> list[Word]:
+            found = super().words(text)
+            return [word._replace(head=1) if word.tag == "ADP" else word for word in found]
+
+    tagger = HeadFirst({"look": "VERB", "one": "NUM"})
+    with pytest.raises(UsageError, match="no concept: none of"):
+        run(tmp_path, corpus, source=tagger)
+    kept = run(tmp_path, corpus, source=tagger, settings=Settings(Counting(compounds="keep")))
+    assert [c["concept"] for c in kept.facts["found"]["concepts"]] == ["look"]
+
+
+def test_what_the_parsers_lack_is_said(tmp_path: Path) -> None:
+    """Without lemmas variations are written forms, without dependencies compounds stay; SOURCE.json says so."""
+
+    class Flat(Tagger):
+        """Tags, but no relations."""
+
+        def words(self, text: str) -> list[Word]:
+            return [word._replace(relation="", head=-1) for word in super().words(text)]
+
+    found = run(tmp_path, source=Flat(TAGS, {"houses": "house"}), target=Tagger(bare=True))
+    assert [c["concept"] for c in found.facts["found"]["concepts"]] == [
+        "see"
+    ]  # haciendas is a word of its own
+    written = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
+    assert written["languages"]["es"]["notes"] == list(found.notes)
+    assert any("gives no lemmas" in note for note in found.notes)
+    assert any("gives no dependencies" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("independent", [True, False])
+def test_a_stopped_run_goes_on(tmp_path: Path, independent: bool) -> None:
+    """What was analysed and aligned before Ctrl-C is not done again, and the result is that of an unbroken run."""
+    corpus = CORPUS * 6  # 2,694 pairs: three parts
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    run(whole, corpus, aligner=InOrder(independent=independent))
+
+    class Stopped(Tagger):
+        """Ctrl-C in the second part."""
+
+        def parse(self, texts: Sequence[str]) -> list[list[Word]]:
+            if self.calls >= 1_000:
+                raise KeyboardInterrupt
+            return super().parse(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, corpus, target=Stopped({}, LEMMAS), aligner=InOrder(independent=independent))
+    assert not (tmp_path / "out/dtails").exists()
+    assert not list((tmp_path / "out/work").rglob("*.part"))
+
+    class StoppedAligner(InOrder):
+        """Ctrl-C in the second part."""
+
+        def align(self, pairs: Any) -> Iterator[frozenset[tuple[int, int]]]:
+            for links in super().align(pairs):
+                if self.seen == 1_500:
+                    raise KeyboardInterrupt
+                yield links
+
+    second = Tagger({}, LEMMAS)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, corpus, target=second, aligner=StoppedAligner(independent=independent))
+    assert second.calls == len(corpus) - 1_000
+    assert not list((tmp_path / "out/work").rglob("*.part"))
+    third, aligner = Tagger({}, LEMMAS), InOrder(independent=independent)
+    run(tmp_path, corpus, target=third, aligner=aligner)
+    assert third.calls == 0
+    assert aligner.seen == len(corpus) - (1_000 if independent else 0)
+    for name in ("es.words", "expert_dataset.csv", "train_dataset.csv"):
+        paths = (root / "out/dtails/en-es" / name for root in (whole, tmp_path))
+        assert len({path.read_bytes() for path in paths}) == 1
+
+
+def test_other_parsers_do_not_take_kept_parts(tmp_path: Path) -> None:
+    """A parser with another identity, another aligner and a changed corpus each analyse again."""
+    run(tmp_path)
+    tagger = Tagger({}, LEMMAS | {"dos": "two"})
+    aligner = InOrder()
+    run(tmp_path, target=tagger, aligner=aligner)
+    assert tagger.calls == aligner.seen == len(CORPUS)
+    other = InOrder(independent=False)
+    run(tmp_path, target=tagger, aligner=other)
+    assert tagger.calls == other.seen == len(CORPUS)
+    again = Tagger({}, LEMMAS)
+    run(tmp_path, [*CORPUS, ("one more", "uno más")], target=again)
+    assert again.calls == len(CORPUS) + 1
+
+
+def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+    """A kept file that was cut off is named with what to do about it."""
+    run(tmp_path)
+    (part,) = (tmp_path / "out/work").rglob("analysis-*")
+    part.write_bytes(part.read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"analysis-.*: damaged.*delete it and run again"):
+        run(tmp_path)
+    part.unlink()
+    (links,) = (tmp_path / "out/work").rglob("links-*")
+    run(tmp_path)
+    import gzip
+
+    links.write_bytes(gzip.compress(b"0-0\n"))
+    with pytest.raises(DataError, match=r"links-.*: too short; delete it"):
+        run(tmp_path)
+
+
+def test_an_aligner_that_gives_nothing(tmp_path: Path) -> None:
+    """No links at all are an error, not a corpus without concepts; nothing is written."""
+    with pytest.raises(UsageError, match="links no words in any of the 449 pairs"):
+        run(tmp_path, aligner=InOrder(nothing=True))
+    assert not (tmp_path / "out/dtails").exists()
+
+
+def test_what_leaves_no_concept(tmp_path: Path) -> None:
+    """Each reason is told in one line: thresholds, tags, parsers without words."""
+    cases: list[tuple[str, dict[str, Any]]] = [
+        (
+            "two translations that are aligned with it 500 times",
+            {"settings": Settings(thresholds=Thresholds(500))},
+        ),
+        ("none has an entropy of 2", {"settings": Settings(thresholds=Thresholds(min_entropy=2))}),
+        ("is of a DET", {"settings": Settings(Counting(tags=("DET",)))}),
+    ]
+
+    class Silent(Tagger):
+        """No words."""
+
+        def words(self, text: str) -> list[Word]:
+            return []
+
+    silent = Silent()
+    silent.identity = {"tagger": "silent"}
+    cases.append(("the parsers find no words", {"target": silent}))
+    for message, changes in cases:
+        with pytest.raises(UsageError, match=message) as error:
+            run(tmp_path, **changes)
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "out/dtails").exists()
+
+
+@pytest.mark.parametrize("code", ["a", "afr", "AF", "a1", "", "en", "../"])
+def test_language_codes_are_checked(tmp_path: Path, code: str) -> None:
+    """A target language is two small letters and not English."""
+    files = write(tmp_path, CORPUS)
+    tagger = Tagger()
+    with pytest.raises(UsageError, match="--lang"):
+        extract(open_corpus(files, "es"), code, tmp_path, source=tagger, target=tagger, aligner=InOrder())
+
+
+def test_published_data_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder whose data was not generated is left alone."""
+    (tmp_path / "out/dtails/en-es").mkdir(parents=True)
+    kept = tmp_path / "out/dtails/en-es/es.words"
+    kept.write_text("see,VERB,a;b\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="holds data that was not generated"):
+        run(tmp_path)
+    assert kept.read_text(encoding="utf-8") == "see,VERB,a;b\n"
+
+
+def test_several_languages_share_a_folder(tmp_path: Path) -> None:
+    """SOURCE.json keeps what it says of a language when another is added."""
+    run(tmp_path)
+    files = write(tmp_path, CORPUS)
+    tagger = Tagger(TAGS)
+    extract(
+        open_corpus(files, "pt"), "pt", tmp_path / "out", source=tagger, target=Tagger(), aligner=InOrder()
+    )
+    facts = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
+    assert facts["source"] == "generated"
+    assert list(facts["languages"]) == ["es", "pt"]
+    assert facts["languages"]["es"]["settings"]["thresholds"]["min_count"] == 50
+    assert languages(data(tmp_path)) == ("es", "pt")
+
+
+def test_a_language_without_train_rows_has_no_train_file(tmp_path: Path) -> None:
+    """Where every row is asked about, a train file of an earlier run does not stay."""
+    run(tmp_path)
+    assert (tmp_path / "out/dtails/en-es/train_dataset.csv").is_file()
+    run(tmp_path, settings=Settings(selection=Selection(per_concept=500)))
+    assert not (tmp_path / "out/dtails/en-es/train_dataset.csv").exists()
+    assert train_rows(data(tmp_path), "es") == ()
+
+
+def test_odd_words_survive_the_files(tmp_path: Path) -> None:
+    """Quotes, joiners, brackets, right-to-left letters and variations within each other come back as they were."""
+    odd = {"a": ["o'clock", 'dit"s', "[x]", "\\n"], "b": ["می\u200cروم", "روم", "میروم\u200f"]}
+    corpus = lines(
+        *((60, f"noun{n} # one", f"{word} # uno") for n, many in enumerate(odd.values()) for word in many)
+    )
+    run(tmp_path, corpus, settings=Settings(thresholds=Thresholds(min_entropy=0.6)))
+    found = {e.concept: {form for v in e.variations for form in v.forms} for e in words(data(tmp_path), "es")}
+    # the third Farsi form is the first without its joiner: one word, in its most frequent spelling
+    assert found["noun0"] == set(odd["a"])
+    assert "روم" in found["noun1"]
+    assert len(found["noun1"]) == 2
+    text = (tmp_path / "out/dtails/en-es/expert_dataset.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert {row["label"] for row in rows if row["concept"] == "noun0"} == set(odd["a"])
+    assert len(expert_rows(data(tmp_path), "es")) == 20

@@ -1,0 +1,131 @@
+"""The ERAS commands through `llmprops`: sets that the suites read, scores, sentiment accuracy, one-line failures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras.benchmark import Eras
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.manifest import read_manifest
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+def one_error(capsys: pytest.CaptureFixture[str]) -> str:
+    """The only line on standard error."""
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("llmprops: ")
+    return line
+
+
+def test_a_generated_set_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`generate eras` writes a folder that --llm-data takes, with exactly the pairs asked for."""
+    assert run("generate", "eras", "--total", 100, "--seed", 4, "--out", tmp_path) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    source = DataFolder(tmp_path, "published").source_for("eras")
+    folder = DataFolder(tmp_path, source)
+    part = loaded(Eras(), folder)
+    assert source == "generated"
+    assert len(part.items) == 200
+    assert folder.verify(read_manifest()) == []
+
+
+def test_published_templates_can_be_filled(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`generate eras --templates DIR` fills the authors' templates."""
+    assert run("generate", "eras", "--pairs", 2, "--templates", published, "--out", tmp_path) == 0
+    pairs = [i["pair"] for i in loaded(Eras(), DataFolder(tmp_path, "generated")).items]
+    assert len(pairs) == 156
+    assert "信心机" in pairs[0].test
+
+
+def test_human_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`eras annotate` writes sheets and the key; `eras score` says which sheet is not filled in."""
+    assert run("eras", "annotate", "--annotators", 2, "--per-paradigm", 1, "--out", tmp_path) == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"annotator_1.csv", "annotator_2.csv", "key.json"}
+    capsys.readouterr()
+    assert run("eras", "score", tmp_path) == 2
+    assert "annotator_1.csv" in one_error(capsys)
+
+
+def test_candidates_for_paradigms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`eras mine` prints overlapping words of a lexicon; a lexicon in GBK is one line."""
+    pytest.importorskip("jieba")
+    lexicon = tmp_path / "lexicon.csv"
+    lexicon.write_text("用心,0.8,5,0,0,0,0\n心虚,-0.8,0,0,5,0,0\n", encoding="utf-8")
+    assert run("eras", "mine", "--lexicon", lexicon) == 0
+    assert "用心虚" in capsys.readouterr().out
+    lexicon.write_bytes("用心,0.8,5,0,0,0,0\n".encode("gbk"))
+    assert run("eras", "mine", "--lexicon", lexicon) == 2
+    assert "GBK" in one_error(capsys)
+
+
+def labelled(folder: Path, text: str = "label\ttext_a\n1\t很好\n0\t不好\n1\t不错\n") -> Path:
+    file = folder / "reviews.tsv"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`eras sentiment-accuracy` counts a model's right answers, says how they were had, and writes rows."""
+    out = tmp_path / "rows.json"
+    model = "fake:constant?text=A"
+    assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model, "--out", out) == 0
+    line = capsys.readouterr().out
+    assert line.startswith("reviews.tsv: 66.7 [")
+    assert "3 texts by sampling" in line
+    [row] = json.loads(out.read_text(encoding="utf-8"))
+    assert (row["correct"], row["n"], row["errors"], row["scored_by"]) == (2, 3, 0, ["sampling"])
+
+
+def test_texts_without_an_answer_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that never answers gives no accuracy but one line."""
+    model = "fake:constant?text=嗯"
+    assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2
+    assert "no text could be scored: no answer was read" in one_error(capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "said"),
+    [
+        ("label\ttext_a\n7\t很好\n", "fake:echo", "line 2: the label '7'"),
+        ("score\twords\n1\t很好\n", "fake:echo", "names no text and label columns"),
+        ("label\ttext_a\n1\t很好\n", "maxmatch:words.txt", "sentiment classifier"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, model: str, said: str
+) -> None:
+    """Labels, columns and models that do not fit are one line, before anything is asked."""
+    assert run("eras", "sentiment-accuracy", labelled(tmp_path, text), "--model", model) == 2
+    assert said in one_error(capsys)
+
+
+def test_labelled_file_in_gbk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A labelled file in GBK is named as such."""
+    file = tmp_path / "gbk.tsv"
+    file.write_bytes("label\ttext_a\n1\t很好\n".encode("gbk"))
+    assert run("eras", "sentiment-accuracy", file, "--model", "fake:echo") == 2
+    assert "GBK" in one_error(capsys)
+
+
+def test_segmentation_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`segment score` prints counts and rates, with unknown words where training words are given."""
+    gold, guess, words = (tmp_path / name for name in ("gold", "guess", "words"))
+    gold.write_text("学生 留 心机\n很 好\n", encoding="utf-8")
+    guess.write_text("学生 留心 机\n很 好\n", encoding="utf-8")
+    words.write_text("学生 很 好 留", encoding="utf-8")
+    assert run("segment", "score", "--gold", gold, "--pred", guess, "--train-words", words) == 0
+    shown = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (shown["precision"], shown["recall"], shown["OOV recall"]) == ("0.6000", "0.6000", "0.0000")
+    guess.write_text("学生 留心\n很 好\n", encoding="utf-8")
+    assert run("segment", "score", "--gold", gold, "--pred", guess) == 2
+    assert "dropped '机'" in one_error(capsys)

@@ -1,0 +1,234 @@
+"""ERAS in the report: Tables 1 and 2 beside the paper's rows, figure 5, and one pair to look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import recorded, verdict
+from pytest_llmprops.benchmarks.eras.benchmark import Eras
+from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
+from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
+from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import NAME, read_accuracies
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
+from pytest_llmprops.reports.kit.figures import draw
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.runs.reader import read_run
+
+LEFT = {"right_branching": 0.0, "true_class": 1.0, "canary_class": -1.0}
+RIGHT = {"right_branching": 1.0, "true_class": -1.0, "canary_class": 1.0}
+
+
+def explicit(paradigm: int, number: int, test: float, control: float, **more: Any) -> dict[str, Any]:
+    """The verdict on one segmented pair."""
+    return verdict(
+        "explicit",
+        number,
+        "correct" if test else "wrong",
+        benchmark="eras",
+        language="zh",
+        id=f"eras/explicit/{paradigm:02d}/{number:05d}",
+        cluster=f"eras/{paradigm:02d}",
+        expected="留|心机, never 留心",
+        given="学生|留|心机 / 学生|留|计谋" if test else "学生|【留心】|机 / 学生|留|计谋",
+        values={
+            "test": test, "control": control, "canary_token": 1 - test, "canary_swallowed": 0.0, "start": 2.0,
+            "paradigm": float(paradigm), **(LEFT if paradigm % 2 else RIGHT),
+        },
+        **more,
+    )  # fmt: skip
+
+
+def implicit(paradigm: int, test: float, control: float, **values: float) -> dict[str, Any]:
+    """The verdict on one scored pair."""
+    return verdict(
+        "implicit",
+        0,
+        benchmark="eras",
+        language="zh",
+        id=f"eras/implicit/{paradigm:02d}/00000",
+        cluster=f"eras/{paradigm:02d}",
+        values={
+            "test": test, "control": control, "occluded_test": 0.5, "occluded_control": 0.5,
+            "paradigm": float(paradigm), **(LEFT if paradigm % 2 else RIGHT), **values,
+        },
+    )  # fmt: skip
+
+
+def write(folder: Path, records: Sequence[dict[str, Any]], **facts: Any) -> Path:
+    """A run of these verdicts, with the benchmark's own metrics."""
+    written = recorded(folder, records, **facts)
+    path = written / "run.json"
+    run = json.loads(path.read_text(encoding="utf-8"))
+    run["metrics"] = [
+        m.to_json(model, "eras")
+        for model in dict.fromkeys(r["model"] for r in records)
+        for m in Eras().metrics([r for r in records if r["model"] == model])
+    ]
+    path.write_text(json.dumps(run), encoding="utf-8")
+    return written
+
+
+def section(*folders: Path) -> Section:
+    """The report's part on ERAS."""
+    [found] = report_on([read_run(folder) for folder in folders], {}).sections
+    return found
+
+
+def blocks(found: Sequence[Block]) -> list[Block]:
+    return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+
+
+def table(found: Section, title: str) -> dict[str, dict[str, str]]:
+    """First cell -> heading -> text of a table."""
+    [one] = [b for b in blocks(found.blocks) if isinstance(b, Table) and b.title == title]
+    names = [name for name, _ in one.columns]
+    return {row[0].text: dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows}
+
+
+PAIRS = [
+    explicit(1, 0, 1, 1),
+    explicit(1, 1, 1, 1),
+    explicit(2, 0, 0, 0),
+    explicit(2, 1, 0, 1),
+    explicit(4, 0, 1, 1),
+]
+
+
+def test_table_1_stands_beside_the_papers(tmp_path: Path) -> None:
+    """The measured row has the metrics' numbers, the paper's rows the printed ones."""
+    rows = table(section(write(tmp_path, PAIRS)), "Segmenters (Table 1)")
+    own = rows["model"]
+    assert own["Test"].startswith("66.7 (")
+    assert own["Control"].startswith("83.3 (")
+    assert (own["Left: test"], own["Right: test"], own["Right: difference"]) == ("100.0", "50.0", "25.0")
+    assert own["Items from"] == "builtin"
+    printed = rows["MaxMatch"]
+    assert [printed[n] for n in ("Test", "Control", "Difference", "Left: test", "Right: test")] == [
+        "64.1", "100.0", "35.9", "82.6", "37.5",
+    ]  # fmt: skip
+    assert printed["Items from"] == "the paper"
+    assert len(rows) == 8
+
+
+def test_traditional_characters_are_named(tmp_path: Path) -> None:
+    """A row that was measured on traditional characters says so and by which converter."""
+    protocols = {"eras": {"name": "quick", "settings": {"script": "opencc"}}}
+    rows = table(section(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
+    assert rows["model"]["Items from"] == "builtin, traditional (opencc)"
+
+
+def test_one_pair_is_shown(tmp_path: Path) -> None:
+    """A pair that is wrong in the test sentence only stands there with boundaries and the canary word marked."""
+    found = section(write(tmp_path, PAIRS))
+    row = table(found, "One minimal pair")["model"]
+    assert row == {
+        "Model": "model", "Test sentence": "学生|【留心】|机", "Control sentence": "学生|留|计谋", "Test site": "wrong",
+    }  # fmt: skip
+    [one] = [b for b in found.blocks if isinstance(b, Table) and b.title == "One minimal pair"]
+    assert one.note.startswith("eras/explicit/02/00001; meant: 留|心机, never 留心")
+
+
+def test_the_pair_is_the_one_that_most_miss() -> None:
+    """Of several models' verdicts, the pair is chosen that most miss in the test sentence alone."""
+    other = [explicit(1, 1, 0, 1), explicit(2, 0, 0, 1), explicit(2, 1, 1, 1)]
+    assert chosen_pair([PAIRS]) == "eras/explicit/02/00001"
+    assert chosen_pair([PAIRS, other]) == "eras/explicit/02/00000"
+    assert chosen_pair([[explicit(1, 0, 1, 1)]]) == "eras/explicit/01/00000"
+    assert chosen_pair([[]]) is None
+    assert segmentations({"given": "甲|乙 / 丙"}) == ("甲|乙", "丙")
+
+
+def test_paradigms_are_listed(tmp_path: Path) -> None:
+    """Each paradigm has its own accuracies, to see on which two segmenters part."""
+    more = [{**r, "model": "other"} for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
+    rows = table(section(write(tmp_path, [*PAIRS, *more])), "Paradigms")
+    assert (rows["eras/02"]["model: test"], rows["eras/02"]["other: test"]) == ("0.0", "100.0")
+    assert rows["eras/04"]["other: test"] == "–"
+
+
+SCORED = [implicit(1, 0.2, 0.6), implicit(2, 0.9, 0.4), implicit(4, 0.1, 0.2)]
+
+
+def accuracies(folder: Path, **changed: object) -> None:
+    row = {
+        "model": "model",
+        "file": "ChnSentiCorp_test.tsv",
+        "accuracy": 0.9,
+        "ci_low": 0.8,
+        "ci_high": 0.95,
+        "n": 100,
+    }
+    (folder / NAME).write_text(json.dumps([row | changed]), encoding="utf-8")
+
+
+def test_table_2_stands_beside_the_papers(tmp_path: Path) -> None:
+    """The measured row, the paper's models and the human row, on the scale of 0 to 100."""
+    folder = write(tmp_path, SCORED)
+    accuracies(folder)
+    rows = table(section(folder), "Sentiment (Table 2)")
+    assert rows["model"]["Accuracy"].startswith("33.3 (")
+    assert (rows["model"]["Diff. +/-"], rows["model"]["Diff. -/+"]) == ("40.0", "-20.0")
+    assert (rows["model"]["ChnSentiCorp"], rows["model"]["ASAP"]) == ("90.0", "–")
+    assert (rows["Humans"]["Accuracy"], rows["Humans"]["GPER"], rows["Humans"]["Necessity"]) == (
+        "50.6",
+        "8.7",
+        "–",
+    )
+    assert rows["RoBERTa-110M"] == {
+        "Model": "RoBERTa-110M", "Items from": "the paper", "GPER": "45.4", "Accuracy": "41.7", "Necessity": "77.9",
+        "Sufficiency": "89.4", "Diff. +/-": "6.3", "Diff. +/0": "4.9", "Diff. -/0": "2.3", "Diff. -/+": "-18.7",
+        "ASAP": "97.8", "ChnSentiCorp": "96.6",
+    }  # fmt: skip
+
+
+def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
+    """The figure is there for each labelled file of a run, and not without."""
+    folder = write(tmp_path, SCORED)
+    assert not [b for b in section(folder).blocks if isinstance(b, Figure)]
+    accuracies(folder)
+    [figure] = [b for b in section(folder).blocks if isinstance(b, Figure)]
+    assert "ChnSentiCorp" in figure.title
+    assert "WWM+CWS" in figure.alt
+    svg, _ = draw(figure.draw)
+    assert "GPER" in svg
+    assert "ERAS accuracy" in svg
+    assert ">model<" in svg
+    assert "Sentiment Only" in svg
+
+
+def test_a_figure_of_another_corpus_has_no_paper(tmp_path: Path) -> None:
+    """A file of one's own gets a column and a figure of its own, without the paper's models."""
+    folder = write(tmp_path, SCORED)
+    accuracies(folder, file="shop.tsv")
+    found = section(folder)
+    assert table(found, "Sentiment (Table 2)")["model"]["shop.tsv"] == "90.0"
+    [figure] = [b for b in found.blocks if isinstance(b, Figure)]
+    assert "RoBERTa" not in figure.alt
+
+
+def test_names_stay_inside_the_figure() -> None:
+    """A mark at the right edge has its name on its left."""
+    spots = [CorpusSpot("a model of a long name", 0, 0.98, 0.4, 0.5), CorpusSpot("b", 1, 0.5, 0.2, 0.5)]
+    figure = corpus_plot(spots, "corpus", {0: "a", 1: "b"})
+    sides = [t.get_horizontalalignment() for t in figure.axes[0].texts]
+    assert sides == ["right", "left"]
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"model": "model"}]', '{"a": 1}'])
+def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
+    """A file that the command did not write is named in one line."""
+    (tmp_path / NAME).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=NAME):
+        read_accuracies(tmp_path, "model")
+
+
+def test_sampling_is_said(tmp_path: Path) -> None:
+    """A chat model's table is followed by how its sentiment was had."""
+    found = section(write(tmp_path, [{**r, "values": {**r["values"], "sampled": 1.0}} for r in SCORED]))
+    assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in found.blocks)

@@ -1,0 +1,145 @@
+"""The ERAS benchmark: its items, sets of one's own, and what a pytest case is."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eras_cases import BENCHMARK
+
+from pytest_llmprops.benchmarks import find_benchmark
+from pytest_llmprops.benchmarks.eras.benchmark import MOST_PAIR_CASES, Settings
+from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
+from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
+from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.items import check_unique, limited
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+
+def test_the_builtin_set(part: Any) -> None:
+    """Twenty pairs a paradigm for both tasks, the same each time, under unique ids, clustered by paradigm."""
+    check_unique(part.items, "eras")
+    assert Counter(i.task for i in part.items) == {"explicit": 780, "implicit": 780}
+    assert set(Counter((i.task, i.cluster) for i in part.items).values()) == {20}
+    assert part.items[0].id == "eras/explicit/01/00000"
+    assert part.items[0].cluster == "eras/01"
+    again = loaded(find_benchmark("eras"), DataFolder(builtin_data(), "builtin"))
+    assert [(i.id, i["pair"].test) for i in again.items] == [(i.id, i["pair"].test) for i in part.items]
+
+
+def test_a_limit_counts_per_paradigm(part: Any) -> None:
+    """--llm-limit 2 takes two pairs of each paradigm and task."""
+    assert BENCHMARK.limit_per_cluster
+    few = limited(part.items, 2, seed=0, per_cluster=True)
+    assert Counter(Counter((i.task, i.cluster) for i in few).values()) == {2: 78}
+
+
+def test_published_templates_are_named_so(published: Path) -> None:
+    """The authors' templates hold the project's slot words, and their source says that they are templates."""
+    part = loaded(BENCHMARK, DataFolder(published, "published"))
+    assert {i.source for i in part.items} == {"published-templates"}
+    assert len(part.items) == 3900
+    assert part.items[0].id == "eras/explicit/p01/00000"
+    assert any("slot words" in text for text in BENCHMARK.protocols["paper"].assumed)
+
+
+def test_a_generated_set_is_read(tmp_path: Path) -> None:
+    """A folder of `llmprops generate eras` gives its pairs, with the marks of a generated set."""
+    paradigms, words = load_templates()
+    pairs = list(make_pairs(paradigms, words, seed=3, pairs=2))
+    write_set(tmp_path, iter(pairs), paradigms, source={})
+    part = loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
+    assert len(part.items) == 2 * len(pairs) == 156
+    item = part.items[2]
+    assert (item.id, item.source, item.cluster) == ("eras/explicit/g02/00000", "generated", "eras/02")
+    assert (item["pair"].test, item["pair"].control) == (pairs[2].test, pairs[2].control)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"test": "学生回家。"}, "row 2: '学生回家。' has no site '信心机'"),
+        ({"test": "学生信心机，信心机。"}, "row 2: .* has the site '信心机' twice"),
+        ({"control": "学生信心机。"}, "row 2: .* has no site '信狡计'"),
+        ({"start": 0}, "row 2: the sentences are not what the words make"),
+        ({"words": ["学生"] * 7}, "row 2: .*slot words for"),
+        ({"id": "99/00000"}, "row 2: id '99/00000'"),
+        ("{", "row 2: not JSON"),
+        ("[]", "row 2: not a JSON object"),
+    ],
+)
+def test_a_damaged_set_is_one_line(tmp_path: Path, change: object, said: str) -> None:
+    """Whatever is wrong with a line of a generated set is one line that names it."""
+    paradigms, words = load_templates()
+    pairs = list(make_pairs(paradigms, words, seed=3, pairs=1))
+    write_set(tmp_path, iter(pairs), paradigms, source={})
+    file = tmp_path / "eras" / "pairs.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines[1] = change if isinstance(change, str) else json.dumps({**pair_to_row(pairs[1]), **change})  # type: ignore[dict-item]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(DataError, match=said) as failure:
+        loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
+    assert "\n" not in str(failure.value)
+
+
+def test_a_set_that_is_gbk_is_one_line(tmp_path: Path) -> None:
+    """A set saved as GBK is named as such."""
+    paradigms, words = load_templates()
+    write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
+    file = tmp_path / "eras" / "pairs.jsonl"
+    file.write_bytes(file.read_text(encoding="utf-8").encode("gbk"))
+    with pytest.raises(DataError, match="GBK"):
+        loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
+
+
+def test_kinds_by_task() -> None:
+    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both."""
+    assert BENCHMARK.kinds_of("explicit") == {"segment", "chat"}
+    assert BENCHMARK.kinds_of("implicit") == {"sentiment", "chat"}
+    assert BENCHMARK.kinds == BENCHMARK.kinds_of("explicit") | BENCHMARK.kinds_of("implicit")
+
+
+def test_what_a_pytest_case_is(part: Any) -> None:
+    """A case is a pair up to a size, beyond it a paradigm; eras.case forces either."""
+    name = BENCHMARK.case_names
+    items = [i for i in part.items if i.task == "explicit"]
+    assert name(items, Settings()) is None
+    assert name(items, Settings(case="pair")) is None
+    forced = name(items, Settings(case="paradigm"))
+    assert forced is not None
+    assert Counter(forced)["eras/explicit/07"] == 20
+    assert len(set(forced)) == 39
+    many = [items[0]] * (MOST_PAIR_CASES + 1)
+    assert name(many, Settings()) == ["eras/explicit/01"] * len(many)
+    assert name(many[1:], Settings()) is None
+    assert name(many, Settings(case="pair")) is None
+
+
+def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
+    """A set whose paradigm has a name instead of a number is refused in one line."""
+    paradigms, words = load_templates()
+    write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
+    for name in ("pairs.jsonl", "paradigms.json"):
+        file = tmp_path / "eras" / name
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace('"01/', '"one/').replace('"id": "01"', '"id": "one"'), encoding="utf-8")
+    with pytest.raises(DataError, match="'one'"):
+        loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
+
+
+def test_what_a_gate_may_not_ask() -> None:
+    """Accuracy on implicit pairs is best at a half, and what a pytest case is changes no number."""
+    assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
+    assert BENCHMARK.presentation == {"case"}
+
+
+@pytest.mark.parametrize("name", ["samples", "max_tokens"])
+def test_settings_have_limits(name: str) -> None:
+    """Settings that mean nothing are refused."""
+    with pytest.raises(ValueError, match="at least 1"):
+        Settings(**{name: 0})

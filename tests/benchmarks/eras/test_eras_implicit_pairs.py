@@ -1,0 +1,140 @@
+"""Implicit ERAS pairs, and the metrics of both tasks from the records alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
+
+from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
+from pytest_llmprops.core.verdicts import Verdict, record_of
+
+
+def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
+    """Four sentences are asked: both, and both with the character outside the true word masked."""
+    item = first(part, "implicit", "02")
+    pair = item["pair"]
+    TEST[0] = pair.paradigm.true_word
+    answer = scorer(test=0.0, control=-1.0, occluded_test=-0.5, occluded_control=-0.75)
+    outcome, asked = measured(item, part.context, "sentiment", answer)
+    texts = [r.text for r in asked if isinstance(r, Sentiment)]
+    start = pair.site_start
+    assert texts[:2] == [pair.test, pair.control]
+    assert texts[2] == f"{pair.test[:start]}{MODEL_MASK}{pair.test[start + 1 :]}"
+    assert outcome.verdict is not None
+    # -/+: the test sentence scores above its control
+    assert pair.paradigm.sentiment == "-/+"
+    assert outcome.verdict.status == "wrong"
+    assert outcome.verdict.values["occluded_test_log_odds"] == -0.5
+
+
+@pytest.mark.parametrize(
+    ("paradigm", "lower", "side", "sentiment"),
+    [("01", "wrong", "below", "+/-"), ("02", "correct", "above", "-/+")],
+)
+def test_the_sign_that_is_wrong(part: Any, paradigm: str, lower: str, side: str, sentiment: str) -> None:
+    """A test sentence that scores lower is wrong for a + word, right for a - word; a tie is right."""
+    item = first(part, "implicit", paradigm)
+    TEST[0] = item["pair"].paradigm.true_word
+    masked = {"occluded_test": 0.0, "occluded_control": 0.0}
+    found = verdict_of(item, part.context, "sentiment", scorer(test=-1, control=0, **masked))
+    assert (found.status, found.expected) == (lower, f"test not {side} control ({sentiment})")
+    assert f"scores {'' if lower == 'wrong' else 'not '}{side} the control" in found.reason
+    assert (
+        verdict_of(item, part.context, "sentiment", scorer(test=0, control=0, **masked)).status == "correct"
+    )
+
+
+def letters(request: Request) -> Reply:
+    """A chat model that finds masked sentences neutral, and others the better the longer they are."""
+    import math
+
+    assert isinstance(request, Chat)
+    share = 0.5 if CHAT_MASK in request.prompt.split("句子：")[1] else 0.6
+    share += 0.001 * (sum(map(ord, request.prompt)) % 97)
+    top = [{"token": "A", "logprob": math.log(share)}, {"token": "B", "logprob": math.log(1 - share)}]
+    return Reply("A", logprobs=({"token": "A", "logprob": math.log(share), "top": top},))
+
+
+def test_a_chat_model_is_scored_by_log_probabilities(part: Any) -> None:
+    """The two answers' log probabilities are the score, and the verdict says so."""
+    verdict = verdict_of(first(part, "implicit", "01"), part.context, "chat", letters)
+    assert verdict.status in ("correct", "wrong")
+    assert verdict.values["sampled"] == 0
+    assert "log probabilities" in verdict.reason
+    assert "occluded_control" in verdict.values
+
+
+def test_a_chat_model_without_log_probabilities_is_sampled(part: Any) -> None:
+    """Without log probabilities the share of positive answers counts, as often as eras.samples says."""
+    item = first(part, "implicit", "01")
+    outcome, asked = measured(
+        item, part.context, "chat", lambda r: Reply("A"), samples=3, chat_score="sampling"
+    )
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+    assert len(asked) == 12
+    assert outcome.verdict.values["sampled"] == 1
+    assert "repeated sampling" in outcome.verdict.reason
+
+
+@pytest.mark.parametrize(("finish", "status"), [("content_filter", "refused"), ("stop", "unparsed")])
+def test_a_chat_model_that_does_not_answer(part: Any, finish: str, status: str) -> None:
+    """A refused or unreadable sentence leaves the pair without a score."""
+    item = first(part, "implicit", "01")
+    verdict = verdict_of(item, part.context, "chat", lambda r: Reply("嗯", finish_reason=finish), samples=1)
+    assert verdict.status == status
+    assert "test" not in verdict.values
+
+
+def record(item: Item, verdict: Verdict) -> dict[str, Any]:
+    return record_of(item, "eras", "m", verdict, requests=[])
+
+
+def test_explicit_metrics_are_means_over_paradigms(part: Any) -> None:
+    """Accuracies average paradigms, whatever their sizes, and follow from the records' values alone."""
+    records = []
+    for paradigm, places, number in (("01", (1, 3), 1), ("02", (1,), 3), ("04", (2,), 2)):
+        items = [i for i in part.items if i.id.startswith(f"eras/explicit/{paradigm}/")][:number]
+        records += [record(i, verdict_of(i, part.context, "segment", cutter(i, *places))) for i in items]
+    stripped = [
+        {**r, "given": "", "expected": "", "id": f"x{n}", "cluster": "x"} for n, r in enumerate(records)
+    ]
+    rows = {(m.name, m.group): m for m in BENCHMARK.metrics(stripped)}
+    assert rows["test_accuracy", "overall"].value == pytest.approx(1 / 3)
+    assert rows["control_accuracy", "overall"].value == 1
+    assert rows["difference", "overall"].value == pytest.approx(2 / 3)
+    assert (rows["test_accuracy", "left"].value, rows["test_accuracy", "right"].value) == (0, 0.5)
+    assert (rows["test_accuracy", "+/-"].n, rows["test_accuracy", "-/+"].n) == (1, 5)
+    assert rows["canary_token_rate", "overall"].value == pytest.approx(1 / 3)
+    assert rows["canary_swallowed_rate", "overall"].value == pytest.approx(1 / 3)
+    assert all(BENCHMARK.metric_directions[m.name] == m.direction for m in rows.values())
+
+
+def test_implicit_metrics_follow_from_the_records(part: Any) -> None:
+    """GPER and the others follow from the four scores in the values; how they were had is counted."""
+    records = []
+    for paradigm, control in (("01", 1.0), ("02", 1.0)):
+        item = first(part, "implicit", paradigm)
+        TEST[0] = item["pair"].paradigm.true_word
+        answer = scorer(test=0.0, control=control, occluded_test=0.0, occluded_control=0.0)
+        records.append(record(item, verdict_of(item, part.context, "sentiment", answer)))
+    rows = {
+        (m.name, m.group): m for m in BENCHMARK.metrics([{**r, "id": "x", "cluster": "x"} for r in records])
+    }
+    # 01 is +/- and wrong, by the canary word; 02 is -/+ and right.
+    assert rows["pair_accuracy", "overall"].value == 0.5
+    assert rows["pair_accuracy", "overall"].direction == "target:0.5"
+    assert (rows["necessity", "overall"].value, rows["sufficiency", "overall"].value) == (1, 0.5)
+    assert rows["gper", "overall"].value == 0.5
+    assert rows["sentiment_difference", "+/-"].value == pytest.approx(0.7310586 - 0.5)
+    assert all(BENCHMARK.metric_directions[m.name] == m.direction for m in rows.values())
+    assert ("sampled_rate", "") not in rows
+    chat_item = first(part, "implicit", "04")
+    sampled = record(
+        chat_item, verdict_of(chat_item, part.context, "chat", lambda r: Reply("A"), chat_score="sampling")
+    )
+    assert {m.name: m.value for m in BENCHMARK.metrics([sampled])}["sampled_rate"] == 1

@@ -1,0 +1,138 @@
+"""Table 1 of Li & Hao, measured again on the published templates with this project's slot words.
+
+Table 1's MaxMatch row follows from the templates alone and is met exactly; jieba's and PKUSEG's depend on the
+authors' slot words, so that the printed figure only has to lie inside our interval.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.runs import ROOT, Runner
+from pytest_llmprops.benchmarks.eras.benchmark import Eras
+from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.verdicts import Verdict, record_of
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.published_results import find
+from pytest_llmprops.models.base import BackendOptions, serve
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+MSR = "icwb2/msr_training_words.utf8"
+GROUPS = ("overall", "left", "right")
+PKUSEG = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "default"
+
+
+def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tuple[str, str], Metric]:
+    """The metrics of a segmenter on the published templates, without pytest in between."""
+    benchmark = Eras()
+    part = loaded(benchmark, DataFolder(published, "published"))
+    items = [item for item in part.items if item.task == "explicit"]
+    parsed = parse_spec(spec)
+    model = find_backend(parsed.backend).factory(parsed, BackendOptions())
+    protocol = resolve("eras", benchmark.protocols, "paper", {"script": script}, 0)
+    verdicts = benchmark.evaluate_all(items, part.context, lambda r: list(serve(model, r)), protocol)  # type: ignore[arg-type]
+    assert verdicts is not None
+    records: list[Mapping[str, Any]] = []
+    for item, verdict in zip(items, verdicts, strict=True):
+        assert isinstance(verdict, Verdict), verdict
+        records.append(record_of(item, "eras", "m", verdict, requests=[]))
+    return {(row.name, row.group): row for row in benchmark.metrics(records)}
+
+
+def printed(model: str, metric: str, group: str) -> float:
+    """A number of Table 1, as a fraction."""
+    [found] = find(paper="eras", table="1", model=model, metric=metric, setting=group)
+    return found.value
+
+
+def outside(rows: Mapping[tuple[str, str], Metric], model: str) -> list[str]:
+    """Table 1's numbers that lie outside our 95% paradigm-bootstrap interval."""
+    found = []
+    for group in GROUPS:
+        for name in ("test_accuracy", "control_accuracy", "difference"):
+            row = rows[name, group]
+            assert row.ci_low is not None
+            assert row.ci_high is not None
+            if not row.ci_low <= printed(model, name, group) <= row.ci_high:
+                found.append(
+                    f"{group} {name}: {printed(model, name, group)} not in {row.ci_low}, {row.ci_high}"
+                )
+    return found
+
+
+def test_maxmatch_is_table_1(published: Path) -> None:
+    """MaxMatch with the MSR training words: 64.1 and 100.0, left 82.6, right 37.5, each within 0.05 points."""
+    rows = rows_of(published, f"maxmatch:{published / MSR}")
+    measured = {
+        (name, group): 100 * (rows[name, group].value or 0.0)
+        for name in ("test_accuracy", "control_accuracy")
+        for group in GROUPS
+    }
+    assert measured == {
+        ("test_accuracy", "overall"): pytest.approx(64.1, abs=0.05),
+        ("test_accuracy", "left"): pytest.approx(82.6, abs=0.05),
+        ("test_accuracy", "right"): pytest.approx(37.5, abs=0.05),
+        ("control_accuracy", "overall"): pytest.approx(100.0, abs=0.05),
+        ("control_accuracy", "left"): pytest.approx(100.0, abs=0.05),
+        ("control_accuracy", "right"): pytest.approx(100.0, abs=0.05),
+    }
+    assert outside(rows, "MaxMatch") == []
+
+
+def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> None:
+    """The same numbers stand in the record of a run of the suites."""
+    words = published / MSR
+    done = run(
+        str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", workers, "-q",
+        "--llm-source", "published", "--llm-data", str(published), "--llm-protocol", "paper",
+    )  # fmt: skip
+    assert done.code == 1, done.output
+    rows = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
+    assert 100 * rows["test_accuracy", "overall"] == pytest.approx(64.1, abs=0.05)
+    assert 100 * rows["control_accuracy", "overall"] == pytest.approx(100.0, abs=0.05)
+    assert 100 * rows["test_accuracy", "left"] == pytest.approx(82.6, abs=0.05)
+    assert 100 * rows["test_accuracy", "right"] == pytest.approx(37.5, abs=0.05)
+    [row] = done.run["summary"]
+    assert (row["source"], row["items"], row["clusters"], row["errors"]) == (
+        "published-templates",
+        1950,
+        39,
+        0,
+    )
+    assert row["accuracy"] == pytest.approx(rows["test_accuracy", "overall"])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")
+def test_jieba_agrees_with_table_1(published: Path) -> None:
+    """jieba on traditional characters: every number of its row lies inside our interval."""
+    pytest.importorskip("chinese_converter")
+    assert outside(rows_of(published, "jieba", "chinese-converter"), "Jieba") == []
+
+
+def test_jieba_on_simplified_characters_differs(published: Path) -> None:
+    """The jieba row fits traditional characters: on simplified ones jieba does better than the row says."""
+    pytest.importorskip("jieba")
+    rows = rows_of(published, "jieba")
+    assert (rows["test_accuracy", "overall"].value or 0.0) > printed(
+        "Jieba", "test_accuracy", "overall"
+    ) + 0.04
+    assert (rows["control_accuracy", "overall"].value or 0.0) > printed(
+        "Jieba", "control_accuracy", "overall"
+    ) + 0.04
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("spacy_pkuseg") is None or not PKUSEG.is_dir(),
+    reason="needs spacy-pkuseg and PKUSEG's default model (see docs/eras.md)",
+)
+def test_pkuseg_agrees_with_table_1(published: Path) -> None:
+    """PKUSEG on simplified characters: every number of its row lies inside our interval."""
+    assert outside(rows_of(published, "pkuseg"), "PKUSEG") == []

@@ -1,0 +1,244 @@
+"""`llmprops generate eras` and `llmprops eras`: files written, models asked, errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras import cli as command
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
+from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
+from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
+from pytest_llmprops.cli.kit import Command
+from pytest_llmprops.core.errors import DataError, UsageError
+
+
+def call(*arguments: str) -> int:
+    """One command of `llmprops eras`, or `generate eras`, without the rest of the command line."""
+    top = argparse.ArgumentParser()
+    groups = top.add_subparsers()
+    command.add(groups)
+    command.add_generate(groups.add_parser("generate").add_subparsers())
+    options = top.parse_args(arguments)
+    chosen: Command = options.command
+    return chosen(options)
+
+
+def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
+    """--pairs N gives N pairs a paradigm; the folder is marked as generated and reads back the same."""
+    assert call("generate", "eras", "--pairs", "5", "--seed", "2", "--out", str(tmp_path)) == 0
+    found = read_set(tmp_path)
+    assert Counter(pair.paradigm.id for pair in found) == {f"{n:02d}": 5 for n in range(1, 40)}
+    assert found == list(make_pairs(*load_templates(), seed=2, pairs=5))
+    facts = json.loads((tmp_path / "eras" / "SOURCE.json").read_text())
+    assert (facts["source"], facts["generator"], facts["written"]) == ("generated", "eras", 195)
+    assert sorted(p.name for p in (tmp_path / "eras").iterdir()) == [
+        "SOURCE.json",
+        "pairs.jsonl",
+        "paradigms.json",
+    ]
+
+
+def test_sets_depend_on_the_seed_alone(tmp_path: Path) -> None:
+    """The same seed writes the same bytes in another process; another seed does not."""
+    script = (
+        "import sys; from pathlib import Path; from pytest_llmprops.benchmarks.eras.tools.generation import *;"
+        "p, w = load_templates(); write_set(Path(sys.argv[1]), make_pairs(p, w, seed=1, pairs=3), p, source={})"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")], check=True, env={"PYTHONHASHSEED": "7"}
+    )
+    paradigms, words = load_templates()
+    for name, seed in (("b", 1), ("c", 2)):
+        write_set(tmp_path / name, make_pairs(paradigms, words, seed=seed, pairs=3), paradigms, source={})
+    one, same, other = ((tmp_path / n / "eras" / "pairs.jsonl").read_bytes() for n in "abc")
+    assert one == same != other
+
+
+def test_totals_are_exact() -> None:
+    """--total N gives exactly N pairs, spread evenly."""
+    counts = Counter(pair.paradigm.id for pair in make_pairs(*load_templates(), seed=0, total=1000))
+    assert sum(counts.values()) == 1000
+    assert set(counts.values()) == {25, 26}
+
+
+def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
+    """When making pairs fails half-way, an earlier set stays as it was, and no draft is left."""
+    paradigms, words = load_templates()
+    write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+    before = {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()}
+
+    def failing() -> Iterator[SentencePair]:
+        yield from make_pairs(paradigms, words, seed=1, pairs=1)
+        raise DataError("enough")
+
+    with pytest.raises(DataError, match="enough"):
+        write_set(tmp_path, failing(), paradigms, source={})
+    assert {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()} == before
+
+
+def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder with published templates, and one that cannot be made, are refused."""
+    (tmp_path / "eras").mkdir()
+    (tmp_path / "eras" / "templates.json").write_text("{}")
+    paradigms, words = load_templates()
+    with pytest.raises(UsageError, match="not generated"):
+        write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_set(tmp_path / "file", make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+
+
+def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run says how far it is, not too often; the last line says how many pairs there are."""
+    monkeypatch.setattr(generate_eras.time, "monotonic", lambda: 100.0)
+    lines: list[str] = []
+    paradigms, words = load_templates()
+    write_set(
+        tmp_path, make_pairs(paradigms, words, seed=0, pairs=150), paradigms, source={}, report=lines.append
+    )
+    assert [line.partition(",")[0] for line in lines] == ["2", "5"]
+    assert "paradigm" in lines[0]
+    assert lines[-1] == "5,850 pairs"
+
+
+def test_numbers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
+    """Both numbers, none, too many, or a total together with a model."""
+    paradigms, words = load_templates()
+    for numbers in (
+        {},
+        {"pairs": 1, "total": 39},
+        {"pairs": 0},
+        {"pairs": 40_001},
+        {"total": 1},
+        {"total": 10**8},
+    ):
+        with pytest.raises(UsageError):
+            make_pairs(paradigms, words, seed=0, **numbers)
+    with pytest.raises(UsageError, match="--mlm"):
+        make_pairs(paradigms, words, seed=0, total=100, score=lambda t, c: [0.0] * len(c))
+
+
+def test_a_paradigm_without_pairs_is_an_error() -> None:
+    """A model that lets nothing through is an error that names the paradigm, not an empty set."""
+
+    def nothing(text: str, candidates: Sequence[str]) -> list[float]:
+        return [-5.0] * len(candidates)
+
+    paradigms, words = load_templates()
+    with pytest.raises(DataError, match="paradigm 01: no pair"):
+        list(make_pairs(paradigms, words, seed=0, pairs=2, score=nothing, mlm_score="absolute"))
+
+
+def save_masked_model(folder: Path, paradigms: Sequence[Paradigm], words: dict[str, tuple[str, ...]]) -> Path:
+    """A small BERT with random weights that knows every character of the frames and words."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+    torch.manual_seed(0)
+    texts = [part for p in paradigms for part in (*p.test_parts, *p.control_parts) if isinstance(part, str)]
+    characters = sorted(set("".join([*texts, *(w for found in words.values() for w in found)])))
+    folder.mkdir()
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+             "initializer_range": 0.5}  # fmt: skip
+    BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`generate eras --mlm hf:FOLDER` asks the model, and holds its scores to the thresholds."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from pytest_llmprops.benchmarks.eras.filling import threshold
+
+    paradigms, all_words = load_templates()
+    # Three paradigms and eight words a slot: random weights tell as little from more.
+    paradigms, words = paradigms[:3], {name: found[:8] for name, found in all_words.items()}
+    monkeypatch.setattr(generate_eras, "load_templates", lambda published=None: (paradigms, words))
+    folder = save_masked_model(tmp_path / "model", paradigms, dict(words))
+    out = tmp_path / "set"
+    assert (
+        call(
+            "generate", "eras", "--pairs", "2", "--mlm", f"hf:{folder}?device=cpu&batch=64", "--out", str(out)
+        )
+        == 0
+    )
+    found = read_set(out)
+    assert {pair.paradigm.id for pair in found} == {"01", "02", "03"}
+    facts = json.loads((out / "eras" / "SOURCE.json").read_text())
+    assert facts["mlm_score"] == "ratio"
+    assert "files_sha256" in facts["mlm_identity"]
+    # the first slot of the first pair, by a forward pass of our own
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForMaskedLM.from_pretrained(folder).eval(),
+    )
+    pair = found[0]
+
+    def product(word: str) -> float:
+        text = f"{word}有十足的自信机组能在[MASK][MASK]。"
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            logs = torch.log_softmax(model(ids).logits[0].double(), -1)
+        row = ids[0].tolist()
+        skipped = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
+        return sum(logs[i, t].item() for i, t in enumerate(row) if t not in skipped and i > len(word))
+
+    scores = {word: product(word) for word in words["person"]}
+    best = max(scores.values())
+    passing = [w for w, s in scores.items() if torch.tensor(s - best).exp() > threshold(0)]
+    assert len(passing) < 8, "these weights let everything through: the test could not fail"
+    assert pair.words[0] == passing[0]
+    assert {p.words[0] for p in found if p.paradigm.id == "01"} <= set(passing)
+
+
+def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
+    """--mlm with a model of another kind is one line."""
+    with pytest.raises(UsageError, match="not a fill-mask model"):
+        call("generate", "eras", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
+
+
+def test_annotate_score_and_mine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands of `llmprops eras` write sheets, read filled ones and print candidates."""
+    assert call("eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    for file in tmp_path.glob("annotator_*.csv"):
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        assert len(lines) == 53
+        file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
+    assert call("eras", "score", str(tmp_path)) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
+    pytest.importorskip("jieba")
+    (tmp_path / "lexicon.csv").write_text("用心,0.8,5,0,0,0,0\n心虚,-0.8,0,0,5,0,0\n", encoding="utf-8")
+    assert call("eras", "mine", "--lexicon", str(tmp_path / "lexicon.csv")) == 0
+    assert [line.split("\t")[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["用心虚", "left"],
+        ["用心虚", "right"],
+    ]
+    with pytest.raises(UsageError, match="--top"):
+        call("eras", "mine", "--lexicon", "x", "--top", "0")
+
+
+def test_annotate_takes_a_generated_set(tmp_path: Path) -> None:
+    """Sheets can be made of one's own set; one with too few pairs is refused."""
+    call("generate", "eras", "--pairs", "2", "--out", str(tmp_path / "set"))
+    call("eras", "annotate", "--set", str(tmp_path / "set"), "--annotators", "2", "--per-paradigm", "1",
+         "--out", str(tmp_path / "sheets"))  # fmt: skip
+    assert (tmp_path / "sheets" / "key.json").exists()
+    with pytest.raises(UsageError, match="20 are needed"):
+        call("eras", "annotate", "--set", str(tmp_path / "set"), "--out", str(tmp_path / "other"))

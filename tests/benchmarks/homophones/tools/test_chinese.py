@@ -1,0 +1,242 @@
+"""The built-in Chinese homophones, and the generator of fresh ones."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import warnings
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.homophones.tools.chinese import (
+    Lexicon,
+    Source,
+    content_words,
+    homophone,
+    make_rows,
+    toneless,
+)
+from pytest_llmprops.benchmarks.homophones.tools.generation_zh import generate_zh, load_lexicon
+
+FILE = Path(__file__).parents[4] / "data" / "homophones" / "chinese.csv"
+COLUMNS = ["id", "sentence", "word", "answer_english", "answer_chinese", "function_word"]
+#: What nearly every reply says; an English answer inside it would make any reply correct.
+STOCK = (
+    "In the sentence, the word is a homophone for another word, which means something else. For example, "
+    "it sounds like the Chinese characters; the pronunciation is similar or the same. I'm sorry, I apologize "
+    "but without more context or information it is hard to tell the true meaning. Based on the context it "
+    "refers to, translates to, likely, could be, might be, made-up, typo, misspelling, original, correct, "
+    "question, answer, understand, clarify, provide, interpretation, generally, believe, rather, therefore"
+)
+
+
+def rows() -> list[dict[str, str]]:
+    with FILE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def readings(character: str) -> frozenset[str]:
+    """Every toneless reading of one character, by pypinyin."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pypinyin
+    (found,) = pypinyin.pinyin(character, style=pypinyin.Style.NORMAL, heteronym=True)
+    return frozenset(found)
+
+
+def check(sentence: str, word: str, answer: str) -> None:
+    """A Chinese homophone item is what the paper calls one."""
+    assert len(answer) == len(word)
+    assert not set(answer) & set(word), f"{word} shares a character with {answer}"
+    assert all(readings(a) & readings(w) for a, w in zip(answer, word, strict=True)), (
+        f"{word} sounds unlike {answer}"
+    )
+    assert sentence.count(word) == 1, sentence
+    assert answer not in sentence, sentence
+
+
+def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
+    """At least 160 items, numbered from 0001, about eight of them function words."""
+    found = rows()
+    assert list(found[0]) == COLUMNS
+    assert len(found) >= 160
+    assert [f"{i:04d}" for i in range(1, len(found) + 1)] == [row["id"] for row in found]
+    assert {"0", "1"} == {row["function_word"] for row in found}
+    assert 6 <= sum(row["function_word"] == "1" for row in found) <= 12
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["id"])
+def test_item_sounds_like_its_answer_and_shares_no_character(row: dict[str, str]) -> None:
+    """Each word has the answer's toneless syllables and none of its characters, and occurs once."""
+    check(row["sentence"], row["word"], row["answer_chinese"])
+
+
+def test_the_answer_as_it_is_read_in_its_word_sounds_like_the_homophone() -> None:
+    """Also with the one reading that the answer's characters have in that word, not just any of them."""
+    read = load_lexicon().read
+    for row in rows():
+        syllables = [toneless(s) for s in read(row["answer_chinese"])]
+        assert all(s in readings(w) for s, w in zip(syllables, row["word"], strict=True)), row
+
+
+def test_most_items_keep_the_tones() -> None:
+    """At least two thirds of the characters have the tone of the one they stand for."""
+    read = load_lexicon().read
+    same = [
+        a == b
+        for row in rows()
+        for a, b in zip(read(row["answer_chinese"]), (s for c in row["word"] for s in read(c)), strict=True)
+        if not a.endswith("5")
+    ]
+    assert sum(same) / len(same) >= 2 / 3
+
+
+@pytest.mark.parametrize("column", ["sentence", "word", "answer_chinese"])
+def test_nothing_is_there_twice(column: str) -> None:
+    """Sentences, words and answers are all different."""
+    values = [row[column] for row in rows()]
+    assert len(set(values)) == len(values)
+
+
+def test_characters_are_simplified_ones_in_common_use() -> None:
+    """Every homophone is written with characters of GB 2312."""
+    for row in rows():
+        row["word"].encode("gb2312")
+
+
+def test_english_answers_do_not_hide_in_what_every_reply_says() -> None:
+    """No English answer of a content word is a part of stock phrases, so that `contains` cannot be fooled."""
+    stock = STOCK.casefold()
+    for row in rows():
+        answers = row["answer_english"].split("/")
+        assert all(a and a == a.strip() for a in answers), row
+        if row["function_word"] == "0":
+            assert [a for a in answers if a.casefold() in stock] == [], row
+
+
+def test_published_sentences_are_not_copied() -> None:
+    """No built-in sentence, nor its word, is one of the paper's."""
+    folder = os.environ.get("LLMPROPS_DATA")
+    published = Path(folder or "") / "homophones" / "testset_chinese.csv"
+    if not folder or not published.is_file():
+        pytest.skip("LLMPROPS_DATA names no folder with homophones/testset_chinese.csv")
+    with published.open(encoding="utf-8-sig", newline="") as file:
+        theirs = list(csv.DictReader(file))
+    for column in ("sentence", "word"):
+        assert not {row[column] for row in rows()} & {row[column] for row in theirs}
+
+
+# The generator
+
+
+def test_generated_items_obey_the_rules_of_the_built_in_ones() -> None:
+    """500 items: same syllables, no shared character, word once, answer gone, no dictionary word."""
+    made = generate_zh(n=500, seed=3)
+    words = load_lexicon().words
+    assert len(made) == 500
+    assert {("sentence", "word", "answer_english", "answer_chinese")} == {tuple(row) for row in made}
+    for row in made:
+        check(row["sentence"], row["word"], row["answer_chinese"])
+        assert len(row["answer_chinese"]) >= 2
+        assert row["word"] not in words
+    assert len({(row["sentence"], row["word"]) for row in made}) == 500
+
+
+def test_generation_is_decided_by_the_seed() -> None:
+    """The same seed gives the same rows; another seed gives others; fewer are a prefix of more."""
+    first = generate_zh(n=40, seed=5)
+    assert first == generate_zh(n=40, seed=5)
+    assert first != generate_zh(n=40, seed=6)
+    assert first[:10] == generate_zh(n=10, seed=5)
+
+
+def test_built_in_answers_keep_their_english_and_get_a_new_homophone() -> None:
+    """From the built-in sentences most items have the English answer, and none repeats a built-in word."""
+    made = generate_zh(n=200, seed=1)
+    assert sum(bool(row["answer_english"]) for row in made) >= 150
+    assert not {row["word"] for row in made} & {row["word"] for row in rows()}
+
+
+def test_user_sentences_become_items() -> None:
+    """The user's own sentences are used, blank lines aside, and the English answer stays unknown."""
+    mine = ["老船长站在码头上等待返航的货轮", "", "  这家餐馆的厨师来自广东  "]
+    made = generate_zh(n=2, seed=0, sentences=mine)
+    assert {""} == {row["answer_english"] for row in made}
+    restored = {row["sentence"].replace(row["word"], row["answer_chinese"]) for row in made}
+    assert {mine[0], mine[2].strip()} == restored
+
+
+def test_too_few_items_are_one_clear_line() -> None:
+    """Asking for more than the sentences give says how many there are and what to do."""
+    with pytest.raises(ValueError, match=r"^50 Chinese .* 1 sentences give only \d: add sentences") as caught:
+        generate_zh(n=50, seed=0, sentences=["他在河边钓鱼"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("sentences", "words"), [(["hello world"], "sentence 1"), ([], "0 sentences")])
+def test_useless_sentences_are_refused(sentences: list[str], words: str) -> None:
+    """Text without Chinese names its line; no text at all gives no items."""
+    with pytest.raises(ValueError, match=words):
+        generate_zh(n=1, seed=0, sentences=sentences)
+
+
+def test_n_must_be_positive() -> None:
+    """Zero items is a mistake, not an empty file."""
+    with pytest.raises(ValueError, match="n is 0"):
+        make_rows([Source("他")], n=0, seed=0, lexicon=load_lexicon())
+
+
+# A dictionary small enough to see through
+
+READ = {"天": "tian1", "空": "kong1", "蓝": "lan2", "的": "de5"}
+TOY = Lexicon(
+    segment=lambda text: [(text[i : i + 2], "n") for i in range(0, len(text), 2)],
+    read=lambda word: tuple(READ[c] for c in word),
+    characters={"tian1": ("天", "添"), "tian2": ("田", "填"), "kong1": ("空",), "kong4": ("控",)},
+    words=frozenset({"天空", "添控"}),
+)
+
+
+def test_dictionary_words_are_never_made() -> None:
+    """The only stand-in that keeps what tones it can is a dictionary word: there is no homophone."""
+    assert homophone("天空", TOY, random.Random(0)) is None
+
+
+def test_the_same_tone_is_preferred_and_another_taken_where_there_is_none() -> None:
+    """`tian1` has a same-tone stand-in and `kong1` has none, so the fourth tone stands in."""
+    lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
+    assert {"添控"} == {homophone("天空", lexicon, random.Random(seed)) for seed in range(20)}
+
+
+def test_used_homophones_and_words_of_the_sentence_are_avoided() -> None:
+    """A homophone that was published, or that stands in the sentence already, is not made again."""
+    lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
+    assert homophone("天空", lexicon, random.Random(0), used={"添控"}) is None
+    assert homophone("天空", lexicon, random.Random(0), text="添控天空") is None
+
+
+def test_an_answer_that_occurs_twice_is_not_replaced() -> None:
+    """A known answer that the sentence repeats would give itself away: no item is made of it."""
+    lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
+    with pytest.raises(ValueError, match="give only 0"):
+        make_rows([Source("天空天空", "天空")], n=1, seed=0, lexicon=lexicon)
+
+
+def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
+    """A word that occurs twice, and one that no dictionary has, are left alone."""
+    assert content_words("天空蓝的", TOY) == ("天空",)
+    assert content_words("天空天空", TOY) == ()
+
+
+@given(seed=st.integers(0, 2**32))
+def test_any_seed_gives_lawful_items(seed: int) -> None:
+    """Whatever the seed, every item of one sentence obeys the rules."""
+    text = "科学家在实验室里研究一种新的材料"
+    for row in make_rows([Source(text)], n=3, seed=seed, lexicon=load_lexicon()):
+        check(row["sentence"], row["word"], row["answer_chinese"])

@@ -1,0 +1,214 @@
+"""The built-in English and Spanish items are what they claim to be."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import statistics
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.homophones.function_words import is_function_word
+from pytest_llmprops.benchmarks.homophones.spelling import (
+    levenshtein,
+    spelling_distance,
+    spelling_table,
+    summarize_spelling,
+)
+from pytest_llmprops.benchmarks.homophones.tools.generation import Row, builtin_rows
+from pytest_llmprops.benchmarks.homophones.tools.phonetics import THRESHOLDS, SoundDistance, sound_distance
+from pytest_llmprops.benchmarks.homophones.tools.respelling import words_of
+from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.pronunciation import load_cmudict
+
+FILES = {"en": "english.csv", "es": "spanish.csv"}
+ANSWER = {"en": "answer", "es": "answer_spanish"}
+VOICE = {"en": "en-us", "es": "es-419"}
+
+languages = pytest.mark.parametrize("lang", ["en", "es"])
+
+
+def measure_for(lang: str) -> SoundDistance:
+    return sound_distance(lang, load_cmudict() if lang == "en" else None)
+
+
+def pairs(lang: str) -> list[tuple[str, str]]:
+    return [(row["word"], row[ANSWER[lang]]) for row in builtin_rows(lang)]
+
+
+def occurrences(word: str, text: str) -> int:
+    return len(re.findall(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
+
+
+def content_rows(lang: str) -> list[Row]:
+    return [row for row in builtin_rows(lang) if row["function_word"] == "0"]
+
+
+@languages
+def test_set_is_large_enough(lang: str) -> None:
+    """Each set has at least 160 items, of which at least 10 ask for a function word."""
+    rows = builtin_rows(lang)
+    assert len(rows) >= 160
+    assert len(rows) - len(content_rows(lang)) >= 10
+
+
+@languages
+def test_ids_are_consecutive(lang: str) -> None:
+    """Ids are four digits and count the rows from 0001, so they are unique and in file order."""
+    assert [row["id"] for row in builtin_rows(lang)] == [
+        f"{number:04d}" for number in range(1, len(builtin_rows(lang)) + 1)
+    ]
+
+
+@languages
+def test_file_is_plain(lang: str) -> None:
+    """The file is UTF-8 with LF line ends, without a byte-order mark, blanks at the ends or empty cells."""
+    raw = (builtin_data() / "homophones" / FILES[lang]).read_bytes()
+    assert not raw.startswith(b"\xef\xbb\xbf")
+    assert b"\r" not in raw
+    cells = [cell for row in csv.reader(raw.decode("utf-8").splitlines()) for cell in row]
+    assert [cell for cell in cells if not cell or cell != cell.strip()] == []
+
+
+@languages
+@pytest.mark.parametrize("column", ["sentence", "word", "answer"])
+def test_no_duplicates(lang: str, column: str) -> None:
+    """No sentence, no made-up word and no answer stands twice in a set."""
+    name = ANSWER[lang] if column == "answer" else column
+    values = [row[name].casefold() for row in builtin_rows(lang)]
+    assert sorted({value for value in values if values.count(value) > 1}) == []
+
+
+@languages
+def test_word_stands_once(lang: str) -> None:
+    """The word occurs in its sentence exactly once, as a whole word and in any case."""
+    wrong = [row["id"] for row in builtin_rows(lang) if occurrences(row["word"], row["sentence"]) != 1]
+    assert wrong == []
+
+
+@languages
+def test_answer_stands_nowhere(lang: str) -> None:
+    """The answer is no word of the sentence; a content word is not even part of one."""
+    rows = builtin_rows(lang)
+    answer = ANSWER[lang]
+    assert [row["id"] for row in rows if occurrences(row[answer], row["sentence"])] == []
+    inside = [row["id"] for row in content_rows(lang) if row[answer].casefold() in row["sentence"].casefold()]
+    assert inside == []
+
+
+def test_english_translation_stands_nowhere() -> None:
+    """No English answer of a Spanish item could be found in a reply that only repeats the sentence."""
+    wrong = [
+        (row["id"], translation)
+        for row in content_rows("es")
+        for translation in row["answer_english"].split("/")
+        if translation.casefold() in row["sentence"].casefold()
+    ]
+    assert wrong == []
+
+
+@languages
+def test_function_word_flag(lang: str) -> None:
+    """The flag is 1 exactly where the answer is in the stated list of function words."""
+    wrong = [
+        row["id"]
+        for row in builtin_rows(lang)
+        if row["function_word"] != str(int(is_function_word(row[ANSWER[lang]], lang)))
+    ]
+    assert wrong == []
+
+
+@languages
+def test_words_sound_like_their_answers(lang: str) -> None:
+    """Every word lies within the language's phoneme-distance threshold of its answer."""
+    measure = measure_for(lang)
+    far = [
+        (word, answer, round(measure(word, answer).distance, 3))
+        for word, answer in pairs(lang)
+        if measure(word, answer).distance > THRESHOLDS[lang]
+    ]
+    assert far == []
+
+
+@languages
+def test_threshold_separates_unrelated_words(lang: str) -> None:
+    """At least 99% of 3,000 random pairs of a word and another item's answer lie above the threshold."""
+    measure = measure_for(lang)
+    items = [(row["word"], row[ANSWER[lang]]) for row in content_rows(lang)]
+    rng = generator("unrelated pairs", lang)
+    above = 0
+    for _ in range(3000):
+        (word, _), (_, answer) = rng.sample(items, 2)
+        above += measure(word, answer).distance > THRESHOLDS[lang]
+    print(f"{lang}: {above} of 3000 unrelated pairs above {THRESHOLDS[lang]}")
+    assert above / 3000 >= 0.99
+
+
+@languages
+def test_words_are_spelt_unlike_their_answers(lang: str) -> None:
+    """Every word is at least a fifth of its spelling away from its answer; the table is printed."""
+    summary = summarize_spelling(pairs(lang))
+    print("\n" + spelling_table([(lang, summary)]))
+    assert summary.items == len(builtin_rows(lang))
+    assert [p for p in pairs(lang) if spelling_distance(*p) < 0.2] == []
+    # by the same measure the published English words are 0.43 away on average
+    assert summary.mean >= 0.43
+
+
+@languages
+def test_sentences_give_context(lang: str) -> None:
+    """Every sentence has at least three words besides the made-up one, to point to the answer."""
+    assert [row["id"] for row in builtin_rows(lang) if len(words_of(row["sentence"])) < 4] == []
+
+
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+@languages
+def test_speech_synthesizer_agrees(lang: str) -> None:
+    """Another letter-to-sound system, espeak-ng, hears nine in ten words nearest to their own answer."""
+    items = pairs(lang)
+    words = _espeak([word for word, _ in items], lang)
+    answers = _espeak([answer for _, answer in items], lang)
+    assert len(words) == len(answers) == len(items)
+
+    def distance(a: str, b: str) -> float:
+        return levenshtein(a, b) / max(len(a), len(b))
+
+    own = [distance(a, b) for a, b in zip(words, answers, strict=True)]
+    shifts = (1, 17, 61)
+    other = [min(distance(a, answers[(i + s) % len(answers)]) for s in shifts) for i, a in enumerate(words)]
+    nearer = sum(a < b for a, b in zip(own, other, strict=True)) / len(own)
+    assert statistics.median(own) <= 0.25
+    assert nearer >= 0.9
+
+
+def _espeak(words: list[str], lang: str) -> list[str]:
+    """IPA of each word without stress, length and pauses."""
+    text = "\n".join(f"{word}." for word in words) + "\n"
+    command = ["espeak-ng", "-q", "--ipa", "-v", VOICE[lang]]
+    output = subprocess.run(
+        command, input=text, text=True, capture_output=True, check=True, timeout=60
+    ).stdout
+    return [re.sub(r"[ˈˌː .ʔ]", "", line.strip()) for line in output.strip().split("\n")]
+
+
+def test_sentences_are_our_own() -> None:
+    """No sentence and no (word, answer) pair is one of the published English ones."""
+    folder = os.environ.get("LLMPROPS_DATA")
+    if not folder:
+        pytest.skip("LLMPROPS_DATA names no folder of published data")
+    path = Path(folder) / "homophones" / "testset_english.csv"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not in the folder of published data")
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        published = list(csv.DictReader(handle))
+    plain: Callable[[str], str] = lambda text: " ".join(words_of(text.casefold()))  # noqa: E731
+    theirs = {plain(row["sentence"]) for row in published}
+    assert [row["id"] for row in builtin_rows("en") if plain(row["sentence"]) in theirs] == []
+    words = {row["word"].strip().casefold() for row in published} - {"thyme", "reign"}
+    assert [word for word, _ in pairs("en") if word.casefold() in words] == []

@@ -1,0 +1,283 @@
+"""Phoneme distance, letter-to-sound lattices and spelling distance."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.homophones.spelling import (
+    levenshtein,
+    spelling_distance,
+    spelling_table,
+    summarize_spelling,
+)
+from pytest_llmprops.benchmarks.homophones.tools.english_sounds import ENGLISH_RULES
+from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
+    THRESHOLDS,
+    _edges,
+    closest_reading,
+    english_pronunciations,
+    indel_cost,
+    phoneme_distance,
+    sound_distance,
+    spanish_phonemes,
+    substitution_cost,
+)
+from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import SPANISH_RULES
+from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.data.pronunciation import load_cmudict
+
+_ARPABET = """
+    AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH
+"""
+ARPABET = _ARPABET.split()
+SPANISH = [*"aeioupbtdkgfsxmnɲlʝr", "tʃ", "rr"]
+
+arpabet = st.lists(st.sampled_from(ARPABET), max_size=7)
+
+
+def test_costs_form_a_bounded_symmetric_table() -> None:
+    """Each substitution costs between 0 and 1, the same both ways, and nothing only for the same phoneme."""
+    for inventory in (ARPABET, SPANISH):
+        for a in inventory:
+            for b in inventory:
+                cost = substitution_cost(a, b)
+                assert cost == substitution_cost(b, a)
+                assert (cost == 0) == (a == b)
+                assert 0 <= cost <= 1
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        (("S", "Z"), ("S", "M")),
+        (("IY", "IH"), ("IY", "AA")),
+        (("P", "B"), ("P", "L")),
+        (("AA", "AO"), ("AA", "IY")),
+        (("SH", "ZH"), ("SH", "G")),
+        (("UW", "W"), ("UW", "T")),
+        (("r", "rr"), ("r", "s")),
+        (("e", "i"), ("a", "i")),
+    ],
+)
+def test_similar_phonemes_cost_less(near: tuple[str, str], far: tuple[str, str]) -> None:
+    """Voicing pairs, neighbouring vowels and glides cost less than unlike phonemes."""
+    assert substitution_cost(*near) < substitution_cost(*far)
+
+
+@given(arpabet, arpabet)
+def test_distance_is_symmetric_and_bounded(a: list[str], b: list[str]) -> None:
+    """The distance lies in [0, 1], is the same both ways, and is 0 exactly for equal sequences."""
+    distance = phoneme_distance(a, b)
+    assert 0 <= distance <= 1
+    assert distance == pytest.approx(phoneme_distance(b, a))
+    assert (distance == 0) == (a == b)
+
+
+def test_distance_by_hand() -> None:
+    """Of "bit" and "bid" one voicing differs (0.25 in three phonemes); "cat" lacks one of "cats"."""
+    assert phoneme_distance(("B", "IH", "T"), ("B", "IH", "D")) == pytest.approx(0.25 / 3)
+    assert phoneme_distance(("K", "AE", "T"), ("K", "AE", "T", "S")) == pytest.approx(1 / 4)
+    assert phoneme_distance((), ("AH",)) == indel_cost("AH") == 0.5
+
+
+def test_unknown_phoneme_is_named() -> None:
+    """A symbol outside the inventories is a ValueError that names it, not a silent mismatch."""
+    with pytest.raises(ValueError, match="AH0"):
+        substitution_cost("AH0", "T")
+
+
+@pytest.mark.parametrize(
+    ("spelling", "phonemes"),
+    [
+        ("phrydge", "F R IH JH"),
+        ("gnyphe", "N AY F"),
+        ("wreighn", "R EY N"),
+        ("ocksijin", "AA K S IH JH IH N"),
+        ("vizhun", "V IH ZH AH N"),
+        ("skewl", "S K UW L"),
+        ("quyer", "K W AY ER"),
+    ],
+)
+def test_made_up_english_words_can_be_read(spelling: str, phonemes: str) -> None:
+    """The rules read a respelling as it is meant, at next to no cost."""
+    reading = closest_reading(spelling, phonemes.split(), "en")
+    assert reading.phonemes == tuple(phonemes.split())
+    assert reading.distance <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("spelling", "phonemes"),
+    [
+        ("conset", "S AH N S EH T"),
+        ("gat", "JH AE T"),
+        ("fone", "F AY N"),
+        ("psat", "P S T"),
+        ("bit", "B IH T S"),
+    ],
+)
+def test_wrong_readings_are_not_allowed(spelling: str, phonemes: str) -> None:
+    """A letter is not read as a sound it never has: c before o is no S, g before a no JH."""
+    assert closest_reading(spelling, phonemes.split(), "en").distance > THRESHOLDS["en"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.text("aceghnot", min_size=1, max_size=4),
+    st.lists(st.sampled_from(["K", "AH", "T", "OW", "SH"]), max_size=4),
+)
+def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) -> None:
+    """The lattice gives the least cost that trying out every reading one by one gives."""
+    edges = _edges(spelling, "en")
+
+    def readings(start: int) -> list[tuple[float, tuple[str, ...]]]:
+        if start == len(spelling):
+            return [(0.0, ())]
+        return [
+            (cost + later_cost, phonemes + later)
+            for end, phonemes, cost in edges[start]
+            for later_cost, later in readings(end)
+        ]
+
+    def raw(a: tuple[str, ...]) -> float:
+        # no substitution costs more than 1, so that the clip to 1 never acts here
+        return phoneme_distance(a, target) * max(len(a), len(target))
+
+    found = closest_reading(spelling, target, "en")
+    every = readings(0)
+    if not every:
+        assert found.distance == 1
+        return
+    best = min(cost + raw(phonemes) for cost, phonemes in every)
+    longer = max(len(found.phonemes), len(target), 1)
+    assert found.distance == pytest.approx(min(1.0, best / longer))
+    assert found.phonemes in {phonemes for _, phonemes in every}
+
+
+def test_spelling_outside_the_alphabet_has_no_reading() -> None:
+    """A spelling with a digit or another script has the largest distance and no phonemes."""
+    for spelling in ("gr8", "水"):
+        reading = closest_reading(spelling, ("G", "R", "EY", "T"), "en")
+        assert (reading.phonemes, reading.distance) == ((), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("word", "phonemes"),
+    [
+        ("queso", "k e s o"),
+        ("guerra", "g e rr a"),
+        ("pingüino", "p i n g u i n o"),
+        ("zapato", "s a p a t o"),
+        ("cielo", "s i e l o"),
+        ("llave", "ʝ a b e"),
+        ("hoy", "o i"),
+        ("yegua", "ʝ e g u a"),
+        ("examen", "e k s a m e n"),
+        ("rosa", "rr o s a"),
+        ("caro", "k a r o"),
+        ("alrededor", "a l rr e d e d o r"),
+        ("girafa", "x i r a f a"),
+        ("año", "a ɲ o"),
+        ("chico", "tʃ i k o"),
+        ("acción", "a k s i o n"),
+    ],
+)
+def test_spanish_orthography(word: str, phonemes: str) -> None:
+    """Spanish words are read by seseo and yeísmo, with silent h and u, b = v, and strong initial r."""
+    assert " ".join(spanish_phonemes(word)) == phonemes
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [("vaca", "baca"), ("hola", "ola"), ("casa", "caza"), ("pollo", "poyo"), ("gente", "jente")]
+)
+def test_spanish_homophones_have_distance_zero(a: str, b: str) -> None:
+    """Words that American Spanish says alike have distance 0."""
+    assert sound_distance("es")(a, b).distance == 0
+
+
+def test_real_english_words_are_read_by_the_dictionary() -> None:
+    """A word that is in the dictionary is read as it says: "hour" is "our", "put" is not "but"."""
+    measure = sound_distance("en", load_cmudict())
+    assert measure("hour", "our").distance == 0
+    assert closest_reading("put", ("B", "AH", "T"), "en").distance < measure("put", "but").distance
+
+
+def test_missing_pronunciation_is_named() -> None:
+    """An answer that the dictionary lacks is a KeyError that names it; no dictionary is a ValueError."""
+    with pytest.raises(KeyError, match="phrydge"):
+        english_pronunciations("phrydge", load_cmudict())
+    with pytest.raises(ValueError, match="pronunciation dictionary"):
+        sound_distance("en")
+    with pytest.raises(ValueError, match="'fr'"):
+        sound_distance("fr")
+
+
+def test_rules_read_dictionary_words() -> None:
+    """The English rules, which never saw them, read 95% of 400 dictionary words within the threshold."""
+    words = load_cmudict()
+    pool = sorted(word for word in words if word.isalpha() and 4 <= len(word) <= 9)
+    sample = generator("letter to sound").sample(pool, 400)
+    near = [
+        word
+        for word in sample
+        if min(closest_reading(word, p, "en").distance for p in english_pronunciations(word, words))
+        <= THRESHOLDS["en"]
+    ]
+    print(f"rules read {len(near)} of 400 dictionary words")
+    assert len(near) / 400 >= 0.95
+
+
+def test_rules_tell_dictionary_words_apart() -> None:
+    """The same rules read at most 1% of 2,000 random spellings as another dictionary word."""
+    words = load_cmudict()
+    pool = sorted(word for word in words if word.isalpha() and 4 <= len(word) <= 9)
+    rng = generator("unrelated words")
+    confused = 0
+    for _ in range(2000):
+        spelling, other = rng.sample(pool, 2)
+        target = english_pronunciations(other, words)[0]
+        confused += closest_reading(spelling, target, "en").distance <= THRESHOLDS["en"]
+    assert confused / 2000 <= 0.01
+
+
+@pytest.mark.parametrize("lines", [ENGLISH_RULES, SPANISH_RULES], ids=["en", "es"])
+def test_rules_are_well_formed(lines: tuple[str, ...]) -> None:
+    """Every rule is "regex = readings" with known phonemes and a cost in [0, 0.2]; no regex stands twice."""
+    known = {*ARPABET, *SPANISH, "-"}
+    for line in lines:
+        _, equals, right = line.partition(" = ")
+        assert equals, line
+        for reading in right.split("|"):
+            phonemes, _, cost = reading.partition(":")
+            assert set(phonemes.split()) <= known, line
+            assert 0 <= float(cost or 0) <= 0.2, line
+    patterns = [line.partition(" = ")[0] for line in lines]
+    assert sorted({p for p in patterns if patterns.count(p) > 1}) == []
+
+
+@given(st.text("abcde", max_size=6), st.text("abcde", max_size=6))
+def test_levenshtein_is_a_metric(a: str, b: str) -> None:
+    """The edit distance is symmetric, 0 only for equal words, and between length gap and longer length."""
+    assert levenshtein(a, b) == levenshtein(b, a)
+    assert (levenshtein(a, b) == 0) == (a == b)
+    assert abs(len(a) - len(b)) <= levenshtein(a, b) <= max(len(a), len(b))
+
+
+def test_spelling_distance_by_hand() -> None:
+    """The words "phrydge" and "fridge" differ by three edits in seven letters; case does not count."""
+    assert spelling_distance("phrydge", "fridge") == pytest.approx(3 / 7)
+    assert spelling_distance("Word", "wORD") == 0
+
+
+def test_spelling_summary() -> None:
+    """The summary gives number, mean and quartiles; the table shows them; one pair is too few."""
+    summary = summarize_spelling([("ab", "ab"), ("ab", "ac"), ("ab", "cd")])
+    assert (summary.items, summary.mean, summary.median) == (3, 0.5, 0.5)
+    assert (summary.minimum, summary.maximum) == (0, 1)
+    assert (summary.lower_quartile, summary.upper_quartile) == (0.25, 0.75)
+    assert spelling_table([("x", summary)]).splitlines()[1].split() == [
+        "x", "3", "0.50", "0.00", "0.25", "0.50", "0.75", "1.00"
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="at least 2 items"):
+        summarize_spelling([("a", "b")])

@@ -1,0 +1,160 @@
+"""The built-in H-TEST files, fresh sets and chat files for fine-tuning."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.htest.tools.generation import export_train, generate_set, write_builtin
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, item_key
+from pytest_llmprops.benchmarks.htest.tools.rules import decide
+from pytest_llmprops.core.errors import UsageError
+
+BUILTIN = Path(__file__).parents[4] / "data" / "htest"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSONL file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def keys(task: str, rows: list[dict[str, Any]]) -> set[str]:
+    """What makes each row the item it is."""
+    return {item_key(task, row["centerpiece"]) for row in rows}
+
+
+def test_builtin_files_are_what_the_generator_writes(tmp_path: Path) -> None:
+    """Writing the built-in set again gives the committed files byte for byte, and no others."""
+    written = write_builtin(tmp_path)
+    assert sorted(path.name for path in written) == sorted(path.name for path in BUILTIN.iterdir())
+    for path in written:
+        assert path.read_bytes() == (BUILTIN / path.name).read_bytes(), path.name
+        assert b"\r" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_builtin_sets_are_balanced_and_disjoint(task: str, lexicon: Lexicon) -> None:
+    """200 test and 50 example rows alternate A and B, obey the rule, and share no item."""
+    test, examples = read(BUILTIN / f"{task}_test.jsonl"), read(BUILTIN / f"{task}_dev.jsonl")
+    for rows, size in ((test, 200), (examples, 50)):
+        assert [row["correct_options"][0] for row in rows] == [0, 1] * (size // 2)
+        assert [row["id"] for row in rows] == [f"{index:04d}" for index in range(size)]
+        assert ["A", "B"] * (size // 2) == [decide(task, row["centerpiece"], lexicon) for row in rows]
+    assert len(keys(task, test) | keys(task, examples)) == 250
+
+
+def test_builtin_sentences_are_not_the_published_ones() -> None:
+    """No built-in sentence, and no Letter Geometry question, stands in the published files."""
+    folder = Path(os.environ.get("LLMPROPS_DATA") or "-") / "htest"
+    if not (folder / "end_ly_test.jsonl").is_file():
+        pytest.skip("LLMPROPS_DATA has no published H-TEST files")
+    # Words and pairs of words are left out: there are only so many palindromes in English.
+    files = [file for file in folder.glob("*.jsonl") if not file.name.startswith(("palindrome", "rhyme"))]
+    published = {row["centerpiece"].casefold() for file in files for row in read(file)}
+    own = {row["centerpiece"].casefold() for file in BUILTIN.glob("*.jsonl") for row in read(file)}
+    assert published
+    assert not published & own
+
+
+def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexicon) -> None:
+    """A set holds n test and 50 example rows a task, disjoint and rule-abiding, and says how it was made."""
+    written = generate_set(tmp_path, seed=7, n=30)
+    names = {f"{task}_{part}.jsonl" for task in TASKS for part in ("test", "dev")} | {"SOURCE.json"}
+    assert names == {path.name for path in (tmp_path / "htest").iterdir()} == {path.name for path in written}
+    for task in TASKS:
+        test = read(tmp_path / "htest" / f"{task}_test.jsonl")
+        examples = read(tmp_path / "htest" / f"{task}_dev.jsonl")
+        assert (len(test), len(examples)) == (30, 50)
+        assert len(keys(task, test) | keys(task, examples)) == 80
+        decided = [decide(task, row["centerpiece"], lexicon) for row in test + examples]
+        assert decided == ["A", "B"] * 40
+    source = json.loads((tmp_path / "htest" / "SOURCE.json").read_text("utf-8"))
+    assert source == {"source": "generated", "generator": "htest", "seed": 7, "n": 30, "version": 1}
+
+
+def test_a_fresh_set_of_chosen_tasks_is_repeatable(tmp_path: Path) -> None:
+    """Two runs with one seed write the same bytes, for the chosen tasks only; another seed does not."""
+    folders = [tmp_path / name for name in ("one", "two", "other")]
+    for folder, seed in zip(folders, (5, 5, 6), strict=True):
+        generate_set(folder, seed=seed, n=20, tasks=["rhyme", "uppercase"])
+    contents = [
+        {path.name: path.read_bytes() for path in (folder / "htest").glob("*.jsonl")} for folder in folders
+    ]
+    assert len(contents[0]) == 4
+    assert contents[0] == contents[1] != contents[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"n": 3}, "even number"),
+        ({"n": 9000, "tasks": ["end_ly", "rhyme"]}, "htest/rhyme: .* smaller n"),
+        ({"n": 4, "tasks": ["rime"]}, "unknown H-TEST task 'rime'"),
+    ],
+)
+def test_a_set_that_cannot_be_made_leaves_nothing(options: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """A bad n or task is one line, for sets and training files alike, and no file is written."""
+    for make in (generate_set, export_train):
+        with pytest.raises(ValueError, match=says) as error:
+            make(tmp_path / "out", seed=1, **options)
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
+    """An output folder that cannot be made is named, with what to do."""
+    (tmp_path / "taken").write_text("x", "utf-8")
+    with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
+        generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the last step of writing fails, the earlier file is whole and no temporary file stays."""
+    generate_set(tmp_path, seed=1, n=2, tasks=["end_ly"])
+    before = {path.name: path.read_bytes() for path in (tmp_path / "htest").iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(UsageError, match="No space left on device; free some space"):
+        generate_set(tmp_path, seed=2, n=2, tasks=["end_ly"])
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "htest").iterdir()}
+
+
+def test_training_files_are_chat_rows_apart_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
+    """1,000 rows a task, half A and half B, in the chat format, none built-in, none excluded."""
+    start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'
+
+    def texts(folder: Path, task: str) -> list[tuple[str, str]]:
+        found = []
+        for row in read(folder / f"{task}_train.jsonl"):
+            user, assistant = row["messages"]
+            assert list(row) == ["messages"]
+            assert {"role", "content"} == set(user) == set(assistant)
+            assert (user["role"], assistant["role"]) == ("user", "assistant")
+            assert user["content"].startswith(start)
+            assert user["content"].endswith(end)
+            found.append((user["content"].removeprefix(start).removesuffix(end), assistant["content"]))
+        return found
+
+    export_train(tmp_path / "one", n=1000, seed=3)
+    excluded: dict[str, list[str]] = {}
+    for task in TASKS:
+        found = texts(tmp_path / "one", task)
+        assert [label for _, label in found] == ["A", "B"] * 500
+        assert [decide(task, text, lexicon) for text, _ in found] == ["A", "B"] * 500
+        own = {item_key(task, text) for text, _ in found}
+        builtin = read(BUILTIN / f"{task}_test.jsonl") + read(BUILTIN / f"{task}_dev.jsonl")
+        assert len(own) == 1000
+        assert not own & keys(task, builtin)
+        excluded[task] = [text for text, _ in found]
+    everything = [text for group in excluded.values() for text in group]
+    export_train(tmp_path / "two", n=200, seed=3, exclude=everything)
+    for task in TASKS:
+        again = {item_key(task, text) for text, _ in texts(tmp_path / "two", task)}
+        assert not again & {item_key(task, text) for text in excluded[task]}

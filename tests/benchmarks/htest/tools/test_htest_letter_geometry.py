@@ -1,0 +1,188 @@
+"""Letter Geometry: every answer is right, and no other option is."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.htest.tools.generation import BUILTIN_SEED
+from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
+    QUOTAS,
+    STROKES,
+    TYPES,
+    Question,
+    build_letter_geometry,
+    choose_questions,
+)
+from pytest_llmprops.benchmarks.htest.tools.letter_glyphs import (
+    GLYPHS,
+    Drawing,
+    lookalikes,
+    recognise,
+    transform,
+)
+
+Points = Any  # numpy array of shape (n, 2): points on the strokes, x to the right, y up
+
+# The test's own operations, on points instead of strokes.
+TURN = {
+    "right": lambda p: p[:, ::-1] * (1, -1),
+    "left": lambda p: p[:, ::-1] * (-1, 1),
+    "half": lambda p: -p,
+    "mirror": lambda p: p * (-1, 1),
+    "flip": lambda p: p * (1, -1),
+}
+
+
+def ink(drawing: Drawing) -> Points:
+    """Points along the strokes of a drawing whose frame is centred on the origin."""
+    import numpy as np
+
+    steps = np.array([sorted(step) for step in drawing], dtype=float) - 2
+    along = np.linspace(0, 1, 17)[None, :, None]
+    return (steps[:, :1] * (1 - along) + steps[:, 1:] * along).reshape(-1, 2)
+
+
+def erase(points: Points, stroke: Drawing) -> Points:
+    """The points that are not on the stroke; a joint goes with it, which is a gap of a few hundredths."""
+    import numpy as np
+
+    return points[np.abs(points[:, None] - ink(stroke)[None]).max(-1).min(1) > 1e-9]
+
+
+def join(first: Points, second: Points, how: str) -> Points:
+    """Two inks put together."""
+    import numpy as np
+
+    if how == "beside":
+        second = np.add(second, (first[:, 0].max() - second[:, 0].min(), 0))
+    if how == "above":
+        first = np.add(first, (0, second[:, 1].max() - first[:, 1].min()))
+    return np.concatenate([first, second])
+
+
+def distance(one: Points, other: Points) -> float:
+    """The largest gap between two inks, each stretched to a box of size 1 by 1 (Hausdorff distance)."""
+    from scipy.spatial.distance import directed_hausdorff
+
+    def boxed(points: Points) -> Points:
+        size = points.max(0) - points.min(0)
+        size[size < 1e-9] = 1
+        return (points - points.min(0)) / size
+
+    one, other = boxed(one), boxed(other)
+    return max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0])
+
+
+def results(question: Question) -> list[Points]:
+    """What comes out of a question's steps, one ink for each way to draw its letters."""
+    first, *steps = question.steps
+    outcomes = []
+    for drawing in GLYPHS[first]:
+        inks = [ink(drawing)]
+        for step in steps:
+            operation, _, what = step.partition(":")
+            if not what:
+                inks = [TURN[operation](points) for points in inks]
+            elif operation == "add":
+                inks = [join(points, ink(STROKES[what]), "over") for points in inks]
+            elif operation == "erase":
+                inks = [erase(points, STROKES[what]) for points in inks]
+            elif what in TURN:
+                inks = [join(points, TURN[what](points), operation) for points in inks]
+            else:
+                inks = [join(points, ink(other), operation) for points in inks for other in GLYPHS[what]]
+        outcomes += inks
+    return outcomes
+
+
+@cache
+def rows_and_questions() -> list[tuple[dict[str, Any], Question]]:
+    """The built-in rows with the questions they were made from."""
+    rows = build_letter_geometry(seed=BUILTIN_SEED)
+    return [(dict(row), question) for row, question in zip(rows, choose_questions(BUILTIN_SEED), strict=True)]
+
+
+def test_every_answer_is_right_and_no_other_option_is() -> None:
+    """Carried out on points, not strokes, each question gives its answer and no other option."""
+    for row, question in rows_and_questions():
+        outcomes = results(question)
+        for place, option in enumerate(row["options"]):
+            gap = min(distance(points, ink(drawing)) for points in outcomes for drawing in GLYPHS[option])
+            if [place] == row["correct_options"]:
+                assert gap < 0.05, (row["centerpiece"], option)
+            else:
+                assert gap > 0.15, (row["centerpiece"], option)
+
+
+def test_questions_are_balanced_and_distinct() -> None:
+    """104 questions of four types with four options; the right one stands equally often at each place."""
+    rows = [row for row, _ in rows_and_questions()]
+    assert Counter(row["type"] for row in rows) == QUOTAS
+    assert tuple(QUOTAS) == TYPES
+    assert len(rows) >= 90
+    assert {place: len(rows) // 4 for place in range(4)} == Counter(row["correct_options"][0] for row in rows)
+    assert len(rows) == len({row["centerpiece"] for row in rows}) == len({row["id"] for row in rows})
+    assert all(list(row) == ["id", "centerpiece", "options", "correct_options", "type"] for row in rows)
+    assert all(len(set(row["options"])) == 4 for row in rows)
+
+
+def test_options_do_not_hold_lookalikes() -> None:
+    """No two options of a question are easily taken for each other."""
+    for row, _ in rows_and_questions():
+        for option in row["options"]:
+            assert not (lookalikes(option) - {option}) & set(row["options"]), row
+
+
+def test_the_answer_is_not_given_away_by_the_options() -> None:
+    """Neither the letter shown nor any single character is a good guess."""
+    shown = [
+        row["options"][row["correct_options"][0]] in question.sources
+        for row, question in rows_and_questions()
+    ]
+    assert 0.02 < sum(shown) / len(shown) < 0.2
+    answers = Counter(row["options"][row["correct_options"][0]] for row, _ in rows_and_questions())
+    assert max(answers.values()) <= 8
+
+
+@pytest.mark.parametrize(
+    ("character", "operation", "becomes"),
+    [
+        ("Z", "right", "N"), ("N", "left", "Z"), ("P", "half", "d"), ("M", "flip", "W"), ("M", "half", "W"),
+        ("b", "mirror", "d"), ("b", "flip", "P"), ("6", "half", "9"), ("E", "mirror", "Ǝ"),
+        ("T", "right", "⊣"), ("U", "half", "∩"), ("L", "right", "Γ"), ("n", "half", "u"), ("V", "right", "<"),
+        ("H", "right", "工"),
+        ("S", "half", "S"), ("R", "mirror", "Я"), ("3", "mirror", "Ɛ"), ("e", "half", "ə"),
+        ("L", "half", "⅂"),
+    ],
+)  # fmt: skip
+def test_known_facts_about_letters(character: str, operation: str, becomes: str) -> None:
+    """What a person sees when turning or mirroring a letter is what the drawings say."""
+    assert frozenset(becomes) == recognise(transform(drawing, operation) for drawing in GLYPHS[character])
+
+
+def test_turned_and_reversed_letters_are_what_unicode_says() -> None:
+    """Characters named TURNED or REVERSED are their letter's drawing turned or mirrored."""
+    checked = 0
+    for character in GLYPHS:
+        name = unicodedata.name(character)
+        base = unicodedata.normalize("NFKD", name.rpartition(" ")[2])
+        if base not in GLYPHS or len(base) != 1:
+            continue
+        drawn = base.lower() if "SMALL" in name else base
+        operation = "half" if "TURNED" in name else "mirror" if "REVERSED" in name else ""
+        if operation and drawn in GLYPHS:
+            checked += 1
+            assert character in recognise(transform(drawing, operation) for drawing in GLYPHS[drawn]), name
+    assert checked >= 6
+
+
+def test_no_two_characters_share_a_drawing() -> None:
+    """A shape belongs to one character only, so that an answer is never ambiguous."""
+    for character, drawings in GLYPHS.items():
+        for drawing in drawings:
+            assert frozenset(character) == recognise([drawing])

@@ -1,0 +1,599 @@
+"""The oracle-checker in the report: figures 6 and 10, tables 1 to 5 beside the paper's, cases, bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
+from fixtures.records import recorded, verdict
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.report.evidence import pair_told, sentence_told
+from pytest_llmprops.benchmarks.oracle.report.figures import (
+    MOST_DRAWN,
+    Bar,
+    Bars,
+    Profile,
+    acceptance_plot,
+    drawn,
+    profile_plot,
+)
+from pytest_llmprops.benchmarks.oracle.report.section import REPORT
+from pytest_llmprops.benchmarks.oracle.trees import Parsed
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
+from pytest_llmprops.reports.kit.figures import STYLE, draw
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.page.html import to_html
+from pytest_llmprops.reports.page.markdown import to_markdown
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+
+TOWNS = "Then Oslo wrote to Lima about Quito."
+TWO = [
+    sentence(TOWNS, 1, ["Oslo", "Quito", "Peru"]),
+    sentence("Long ago Oslo was small.", 2, ["Oslo"], "technical"),
+    sentence("Nothing of note is here.", 3),
+]
+DOGS = "red dogs barked loudly last night."
+#: the same phrases in another order, which an alignment covers
+MOVED = "last night red dogs barked loudly."
+TURNED = "barked loudly last night red dogs."
+#: one phrase is another
+CATS = "red dogs barked loudly near cats."
+MOVED_CATS = "near cats red dogs barked loudly."
+PROVED, UNPROVED, DENIED = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2), pair(MOVED, CATS, 3, label=False)
+
+
+def tied(text: str, sample: int) -> list[str]:
+    """An extractor that finds what replaces Lima only where Oslo stands."""
+    names = capitalised(text)
+    return names if "Oslo" in text or "Lima" in text else names[:1] + names[2:]
+
+
+def paraphrases(text: str) -> list[str]:
+    """The same phrases in other orders."""
+    known = {DOGS: [TURNED], MOVED: [TURNED, DOGS], CATS: [MOVED_CATS]}
+    return known.get(text, ["quite another thing is said."])
+
+
+def denies(*pairs: tuple[str, str]) -> Subject:
+    """A model that calls everything equivalent but these pairs."""
+    return Subject(tied, lambda first, second: (first, second) not in pairs, paraphrases)
+
+
+SURE = denies((MOVED, CATS))
+
+
+def report(*folders: Path) -> Report:
+    """The report on these runs."""
+    runs = [read_run(folder) for folder in folders]
+    return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
+
+
+def blocks(found: Sequence[Block]) -> list[Block]:
+    """All blocks, folded ones too."""
+    return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+
+
+def every(found: Report, kind: type[Block]) -> list[Any]:
+    """All blocks of a kind."""
+    return [b for b in blocks(found.sections[0].blocks) if isinstance(b, kind)]
+
+
+def table(found: Report, title: str) -> list[dict[str, str]]:
+    """The rows of a table, heading -> text."""
+    [one] = [b for b in every(found, Table) if b.title == title]
+    names = [name for name, _ in one.columns]
+    assert all(len(row) == len(names) for row in one.rows)
+    return [dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows]
+
+
+def html(found: Report) -> str:
+    """The page."""
+    return to_html(found, {f.name: draw(f.draw)[0] for f in every(found, Figure)}).decode("utf-8")
+
+
+def titles(found: Report) -> set[str]:
+    """The tables that are there."""
+    return {b.title for b in every(found, Table)}
+
+
+def notes(found: Report) -> list[str]:
+    """All paragraphs."""
+    return [b.text for b in every(found, Note)]
+
+
+# ---- linearity
+
+
+def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> None:
+    """Each domain has a row with the metrics' numbers, and so have the paper's two corpora, as they are printed."""
+    found = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    rows = {row["Sentences from"]: row for row in table(found, "Linearity of entity extraction")}
+    assert list(rows) == [
+        "builtin",
+        "builtin, general",
+        "builtin, technical",
+        "the paper, DOCRED",
+        "the paper, RISC-V",
+    ]
+    assert {name: rows[name]["Sentences"] for name in rows} == {
+        "builtin": "2", "builtin, general": "1", "builtin, technical": "1", "the paper, DOCRED": "5,000",
+        "the paper, RISC-V": "500",
+    }  # fmt: skip
+    assert rows["builtin"]["Accepted"].startswith("50.0% (")
+    assert rows["builtin"]["Entities in accepted"] == "25.0%"
+    assert rows["builtin"]["Labelled in accepted"] == "33.3%"
+    assert rows["builtin"]["Overlap with labels"] == "75.0%"
+    assert rows["builtin, technical"]["Identity"] == "100.0%"
+    assert rows["builtin, technical"]["A_rate, accepted"].startswith("100.0%")
+    assert rows["builtin, general"]["A_rate, accepted"] == "–"
+    printed = rows["the paper, DOCRED"]
+    assert [printed[name] for name in ("Model", "Accepted", "Entities in accepted", "Labelled in accepted")] == [
+        "GPT3.5", "79.54%", "71.2%", "78.99%",
+    ]  # fmt: skip
+    assert [printed[name] for name in ("Overlap with labels", "A_rate", "A_rate, accepted", "Named")] == [
+        "70%", "–", "38.48%", "76%",
+    ]  # fmt: skip
+    assert [rows["the paper, RISC-V"][n] for n in ("Accepted", "Entities in accepted", "Named")] == [
+        "48.4%",
+        "34%",
+        "36%",
+    ]
+
+
+def test_figure_6_has_three_bars_a_model(tmp_path: Path) -> None:
+    """Sentences, extracted and labelled entities: accepted, rejected, and missed labels, above the paper's."""
+    found = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    [figure] = [f for f in every(found, Figure) if f.name == "oracle-acceptance"]
+    assert "Builtin, general" in figure.alt
+    assert "DOCRED" in figure.alt
+    axes = figure.draw().axes[0]
+    counts = [text.get_text() for text in axes.texts]
+    assert counts[:4] == ["Builtin, general", "0.0% of 1", "0.0% of 3", "0.0% of 3"]
+    assert counts[4:8] == ["Builtin, technical", "100.0% of 1", "100.0% of 1", "100.0% of 1"]
+    assert counts[8:12] == [
+        "GPT3.5: the paper, DOCRED",
+        "79.5% of 5,000",
+        "71.2% of 18,636",
+        "55.4% of 15,931",
+    ]
+    assert counts[12:] == ["GPT3.5: the paper, RISC-V", "48.4% of 500", "34.0%"]
+
+
+def test_bars_add_up() -> None:
+    """Accepted, rejected and what is left of a bar reach from 0 to 1, in this order."""
+    bars = Bars("m", 0, (Bar("labelled", 0.5, 0.2, 10),))
+    patches = sorted((p.get_x(), p.get_width()) for p in acceptance_plot([bars]).axes[0].patches)
+    assert [x for x, _ in patches] == pytest.approx([0, 0.5, 0.7])
+    assert [width for _, width in patches] == pytest.approx([0.5, 0.2, 0.3])
+
+
+def test_figure_10_is_sorted_by_con_o() -> None:
+    """Sentences stand by the size of their most frequent answer; of very many, evenly chosen ones are drawn."""
+    many = [Profile(1.0, 0.5, 2.0, ((n % 100 + 1) / 100,)) for n in range(5 * MOST_DRAWN)]
+    shown = drawn(many)
+    assert len(shown) == MOST_DRAWN
+    sizes = [p.groups[0] for p in shown]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {min(sizes), max(sizes)} == {0.01, 1.0}
+    assert drawn(many[:7]) == sorted(many[:7], key=lambda p: -p.groups[0])
+
+
+def test_figure_10_stacks_the_groups_of_answers() -> None:
+    """Con_o's chart has the most frequent answer, the other groups, and what could not be read on top."""
+    import matplotlib
+
+    profiles = [Profile(1.0, 1.0, 3.0, (0.5, 0.25)), Profile(0.4, 0.1, 2.0, (0.75, 0.25))]
+    with matplotlib.rc_context(STYLE):
+        plot = profile_plot(profiles, 0)
+    assert [axes.get_ylabel() for axes in plot.axes] == ["A_test", "A_rate", "#E", "Con_o"]
+    tops = [list(patch.get_data().values) for patch in plot.axes[3].patches]
+    assert tops == [[0.75, 0.5], [1.0, 0.75], [1.0, 1.0]]
+    from_below = [list(patch.get_data().baseline) for patch in plot.axes[3].patches]
+    assert from_below == [[0.0, 0.0], *tops[:2]]
+    assert [list(axes.patches[0].get_data().values) for axes in plot.axes[:3]] == [
+        [0.4, 1.0],
+        [0.1, 1.0],
+        [2.0, 3.0],
+    ]
+    assert [text.get_text() for text in plot.legends[0].get_texts()] == [
+        "most frequent answer",
+        "second",
+        "unreadable",
+    ]
+    many = [Profile(1.0, 1.0, 3.0, tuple([1 / 11] * 11))]
+    assert "others" in [text.get_text() for text in profile_plot(many, 5).legends[0].get_texts()]
+
+
+def test_every_domain_has_its_figure_10(tmp_path: Path) -> None:
+    """General and technical sentences are drawn apart, like the paper's two corpora."""
+    found = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    named = [f.title for f in every(found, Figure) if f.name.startswith("oracle-sentences")]
+    assert named == [
+        "Sentence by sentence (figure 10): m, builtin, general",
+        "Sentence by sentence (figure 10): m, builtin, technical",
+    ]
+    for figure in every(found, Figure):
+        svg, png = draw(figure.draw)
+        assert svg.count("<svg") == 1
+        assert png.startswith(b"\x89PNG")
+
+
+def test_correlations_stand_beside_table_1(tmp_path: Path) -> None:
+    """Table 1 has Spearman's coefficients of the run, a dash where one side does not vary, and the printed ones."""
+    values = [
+        {"accepted": 1.0, "tests": 5.0, "tests_passed": float(n), "combinations": 10.0, "entities": 3.0,
+         "combinations_passed": float(5 - n), "con_o": float(n), "con_rs": float(-n), "samples": 5.0,
+         "linear_not_faithful": 0.0, "identity": 1.0, "changed": 1.0, "sentences": 1.0, "named": 1.0, "tested": 3.0,
+         "lost": 0.0, "both": 0.0, "extra": 0.0}
+        for n in (1, 2, 3, 4)
+    ]  # fmt: skip
+    found = report(hand_made(tmp_path / "run", values))
+    rows = {row["Sentences from"]: row for row in table(found, "Correlations (Table 1)")}
+    own = rows["builtin"]
+    assert (own["A_test ~ Con_o"], own["A_test ~ Con_rs"], own["A_rate ~ Con_o"]) == (
+        "1.000",
+        "−1.000",
+        "−1.000",
+    )
+    assert own["A_test ~ #E"] == own["#E ~ Con_o"] == "–"
+    assert list(rows["the paper, DOCRED"].values())[3:] == [
+        "0.447", "0.422", "−0.399", "0.789", "0.859", "−0.414", "−0.264", "−0.302",
+    ]  # fmt: skip
+    assert rows["the paper, RISC-V"]["A_rate ~ #E"] == "−0.651"
+
+
+def hand_made(folder: Path, values: Sequence[dict[str, float]]) -> Path:
+    """A run of sentences with these values."""
+    from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+
+    records = [
+        verdict("linearity", n, benchmark="oracle", id=f"oracle/general/{n:03d}", values=v)
+        for n, v in enumerate(values)
+    ]
+    return recorded(
+        folder, records, metrics=[m.to_json("model", "oracle") for m in OracleChecker().metrics(records)]
+    )
+
+
+def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
+    """A rejected sentence stands with its text and its culprits, and their kinds are counted."""
+    found = report(measure(tmp_path / "run", TWO, {"m": SURE}, tests=20))
+    [row] = table(found, "Rejected sentences")
+    assert (row["Item"], row["Sentence"]) == ("oracle/general/001", TOWNS)
+    assert "culprits: " in row["Why"]
+    assert '"Lima"' in row["Why"]
+    [kinds] = table(found, "Why sentences are rejected")
+    assert kinds["Rejected sentences"] == "1"
+    assert kinds["Synonym fault"] == "1"
+    assert kinds["Multi-form"] == "0"
+
+
+@pytest.mark.parametrize("rule", ["any", "majority", "single"])
+def test_the_bound_is_said(tmp_path: Path, rule: str) -> None:
+    """What an acceptance is worth stands first: nothing under "any", Theorem 3.1's bound under the other rules."""
+    found = report(measure(tmp_path / "run", TWO, {"m": SURE}, rule=rule, samples=11))
+    said = " ".join(notes(found)[:2])
+    assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
+    assert ("an extractor 0.1-far from linear would have been rejected" in said) == (rule != "any")
+
+
+# ---- pairs
+
+
+ASKED = [PROVED, UNPROVED, DENIED]
+
+
+def test_a_rejected_answer_is_not_turned_over(tmp_path: Path) -> None:
+    """The section says what a rejection means, once, and what passing the test of a "no" is worth."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": denies((MOVED, CATS), (TURNED, CATS))}))
+    said = [text for text in notes(found) if "never turned into its opposite" in text]
+    assert len(said) == 1
+    assert any("passes 1 test with probability at most 0.5" in text for text in notes(found))
+
+
+def test_tables_2_and_3(tmp_path: Path) -> None:
+    """Answers by label and provable pairs stand above the paper's; without the reference, a "no" has no proof tried."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
+    own, printed = table(found, "Answers by label (Table 2)")
+    assert (own["Labelled yes"], own["Labelled no"]) == ("2", "1")
+    assert own["Labelled yes: says yes"].startswith("100.0% (")
+    assert own["Labelled yes: says no"] == "0.0%"
+    assert own["Labelled no: says no"] == "100.0%"
+    assert own["Agrees"].startswith("100.0%")
+    assert list(printed.values()) == [
+        "GPT3.5", "the paper", "3,454", "77.65%", "22.35%", "1,546", "31.44%", "68.56%", "74.84%",
+    ]  # fmt: skip
+    own, printed = table(found, "Provable pairs (Table 3)")
+    assert own["φ_or: says yes"].startswith("50.0% (")
+    assert own["φ_or: says no"] == "–"
+    assert list(printed.values())[2:] == [
+        "53.97%", "25.86%", "57.02%", "24.45%", "31.77%", "9.66%", "32.7%", "11.2%",
+    ]  # fmt: skip
+    full = report(measure(tmp_path / "full", ASKED, {"m": SURE}, reference=True))
+    assert table(full, "Provable pairs (Table 3)")[0]["φ_or: says no"].startswith("0.0% (")
+
+
+def test_table_5_has_both_rules(tmp_path: Path) -> None:
+    """Accepted answers of no by category, by our rule and by the paper's, above the printed ones with their numbers."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
+    ours, papers, printed = table(found, "Answers of no that are accepted (Table 5)")
+    assert (ours["Accepted on"], papers["Accepted on"]) == (
+        "no, then yes",
+        "no triangular evidence (the paper's)",
+    )
+    assert ours["φ_or: ĀĪ"] == papers["φ_or: ĀĪ"] == "0.0% of 1"
+    assert ours["φ_or: AI"] == "–"
+    assert (printed["φ_or: AI"], printed["φ_and: ĀĪ"]) == ("29.2% of 383", "71% of 1,409")
+    # An oracle that contradicts itself otherwise is rejected by our rule only.
+    calls_all_different = Subject(same=lambda first, second: False, paraphrases=paraphrases)
+    found = report(measure(tmp_path / "other", [DENIED], {"m": calls_all_different}))
+    ours, papers, _ = table(found, "Answers of no that are accepted (Table 5)")
+    assert (ours["φ_or: ĀĪ"], papers["φ_or: ĀĪ"]) == ("0.0% of 1", "100.0% of 1")
+
+
+def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
+    """Own paraphrases and the three checks stand above the paper's numbers."""
+    random = Item("oracle/random/0001", "random_pair", "en", "builtin", "", {**DENIED.fields, "label": False})
+    asked = [PROVED, control(PROVED, "own_paraphrase"), control(PROVED, "consistency"), random]
+    found = report(measure(tmp_path / "run", asked, {"m": SURE}))
+    own, printed = table(found, "Own paraphrases (Table 4)")
+    assert own["Paraphrases"] == "1"
+    assert own["Says yes"].startswith("100.0%")
+    assert own["Says yes: provable, φ_or"].startswith("100.0%")
+    assert own["Says no: provable, φ_or"] == "–"
+    assert list(printed.values())[2:] == ["500", "99%", "62.5%", "45.34%", "60%", "60%"]
+    own, printed = table(found, "Sanity checks (section 5.2.1)")
+    assert [own[n].split(" ")[0] for n in list(own)[2:]] == ["0.0%", "0.0%", "100.0%", "0.0%", "0.0%"]
+    assert list(printed.values())[2:] == ["11.8%", "0.8%", "100%", "0%", "100%"]
+
+
+def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
+    """An accepted yes stands with the phrase pairs that the model confirmed, a rejected one with what is left over."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}, ask_identical=True))
+    [proof] = table(found, "Proofs (Table 13)")
+    assert (proof["Item"], proof["Sentence 1"], proof["Sentence 2"]) == (PROVED.id, DOGS, MOVED)
+    pairs = proof["Phrases that the model calls equivalent"].split("; ")
+    assert sorted(pairs) == [
+        "“barked loudly” = “barked loudly”",
+        "“last night” = “last night”",
+        "“red dogs” = “red dogs”",
+    ]
+    [left] = table(found, "Leftover words (Table 12)")
+    assert (left["Item"], left["Sentence 2"]) == (UNPROVED.id, CATS)
+    assert left["Not covered by an alignment"] == "s1: { last night }, s2: { near cats }"
+
+
+def test_refused_phrases_are_shown(tmp_path: Path) -> None:
+    """A proof that fails on a phrase pair that the model refuses shows the pair."""
+    refuses = Subject(same=lambda first, second: (first, second) != ("last night", "last night"))
+    found = report(measure(tmp_path / "run", [PROVED], {"m": refuses}, ask_identical=True))
+    [left] = table(found, "Leftover words (Table 12)")
+    assert left["Not covered by an alignment"].endswith("; “last night” ≠ “last night”")
+    assert "Proofs (Table 13)" not in titles(found)
+
+
+def test_triangular_evidence_is_shown(tmp_path: Path) -> None:
+    """A rejected no stands with both sentences and the paraphrase that the model calls equivalent to both."""
+    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
+    [row] = table(found, "Triangular evidence (Table 15)")
+    assert (row["Item"], row["Sentence 1"], row["Sentence 2"]) == (DENIED.id, MOVED, CATS)
+    shown = row["Paraphrase, said to be equivalent to both"]
+    assert shown in {f"of sentence 1: {p}" for p in paraphrases(MOVED)} | {f"of sentence 2: {MOVED_CATS}"}
+    assert row["Indifferentiable"] == "no"
+    close = pair(DOGS, MOVED, 4)
+    found = report(measure(tmp_path / "close", [close], {"m": denies((DOGS, MOVED))}))
+    [row] = table(found, "Triangular evidence (Table 15)")
+    assert row["Indifferentiable"] == "yes"
+
+
+def test_only_triangular_evidence_is_shown(tmp_path: Path) -> None:
+    """Of a no that is rejected for another contradiction there is no row; the record tells which answer was which."""
+    run = measure(tmp_path / "run", [DENIED], {"m": denies((MOVED, CATS), (MOVED_CATS, CATS))}, no_tests=20)
+    found = read_run(run).records[0]
+    tests = pair_told(found, read_requests(run)).tests
+    assert {(t.source, t.other, t.own) for t in tests} == {(1, True, True), (2, True, False)}
+    assert {t.triangular for t in tests if t.source == 2} == {False}
+    contrary = Subject(same=lambda first, second: False, paraphrases=paraphrases)
+    assert "Triangular evidence (Table 15)" not in titles(
+        report(measure(tmp_path / "other", [DENIED], {"m": contrary}))
+    )
+    honest = denies((MOVED, CATS), (TURNED, CATS), (DOGS, CATS), (MOVED_CATS, MOVED))
+    run = measure(tmp_path / "third", [DENIED], {"m": honest})
+    [test] = pair_told(read_run(run).records[0], read_requests(run)).tests
+    assert (test.other, test.own, test.triangular) == (False, True, False)
+
+
+#: two paraphrases of the first sentence: one is aligned to the second in one direction only
+ONE_WAY, BOTH_WAYS = "quiet dogs barked again.", "loud dogs barked twice."
+
+
+def with_two_series(folder: Path, phi: str, *triangular: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run by ``phi`` on pairs whose tests draw from two paraphrases by "or", and from one of them by "and".
+
+    :param triangular: the paraphrases that the model calls equivalent to both sentences; others to none.
+    """
+    known = {ONE_WAY: "or", BOTH_WAYS: "and"}
+
+    class Table15:
+        def __init__(self, ask: object) -> None:
+            pass
+
+        async def __call__(self, first: str, second: str) -> Alignments:
+            one, two = (Parsed.of(text, tree_of(text)) for text in (first, second))
+            whole = (Mapping((0, len(one.tree.tokens)), (0, len(two.tree.tokens))),)
+            kind = known.get(first)
+            return Alignments(one, two, whole if kind else (), whole if kind == "and" else ())
+
+    monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.benchmark.Aligner", Table15)
+    model = Subject(
+        same=lambda first, second: first in triangular,
+        paraphrases=lambda text: list(known) if text == DOGS else [],
+    )
+    asked = [pair(DOGS, CATS, n, label=False) for n in range(1, 7)]
+    return measure(folder, asked, {"m": model}, phi=phi)
+
+
+def drawn_by_or(run: Path) -> dict[str, str]:
+    """The paraphrase of each item's test by "or", from the values alone: what the model called equivalent."""
+    return {
+        r["id"]: ONE_WAY if r["values"]["trust_or"] != r["values"]["trust_and"] else BOTH_WAYS
+        for r in read_run(run).records
+    }
+
+
+def test_each_kind_of_alignment_has_its_own_triangular_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the tests by which the run decides are shown, with their paraphrase and their category."""
+    run = with_two_series(tmp_path / "one", "or", ONE_WAY, monkeypatch=monkeypatch)
+    chosen = drawn_by_or(run)
+    assert set(chosen.values()) == {ONE_WAY, BOTH_WAYS}, "both are drawn by some item"
+    shown = table(report(run), "Triangular evidence (Table 15)")
+    of_one_way = {item for item, text in chosen.items() if text == ONE_WAY}
+    assert {row["Item"] for row in shown} == of_one_way
+    assert {row["Paraphrase, said to be equivalent to both"] for row in shown} == {
+        f"of sentence 1: {ONE_WAY}"
+    }
+    # By "and" the same answers contradict themselves, but there is no triangular evidence.
+    by_and = report(with_two_series(tmp_path / "two", "and", ONE_WAY, monkeypatch=monkeypatch))
+    assert "Triangular evidence (Table 15)" not in titles(by_and)
+    shown = table(
+        report(with_two_series(tmp_path / "alone", "and", BOTH_WAYS, monkeypatch=monkeypatch)),
+        "Triangular evidence (Table 15)",
+    )
+    assert list(chosen.values()).count(BOTH_WAYS) < len(shown) == 5, "also where the test by or was another"
+    both = with_two_series(tmp_path / "three", "and", ONE_WAY, BOTH_WAYS, monkeypatch=monkeypatch)
+    shown = table(report(both), "Triangular evidence (Table 15)")
+    assert len(shown) == 5, "of six only so many are shown"
+    texts = {row["Paraphrase, said to be equivalent to both"] for row in shown}
+    assert texts == {f"of sentence 1: {BOTH_WAYS}"}
+    both = with_two_series(tmp_path / "four", "or", ONE_WAY, BOTH_WAYS, monkeypatch=monkeypatch)
+    for row in table(report(both), "Triangular evidence (Table 15)"):
+        text = chosen[row["Item"]]
+        assert row["Paraphrase, said to be equivalent to both"] == f"of sentence 1: {text}"
+    series = {
+        (t.paraphrase, t.series)
+        for r in read_run(both).records
+        for t in pair_told(r, read_requests(both)).tests
+    }
+    assert series == {(ONE_WAY, ("or",)), (BOTH_WAYS, ("and",)), (BOTH_WAYS, ("or", "and"))}
+
+
+@pytest.mark.parametrize(("phi", "seen"), [(None, "yes"), (0.0, "yes"), (1.0, "no")])
+def test_the_category_is_that_of_the_runs_own_phi(tmp_path: Path, phi: float | None, seen: str) -> None:
+    """Whether the paraphrase is indifferentiable is read for the kind that decided; a record without it is by "or"."""
+    run = measure(tmp_path / "run", [pair(DOGS, MOVED, 4)], {"m": denies((DOGS, MOVED))})
+    lines = (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    [line] = [json.loads(text) for text in lines]
+    assert line["values"].pop("phi") == 0
+    line["values"] |= {"category_or": 1.0, "category_and": 4.0} | ({} if phi is None else {"phi": phi})
+    (run / "verdicts.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    [row] = table(report(run), "Triangular evidence (Table 15)")
+    assert row["Indifferentiable"] == seen
+
+
+def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
+    """A model that denies each own paraphrase is wrong on the check, and consistent in the paper's numbers."""
+    asked = [PROVED, control(PROVED, "own_paraphrase")]
+    run = measure(tmp_path / "run", asked, {"m": Subject(same=lambda *_: False, paraphrases=paraphrases)})
+    [denied] = [r for r in read_run(run).records if r["task"] == "own_paraphrase"]
+    assert (denied["status"], denied["given"]) == ("wrong", "denied")
+    found = report(run)
+    [own, _] = table(found, "Sanity checks (section 5.2.1)")
+    assert own["Own paraphrase: inconsistent"].startswith("0.0%")
+    [own, _] = table(found, "Own paraphrases (Table 4)")
+    assert own["Says yes"].startswith("0.0%")
+    assert own["Paraphrases"] == "1"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_sentences_that_cannot_be_told_apart_are_left_out(tmp_path: Path, place: int) -> None:
+    """Where a sentence holds what stands between the two in the prompt, none is shown rather than a wrong one."""
+    texts = [MOVED, CATS]
+    texts[place] = "red dogs said ' 2. ' and barked."
+    asked = pair(texts[0], texts[1], 1, label=False)
+    answers = iter([False])
+    model = Subject(same=lambda *_: next(answers, True), paraphrases=paraphrases)
+    run = measure(tmp_path / "run", [asked], {"m": model}, no_tests=5)
+    [record] = read_run(run).records
+    assert record["values"]["trust_or"] == 2
+    told = pair_told(record, read_requests(run))
+    assert (told.first, told.second, told.explanation, told.tests) == ("", "", "", ())
+    assert "Triangular evidence (Table 15)" not in titles(report(run))
+
+
+def test_a_record_without_requests_says_what_it_cannot_show(tmp_path: Path) -> None:
+    """Where requests.jsonl is gone the numbers stay, leftovers stay, and a line says what is missing."""
+    found = report(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, replies=False, tests=20))
+    assert any(text.startswith("m: the record has no requests") for text in notes(found))
+    assert not titles(found) & {"Proofs (Table 13)", "Triangular evidence (Table 15)"}
+    [left] = table(found, "Leftover words (Table 12)")
+    assert (left["Sentence 1"], left["Not covered by an alignment"]) == (
+        "–",
+        "s1: { last night }, s2: { near cats }",
+    )
+    [row] = table(found, "Rejected sentences")
+    assert row["Sentence"] == "–"
+
+
+def test_the_record_tells_a_repaired_answer(tmp_path: Path) -> None:
+    """Of a reply that was repaired the second reading counts, and other wordings of a prompt tell nothing."""
+    replies = iter(["what?", '{"answer": "no", "explanation": "other cats"}'])
+    said = Subject(same=lambda first, second: next(replies, True), paraphrases=paraphrases)
+    run = read_run(measure(tmp_path / "run", [DENIED], {"m": said}))
+    requests = read_requests(run.folder)
+    told = pair_told(run.records[0], requests)
+    assert (told.first, told.second, told.explanation) == (MOVED, CATS, "other cats")
+    assert [t.triangular for t in told.tests] == [True]
+    changed = {
+        key: {**row, "request": {"messages": [["user", "Are they the same?"]]}}
+        for key, row in requests.items()
+    }
+    assert pair_told(run.records[0], changed).first == sentence_told(run.records[0], changed) == ""
+
+
+# ---- the whole page
+
+
+def test_the_headline_and_the_page(tmp_path: Path) -> None:
+    """The finding speaks of accepted answers, sanity checks left out; the page and its Markdown can be made."""
+    asked = [*ASKED, *TWO, control(PROVED, "consistency")]
+    found = report(measure(tmp_path / "run", asked, {"m": SURE}))
+    # Accepted: one pair, two sentences; the third sentence has nothing to test.
+    assert found.title.startswith("m has an accepted answer to 50.0% of oracle cases (")
+    assert found.sections[0].title == REPORT.title == "Oracle-checker"
+    text = to_markdown(found)
+    assert "Triangular evidence" in text
+    assert "79.54%" in text
+    assert "Triangular evidence" in html(found)
+
+
+def test_replies_stay_text(tmp_path: Path) -> None:
+    """Control characters of a paraphrase are spelled out, and markup stays text."""
+    evil = "red dogs <img src=x onerror=alert(1)> \x1b[2J barked loudly."
+    model = Subject(
+        same=lambda first, second: (first, second) != (MOVED, CATS), paraphrases=lambda text: [evil + text]
+    )
+    found = report(measure(tmp_path / "run", [DENIED], {"m": model}))
+    [row] = table(found, "Triangular evidence (Table 15)")
+    assert "\x1b" not in json.dumps(row)
+    assert "␛[2J" in row["Paraphrase, said to be equivalent to both"]
+    assert "<img src=x" not in html(found).split("<script")[0]
+
+
+def test_two_models_stand_side_by_side(tmp_path: Path) -> None:
+    """Every table has a row for each model, and a remark of one of them is said with its name."""
+    other = Subject(same=lambda first, second: True, paraphrases=paraphrases)
+    found = report(measure(tmp_path / "run", [*ASKED, *TWO], {"a": SURE, "b": other}))
+    assert [row["Model"] for row in table(found, "Answers by label (Table 2)")] == ["a", "b", "GPT3.5"]
+    assert any(text.startswith("a: accepted no: ") for text in notes(found))
+    [figure] = [f for f in every(found, Figure) if f.name == "oracle-acceptance"]
+    assert "a: builtin, general" in figure.alt
+    assert "b: builtin, general" in figure.alt

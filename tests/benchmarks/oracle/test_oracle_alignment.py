@@ -1,0 +1,409 @@
+"""Algorithm 1 on trees aligned by hand, and what must hold of any two trees."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paraphrase_oracles import aligned, parsed, vectors
+
+from pytest_llmprops.benchmarks.oracle.alignment import (
+    Alignments,
+    Mapping,
+    PhrasePair,
+    Rho,
+    align,
+    cosines,
+    covered,
+    matching_path,
+    most_similar,
+    node_vectors,
+    token_vectors,
+)
+from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree
+from pytest_llmprops.core.errors import DataError
+
+# As in figure 5: three phrases onto three phrases, one of them (mu 3 and mu 4 within their clause) moved.
+DOG = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
+    (VP (VBD slept) (ADVP (RB quietly))) (. .)))"""
+DOG_MEANS = "the dog in the2 yard sleep quiet ."
+HOUND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN garden))))
+    (VP (ADVP (RB softly)) (VBD rested)) (. .)))"""
+HOUND_MEANS = "the dog in the2 yard quiet sleep ."
+
+CHASE = "(S (NP (DT the) (JJ old) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))"
+CHASE_MEANS = "the old dog chase a cat"
+CHASED = """(S (NP (DT a) (NN kitty)) (VP (VBD was) (VP (VBN pursued) (PP (IN by)
+    (NP (DT the) (JJ aged) (NN hound))))))"""
+CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are nearest to the verb
+
+
+def test_reordered_phrases_align_both_ways() -> None:
+    """All four alignments hold; the phrases are the tops of the paths, told once though several leaves reach them."""
+    found = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
+    assert found.forward == (Mapping((0, 5), (0, 5)), Mapping((5, 7), (5, 7)))
+    assert found.backward == found.forward
+    assert found.rho == Rho(True, True, True, True)
+    assert found.rho.phi_or
+    assert found.rho.phi_and
+    assert found.pairs() == (
+        PhrasePair("The dog in the yard", "The hound in the garden"),
+        PhrasePair("slept quietly", "softly rested"),
+    )
+    assert found.leftovers == ((), ())
+
+
+def test_passive_by_hand() -> None:
+    """The two noun phrases are mapped, crosswise; the verb's parents do not match, so that it is left over."""
+    found = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
+    # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
+    assert found.forward == (Mapping((0, 3), (5, 8)), Mapping((4, 6), (0, 2)))
+    # Back, PP {by, the, old, dog} is most similar to NP {the, old, dog}, 3 / sqrt(4 * 3), whose parent's match is
+    # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
+    assert found.backward == (Mapping((0, 2), (4, 6)), Mapping((5, 8), (0, 3)))
+    assert found.rho == Rho()
+    assert not found.rho.phi_or
+    assert found.leftovers == (("chased",), ("was pursued by",))
+    assert found.pairs() == (PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty"))
+
+
+def test_paths_stop_where_parents_do_not_match() -> None:
+    """The path's own nodes: a leaf, its noun phrase, and no verb phrase whose match is elsewhere."""
+    first, second = parsed(CHASE), parsed(CHASED)
+    similarity = cosines(
+        node_vectors(first.tree, vectors(CHASE_MEANS)), node_vectors(second.tree, vectors(CHASED_MEANS))
+    )
+    edges = most_similar(similarity, second.tree)
+    labels = [
+        [first.tree.nodes[place].label for place in matching_path(first.tree, second.tree, edges, leaf)]
+        for leaf in first.tree.leaves
+    ]
+    assert labels == [["DT", "NP"], ["JJ", "NP"], ["NN", "NP"], ["VBD"], ["DT", "NP"], ["NN", "NP"]]
+
+
+def test_one_direction_covers_the_other_sentence() -> None:
+    """A clause of s1 says all of s2: the star alignment covers s2, whose root, unlike that of s1, may be matched."""
+    said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
+    slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
+    found = aligned(said, slept, "the man say the2 dog sleep well", "the2 dog sleep well")
+    assert found.forward == (Mapping((3, 7), (0, 4)),)
+    assert found.backward == (Mapping((0, 2), (3, 5)), Mapping((2, 4), (5, 7)))
+    assert found.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
+    assert found.rho.phi_or
+    assert found.rho.phi_and
+    assert found.leftovers == (("the man said",), ())
+
+
+def test_or_and_and() -> None:
+    """One alignment is enough for phi_or; phi_and needs one in each direction."""
+    names = ("forward", "forward_star", "backward", "backward_star")
+    for held in range(16):
+        flags = [bool(held >> place & 1) for place in range(4)]
+        rho = Rho(**dict(zip(names, flags, strict=True)))
+        assert rho.phi_or is (held > 0)
+        assert rho.phi_and is (bool(held & 3) and bool(held & 12))
+
+
+def test_a_word_under_the_root_is_never_covered() -> None:
+    """A pronoun subject has no path of two nodes: not even the same sentence proves it (table 12: "But he")."""
+    he = "(ROOT (S (CC But) (NP (PRP he)) (VP (VBD slept) (ADVP (RB well))) (. .)))"
+    found = aligned(he, he, "but he sleep well .", "but he sleep well .")
+    assert found.forward == (Mapping((2, 4), (2, 4)),)
+    assert not found.rho.phi_or
+    assert found.leftovers == (("But he",), ("But he",))
+
+
+@pytest.mark.parametrize(
+    ("tag", "word", "holds"), [("IN", "Of", True), ("RB", "Not", False), ("IN", "If", False)]
+)
+def test_only_prepositions_may_be_left_over(tag: str, word: str, holds: bool) -> None:
+    """A preposition outside of all phrases does not matter; a negation or a conjunction does."""
+    rest = "(NP (DT the) (NN dog)) (VP (VBD slept) (RB well)) (. .)"
+    found = aligned(
+        f"(S ({tag} {word}) {rest})", f"(S {rest})", "x the dog sleep well .", "the dog sleep well ."
+    )
+    assert found.rho.forward is holds
+    assert found.rho.forward_star
+    assert found.rho.backward
+
+
+def test_the_whole_sentence_is_no_phrase() -> None:
+    """Not the root, nor a clause that lacks only the full stop: its parts are what is mapped."""
+    tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
+    found = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
+    assert found.forward == (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+
+
+def test_a_node_without_a_sibling_ends_the_path() -> None:
+    """In a tree whose unary chains are kept, a path does not pass through one."""
+    brackets = "(S (X (NP (DT a) (NN b))) (VP (V c) (N d)))"
+    tree = Tree.from_brackets(brackets, collapse=False)
+    edges = list(range(len(tree.nodes)))
+    assert [tree.nodes[p].label for p in matching_path(tree, tree, edges, tree.leaves[0])] == ["DT", "NP"]
+    joined = Tree.from_brackets(brackets)
+    edges = list(range(len(joined.nodes)))
+    path = matching_path(joined, joined, edges, joined.leaves[0])
+    assert [joined.nodes[p].label for p in path] == ["DT", "X+NP"]
+
+
+def test_ties_go_to_the_smaller_then_the_leftmost() -> None:
+    """Of equally similar nodes: a word before a phrase of it, and the first of two same words."""
+    target = parsed("(S (NP (RB very) (RB very)) (VP (V ran) (NP (DT the) (NN dog)) (NP (DT the) (NN dog))))")
+    source = parsed("(S (RB very) (NP (DT the) (NN dog)))")
+    similarity = cosines(
+        node_vectors(source.tree, vectors("very the dog")),
+        node_vectors(target.tree, vectors("very very run the dog the dog")),
+    )
+    edges = most_similar(similarity, target.tree)
+    spans = [(target.tree.nodes[place].start, target.tree.nodes[place].end) for place in edges]
+    # The root {very, the, dog} is most similar to the phrase of the two verbs' objects: 4 / sqrt(3 * 9).
+    assert spans[1:] == [(0, 1), (3, 5), (3, 4), (4, 5)]
+
+
+def test_nearly_equal_similarities_are_ties() -> None:
+    """Cosines that differ in their last bits only are the same; a larger difference decides."""
+    tree = Tree.from_brackets("(S (A a) (B b))")
+    assert most_similar(np.array([[0.5, 0.9 + 1e-9, 0.9]]), tree) == [1]
+    assert most_similar(np.array([[0.5, 0.9, 0.9 + 1e-9]]), tree) == [1]
+    assert most_similar(np.array([[0.5, 0.9, 0.9 + 1e-4]]), tree) == [2]
+    assert most_similar(np.array([[0.9, 0.9, 0.8]]), tree) == [1]
+
+
+def test_nodes_without_a_vector_match_nothing() -> None:
+    """A token that the encoder cut off has no edge, is nobody's match, and does not pull its phrase's mean down."""
+    tree = Tree.from_brackets("(S (NP (A a) (B b)) (VP (C c) (D d)))")
+    values = vectors("a b c d")
+    values[1] = values[2] = values[3] = 0.0
+    nodes = node_vectors(tree, values)
+    assert np.array_equal(nodes[1], values[0])
+    assert not nodes[4].any()
+    edges = most_similar(cosines(nodes, nodes), tree)
+    assert edges == [2, 2, 2, -1, -1, -1, -1]
+    assert matching_path(tree, tree, edges, tree.leaves[1]) == ()
+    whole = Parsed("a b c d", tree, ((0, 1), (2, 3), (4, 5), (6, 7)))
+    nothing = align(whole, whole, np.zeros((4, 3)), np.zeros((4, 3)))
+    assert nothing.forward == nothing.backward == ()
+    assert nothing.leftovers == (("a b c d",),) * 2
+
+
+def test_word_vectors_from_pieces() -> None:
+    """A word's vector is the mean over the pieces that overlap it; a word without pieces is zeros."""
+    pieces = [(0, 2), (2, 6), (7, 9), (9, 9)]
+    values = np.array([[2.0, 0.0], [0.0, 4.0], [6.0, 6.0], [9.0, 9.0]], dtype=np.float32)
+    found = token_vectors([(0, 6), (7, 8), (8, 9), (10, 12)], pieces, values)
+    assert found.tolist() == [[1.0, 2.0], [6.0, 6.0], [6.0, 6.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "values", "problem"),
+    [
+        ([], np.zeros((0, 2)), "gave no tokens"),
+        ([(0, 1), (2, 3)], np.ones((1, 2)), r"vectors of shape \(1, 2\)"),
+        ([(0, 1)], np.ones((2, 2)), r"vectors of shape \(2, 2\)"),
+        ([(0, 1)], np.ones(2), r"vectors of shape \(2,\)"),
+        ([(0, 1)], np.ones((1, 0)), r"vectors of shape \(1, 0\)"),
+        ([(0, 1, 2)], np.ones((1, 2)), r"places of shape \(1, 3\)"),
+        ([(0, 1), (2, 3)], [[1.0], [1.0, 2.0]], "not all of the same size"),
+        ([(0, 1)], [["a"]], "are no numbers"),
+    ],
+)
+def test_vectors_that_do_not_fit(pieces: list[tuple[int, ...]], values: object, problem: str) -> None:
+    """An encoder's reply without tokens, or with too few or misshapen vectors, is one line that says so."""
+    with pytest.raises(DataError, match=problem) as error:
+        token_vectors([(0, 1), (2, 3)], pieces, values)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
+
+
+def test_one_word_sentences() -> None:
+    """A one-word sentence is all root: nothing is mapped, the word is left over, be there a full stop or not."""
+    found = aligned("(NP (NN Rain))", "(NP (NN Rain))", "rain", "rain")
+    assert found.forward == ()
+    assert found.rho == Rho()
+    assert found.leftovers == (("Rain",), ("Rain",))
+    stopped = "(S (NP (NN Rain)) (. .))"
+    found = aligned(stopped, stopped, "rain .", "rain .")
+    assert found.forward == ()
+    assert found.rho == Rho()
+    assert found.leftovers == (("Rain",), ("Rain",))
+    # Of the other sentence a phrase may be mapped onto it: its root, unlike that of the sentence mapped, is allowed.
+    other = aligned(
+        "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
+    )
+    assert other.forward == (Mapping((0, 2), (0, 2)),)
+    assert other.rho == Rho(forward_star=True)
+
+
+def test_punctuation_alone_is_not_aligned() -> None:
+    """A sentence in which nothing must be covered still needs a mapping to be aligned."""
+    found = aligned("(S (. .) (. .))", "(S (. .) (. .))", ". .", ". .")
+    assert found.rho == Rho()
+
+
+def test_missing_trees() -> None:
+    """Without trees nothing is aligned, and the reason is kept."""
+    found = Alignments.without_trees("the parser gave no tree for s2")
+    assert found.rho == Rho()
+    assert found.pairs() == ()
+    assert found.leftovers == ((), ())
+    assert found.missing == "the parser gave no tree for s2"
+    assert found.without([PhrasePair("a", "b")]) == found
+    with pytest.raises(ValueError, match="no tree for s2"):
+        found.pair_of(Mapping((0, 1), (0, 1)), backward=False)
+
+
+def test_vectors_must_fit() -> None:
+    """One vector a token and one column a node, or a clear line."""
+    tree = Tree.from_brackets("(S (A a) (B b))")
+    with pytest.raises(ValueError, match=r"shape \(3, 64\) for 2 tokens"):
+        node_vectors(tree, vectors("a b c"))
+    with pytest.raises(ValueError, match=r"shape \(1, 2\) for 3 nodes"):
+        most_similar(np.zeros((1, 2)), tree)
+
+
+def test_refused_pairs_are_gone_from_both_directions() -> None:
+    """Removing a phrase pair removes its mappings and what only they covered."""
+    found = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
+    left = found.without([PhrasePair("slept quietly", "softly rested")])
+    assert left.forward == left.backward == (Mapping((0, 5), (0, 5)),)
+    assert not left.rho.phi_or
+    assert left.leftovers == (("slept quietly",), ("softly rested",))
+
+
+def test_pairs_of_aligned_directions() -> None:
+    """Only directions that cover a sentence have pairs worth asking about."""
+    tree = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
+    first, second = parsed(tree), parsed(tree)
+    forward = (Mapping((0, 2), (0, 2)),)
+    backward = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    found = Alignments(first, second, forward, backward)
+    assert len(found.pairs()) == 2
+    assert len(found.pairs(aligned_only=True)) == 2
+    found = Alignments(first, second, backward, (Mapping((1, 3), (1, 3)),))
+    assert len(found.pairs()) == 3
+    assert len(found.pairs(aligned_only=True)) == 2
+    found = Alignments(first, second, forward, ())
+    assert found.pairs()
+    assert found.pairs(aligned_only=True) == ()
+
+
+def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
+    if size == 1:
+        return Node("X", start, start + 1)
+    parts = sizes.draw(st.integers(2, size))
+    cuts = sizes.draw(st.lists(st.integers(1, size - 1), min_size=parts - 1, max_size=parts - 1, unique=True))
+    edges = [0, *sorted(cuts), size]
+    return Node(
+        "P",
+        start,
+        start + size,
+        tuple(_subtree(sizes, start + low, high - low) for low, high in pairwise(edges)),
+    )
+
+
+def _sentence(data: st.DataObject, *, phrases_only: bool = False) -> Parsed:
+    """A sentence of at most 15 tokens with a random tree; with ``phrases_only`` no word hangs from the root."""
+    sizes = data.draw(st.lists(st.integers(2 if phrases_only else 1, 5), min_size=2, max_size=3))
+    starts = np.cumsum([0, *sizes]).tolist()
+    parts = tuple(_subtree(data, start, size) for start, size in zip(starts, sizes, strict=False))
+    count = starts[-1]
+    tree = Tree(Node("S", 0, count, parts), ("w",) * count, ("NN",) * count)
+    return Parsed("w" * count, tree, tuple((n, n + 1) for n in range(count)))
+
+
+def _random_vectors(sentence: Parsed, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(len(sentence.tree.tokens), 24))
+
+
+@given(st.data(), st.integers(0, 2**32 - 1))
+def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> None:
+    """With contextual vectors a sentence aligns to itself, each of the root's parts onto itself."""
+    sentence = _sentence(data, phrases_only=True)
+    values = _random_vectors(sentence, seed)
+    found = align(sentence, sentence, values, values)
+    expected = tuple(Mapping((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
+    assert found.forward == found.backward == expected
+    assert found.rho == Rho(True, True, True, True)
+
+
+@given(st.data(), st.integers(0, 2**32 - 2))
+def test_mappings_of_any_two_trees(data: st.DataObject, seed: int) -> None:
+    """A source phrase has two words and lacks one, starts a constituent, and swapping the sentences swaps all."""
+    first, second = _sentence(data), _sentence(data)
+    one, two = _random_vectors(first, seed), _random_vectors(second, seed + 1)
+    found, swapped = align(first, second, one, two), align(second, first, two, one)
+    assert (found.forward, found.backward) == (swapped.backward, swapped.forward)
+    assert found.rho.phi_or == swapped.rho.phi_or
+    assert found.rho.phi_and == swapped.rho.phi_and
+    for source, target, mapped in (
+        (first, second, found.forward),
+        (second, first, found.backward),
+    ):
+        for mapping in mapped:
+            start, end = mapping.source
+            assert 2 <= end - start < len(source.tree.tokens)
+            assert mapping.source in {(n.start, n.end) for n in source.tree.nodes}
+            assert mapping.target in {(n.start, n.end) for n in target.tree.nodes}
+
+
+@given(st.data(), st.integers(0, 2**32 - 2))
+def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
+    """Algorithm 1 written as recursion over node objects gives the same phrases."""
+    first, second = _sentence(data), _sentence(data)
+    one, two = _random_vectors(first, seed), _random_vectors(second, seed + 1)
+    # Make about half of the words the same, so that there is something to map.
+    shared = min(len(one), len(two)) * 2 // 3
+    two[:shared] = one[:shared]
+    assert set(align(first, second, one, two).forward) == _plain(first.tree, second.tree, one, two)
+
+
+def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[Mapping]:
+    def mean(node: Node, values: np.ndarray) -> np.ndarray:
+        return values[node.start : node.end].mean(axis=0)
+
+    def match(node: Node) -> Node:
+        vector = mean(node, one)
+
+        def cosine(other: Node) -> float:
+            value = mean(other, two)
+            return float(vector @ value / np.linalg.norm(vector) / np.linalg.norm(value))
+
+        return max(second.nodes, key=cosine)
+
+    def parent(tree: Tree, node: Node) -> Node | None:
+        return next((above for above in tree.nodes if node in above.children), None)
+
+    def top(node: Node, other: Node) -> tuple[Node, Node]:
+        above, other_above = parent(first, node), parent(second, other)
+        if above is None or above is first.root or other_above is None or match(above) != other_above:
+            return node, other
+        return top(above, other_above)
+
+    found = set()
+    for leaf in (node for node in first.nodes if not node.children):
+        node, other = top(leaf, match(leaf))
+        if node is not leaf:
+            found.add(Mapping((node.start, node.end), (other.start, other.end)))
+    return found
+
+
+@given(st.data(), st.integers(0, 2**32 - 1))
+def test_coverage_grows_with_phrase_pairs(data: st.DataObject, seed: int) -> None:
+    """Taking mappings away covers no further token and makes no alignment."""
+    first, second = _sentence(data), _sentence(data)
+    spans = st.sampled_from([(n.start, n.end) for n in first.tree.nodes])
+    targets = st.sampled_from([(n.start, n.end) for n in second.tree.nodes])
+    mapped = tuple(Mapping(*m) for m in data.draw(st.lists(st.tuples(spans, targets), max_size=5)))
+    whole = Alignments(first, second, mapped, ())
+    fewer = Alignments(
+        first, second, tuple(data.draw(st.lists(st.sampled_from(mapped)))) if mapped else (), ()
+    )
+    more, less = whole.rho, fewer.rho
+    assert less.forward <= more.forward
+    assert less.forward_star <= more.forward_star
+    count = len(first.tree.tokens)
+    inside = covered(count, [m.source for m in fewer.forward])
+    assert all(a <= b for a, b in zip(inside, covered(count, [m.source for m in mapped]), strict=True))
+    assert len(whole.leftovers[0]) > 0 or more.forward

@@ -1,0 +1,489 @@
+"""The oracle-checker as a benchmark: statuses, tasks by the answer, sanity items, settings, helpers, remarks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.oracle_runs import (
+    Subject,
+    capitalised,
+    context,
+    control,
+    pair,
+    reply_to,
+    sentence,
+    verdict_on,
+)
+from fixtures.records import verdict as record
+from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
+from pytest_llmprops.benchmarks import find_benchmark
+from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Request
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.engine.evaluator import Case, evaluate
+
+ORACLE = OracleChecker()
+TOWNS = sentence("Then Oslo wrote to Lima about Quito.", 1, ["Oslo", "Quito"])
+DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
+CATS = "small cats slept under warm tables."
+ALIKE, UNLIKE = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2, label=False)
+FILTERED = Reply("", finish_reason="content_filter")
+
+
+def reordered(text: str) -> list[str]:
+    """A paraphrase: the same phrases in another order."""
+    words = text.rstrip(".").split()
+    return [" ".join([*words[2:], *words[:2]]) + "."]
+
+
+def model(same: Any = None, extract: Any = None) -> Subject:
+    """Calls texts equivalent that have the same words, unless it is told otherwise."""
+    judge = same or (
+        lambda first, second: sorted(first.strip(".").split()) == sorted(second.strip(".").split())
+    )
+    return Subject(extract, judge, reordered)
+
+
+# ---- sentences
+
+
+def test_an_ideal_extractor_is_accepted() -> None:
+    """Entities that are extracted whatever stands beside them: correct, with the bound of the rule."""
+    found = verdict_on(TOWNS, model())
+    assert (found.status, found.score, found.given, found.expected) == (
+        "correct",
+        1.0,
+        "accepted",
+        "accepted",
+    )
+    assert found.reason == "3 of 3 tests passed"
+    assert found.evidence["sentence"] == TOWNS["text"]
+    assert found.evidence["bound"].startswith("an extractor 0.1-far from linear would have been rejected")
+    assert (found.values["labelled"], found.values["labelled_extracted"]) == (2, 2)
+    assert found.task == ""
+
+
+def test_an_extractor_that_is_not_linear_is_wrong() -> None:
+    """An entity that is found only beside another: wrong, its culprit named; no bound stands beside it."""
+    found = verdict_on(
+        TOWNS, model(extract=lambda s, _: capitalised(s) if "Oslo" in s else capitalised(s)[1:2]), tests=20
+    )
+    assert (found.status, found.score, found.given) == ("wrong", 0.0, "rejected")
+    assert "culprits: " in found.reason
+    assert "bound" not in found.evidence
+
+
+@pytest.mark.parametrize(("rule", "number"), [("any", 0), ("majority", 1), ("single", 2)])
+def test_the_rule_is_recorded(rule: str, number: int) -> None:
+    """The rule stands in the values as a number, from which the remark on the bound is made again."""
+    found = verdict_on(TOWNS, model(), rule=rule, samples=11)
+    assert found.values["rule"] == number
+    [said] = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(found.values))])
+    assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
+    assert ("0.1-far" in said) == (rule != "any")
+
+
+@pytest.mark.parametrize(
+    ("text", "extract", "status", "given"),
+    [
+        ("Nothing is here.", None, "correct", "accepted"),
+        ("Only A thing.", lambda s, _: ["city: Paris"], "unparsed", "unmeasurable"),
+        (" ".join(["Then", *(f"Town{n}x" for n in range(13))]), None, "unparsed", "unmeasurable"),
+        ("Then Oslo.", lambda s, _: ["city: " + "x" * 5000] * 3, "unparsed", "unparsed"),
+    ],
+    ids=["none", "not there", "too many", "no list"],
+)  # fmt: skip
+def test_sentences_that_cannot_be_tested(text: str, extract: Any, status: str, given: str) -> None:
+    """No entities: accepted, counted apart; a limit of the measurement or an unreadable reply: unparsed."""
+    found = verdict_on(sentence(text, 9), model(extract=extract))
+    assert (found.status, found.given) == (status, given), found.reason
+    assert bool(found.values.get("no_entities")) == (status == "correct")
+    assert not found.values.get("tests")
+
+
+def test_a_filtered_reply_is_refused() -> None:
+    """Where a content filter withholds every reply, sentence and pair are refused."""
+    assert verdict_on(TOWNS, lambda chat: FILTERED).status == "refused"
+    assert verdict_on(ALIKE, lambda chat: FILTERED).status == "refused"
+
+
+# ---- pairs
+
+
+@pytest.mark.parametrize("item", [ALIKE, UNLIKE], ids=["labelled yes", "labelled no"])
+@pytest.mark.parametrize("said", [True, False])
+def test_the_answer_decides_the_task(item: Item, said: bool) -> None:
+    """The record stands under what the model answered, whatever the label; the label is in the values only."""
+    found = verdict_on(item, model(lambda first, second: said))
+    assert found.task == ("yes" if said else "no")
+    assert (found.values["said_yes"], found.values["label"]) == (float(said), float(item["label"]))
+
+
+def test_an_unreadable_answer_has_no_task_of_its_own() -> None:
+    """A pair to which no answer can be read stays where its label put it, unparsed."""
+    found = verdict_on(UNLIKE, model(lambda first, second: "perhaps"))
+    assert (found.status, found.given, found.task) == ("unparsed", "unreadable", "")
+
+
+@pytest.mark.parametrize(
+    ("item", "same", "status", "given"),
+    [
+        (ALIKE, None, "correct", "accepted-yes"),
+        (UNLIKE, lambda a, b: a.endswith("."), "wrong", "rejected"),
+        (UNLIKE, None, "correct", "accepted-no"),
+        (ALIKE, lambda a, b: (a, b) != (DOGS, MOVED), "wrong", "rejected"),
+        (UNLIKE, lambda a, b: False, "wrong", "rejected"),
+    ],
+    ids=["proved", "not proved", "trusted", "triangular", "inconsistent"],
+)
+def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, given: str) -> None:
+    """A yes is accepted with a proof, a no with a passed test; a rejected answer is never turned into its opposite."""
+    found = verdict_on(item, model(same))
+    assert (found.status, found.given, found.score) == (status, given, float(status == "correct")), (
+        found.reason
+    )
+    assert list(found.evidence)[:2] == ["sentence 1", "sentence 2"]
+    if status == "wrong":
+        assert found.task == ("yes" if found.values["said_yes"] else "no")
+
+
+def test_without_a_tree_nothing_is_proved() -> None:
+    """Where the parser has no tree a yes is rejected, saying so; agreement with the label does not help."""
+    found = verdict_on(pair("unparsable dogs", "unparsable dogs", 3), model())
+    assert found.status == "wrong"
+    assert "no tree" in found.reason
+    assert found.values["trees_missing"] == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("breaking", "no tree of 'breaking dogs': wordpairs fails: IndexError"),
+        ("x " * 700, "wordpairs: the text has 701 tokens, the model takes 512"),
+        ("vectorless", "no vectors of 'vectorless dogs': the encoder gave places of shape"),
+        ("lopsided", "the encoder's vectors of two sentences have "),
+    ],
+    ids=["parser error", "too long", "too few vectors", "vectors of another size"],
+)
+def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
+    """It has no tree or no vectors, which is the text's affair: no error, a yes is rejected saying why."""
+    text = " ".join(f"{word} dogs".split())
+    for item in (pair(text, DOGS, 3), pair(DOGS, text, 3)):
+        found = verdict_on(item, model(lambda first, second: True))
+        assert (found.status, found.given, found.values["trees_missing"]) == ("wrong", "rejected", 1)
+        assert reason in found.reason
+        assert "\n" not in found.reason
+
+
+def test_a_paraphrase_that_a_helper_cannot_take() -> None:
+    """A model's paraphrase of 700 words cannot be aligned, which is no error: it is drawn and asked about."""
+    long = "so " * 700 + "another thing."
+    for wordy in (long, "breaking news.", "vectorless news."):
+        judge = lambda first, second: first in (DOGS, wordy) and second == DOGS  # noqa: E731, B023
+        subject = Subject(same=judge, paraphrases=lambda text: [wordy] if text == DOGS else [])  # noqa: B023
+        found = verdict_on(UNLIKE, subject, no_tests=2)
+        assert (found.status, found.given, found.task) == ("correct", "accepted-no", "no"), found.reason
+        assert found.values["paraphrases_1"] == 1
+        assert found.values["indifferentiable_or"] == 0
+        assert found.values["trees_missing"] == 0, "the sentences themselves have trees"
+        own = verdict_on(control(UNLIKE, "own_paraphrase"), subject)
+        assert (own.status, own.values["phi_or"], own.values["trees_missing"]) == ("wrong", 0, 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackendError("cannot reach it", kind="connection", transient=True),
+        BackendError("cannot reach it", kind="backend", transient=True),
+        BackendError("cannot be loaded", kind="model", fatal=True),
+        BackendError("no such setting", kind="request", fatal=True),
+        BackendError("gives no numbers", kind="model"),
+        BackendError("is closed", kind="closed"),
+    ],
+    ids=lambda error: f"{error.kind} {error}",
+)
+@pytest.mark.parametrize("role", ["parse", "embed"])
+@pytest.mark.parametrize("text_fails_too", [False, True])
+def test_a_helper_that_cannot_be_asked_is_an_error(
+    error: BackendError, role: str, text_fails_too: bool
+) -> None:
+    """What is wrong with a helper, not with a text, is an error of the case, also beside one that is the text's."""
+
+    async def ask(label: str, asked: str, request: Request) -> Reply:
+        if asked == role:
+            await asyncio.sleep(0)
+            raise error
+        if asked != "subject" and text_fails_too:
+            raise BackendError("the text is too long", kind="request")
+        return await reply_to(request, model(lambda first, second: True))
+
+    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
+    case = Case(ORACLE, ALIKE, context(), protocol, "m", helpers={"parse": "p", "embed": "e"})
+    outcome = asyncio.run(evaluate(case, ask))
+    assert outcome.verdict is None
+    assert outcome.error is error
+
+
+def test_the_record_of_a_text_that_a_helper_cannot_take() -> None:
+    """The call that failed is told with the case, and the record has the verdict and no error."""
+
+    async def ask(label: str, role: str, request: Request) -> Reply:
+        return await reply_to(request, model(lambda first, second: True))
+
+    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
+    item = pair("breaking dogs", DOGS, 3)
+    case = Case(ORACLE, item, context(), protocol, "m", helpers={"parse": "p", "embed": "e"})
+    outcome = asyncio.run(evaluate(case, ask))
+    assert [call.role for call in outcome.calls if call.error] == ["parse"]
+    line = outcome.record()
+    assert line["status"] == "wrong"
+    assert not line.get("error")
+
+
+# ---- sanity checks
+
+
+def test_sanity_checks() -> None:
+    """Asked again: alike or not; own paraphrase; random pairs, where a proved yes is wrong all the same."""
+    assert verdict_on(control(ALIKE, "consistency"), model()).status == "correct"
+    turns = iter([True, False] * 10)
+    assert verdict_on(control(ALIKE, "consistency"), model(lambda a, b: next(turns))).status == "wrong"
+    assert verdict_on(control(ALIKE, "consistency"), model(lambda a, b: "eh")).status == "unparsed"
+    own = verdict_on(control(ALIKE, "own_paraphrase"), model())
+    assert own.status == "correct"
+    assert own.evidence["paraphrase"] == reordered(DOGS)[0]
+    denied = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: False))
+    assert (denied.status, denied.given, denied.values["consistent"]) == ("wrong", "denied", 1)
+    unread = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: "eh"))
+    assert unread.status == "unparsed"
+    same = Subject(paraphrases=lambda text: [text])
+    assert verdict_on(control(ALIKE, "own_paraphrase"), same).status == "unparsed", "no paraphrase differs"
+    assert verdict_on(control(UNLIKE, "random_pair"), model()).given == "accepted-no"
+    proved = verdict_on(control(ALIKE, "random_pair"), model())
+    assert (proved.status, proved.given, proved.score) == ("wrong", "accepted-yes", 0.0)
+    assert proved.reason.startswith("unrelated sentences: yes, proved")
+
+
+def test_sanity_items_are_made_of_the_pairs() -> None:
+    """A third of the pairs, the same in every run; random pairs hold two different sentences, first ones of pairs."""
+    items = loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
+    tasks = Counter(item.task for item in items)
+    pairs = {item.id: item for item in items if item.task in ("yes", "no")}
+    third = len(pairs) // 3
+    assert tasks["consistency"] == tasks["own_paraphrase"] == tasks["random_pair"] == third >= 40
+    assert set(tasks) - ORACLE.controls == {"linearity", "yes", "no"}
+    assert items == loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
+    firsts = {item["first"] for item in pairs.values()}
+    for item in items:
+        if item.task in ("consistency", "own_paraphrase"):
+            base = item.id.removesuffix(f"+{item.task}")
+            assert pairs[base].fields == item.fields
+            assert pairs[base].cluster == item.cluster
+        elif item.task == "random_pair":
+            assert {item["first"], item["second"]} <= firsts
+            assert item["first"] != item["second"]
+    assert len({item.id for item in items}) == len(items)
+
+
+# ---- settings, helpers, rules
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("samples", "0"), ("samples", "101"), ("tests", "0"), ("rule", "all"), ("synonym_votes", "0"),
+        ("named_votes", "0"),
+        ("no_tests", "0"), ("paraphrases", "0"), ("phi", "xor"), ("indifferentiable", "no"), ("askings", "0"),
+        ("max_tokens", "0"), ("temperature", "-1"), ("temperature", "nan"),
+        ("shrink_calls", "0"), ("search", "some"), ("nosuch", "1"),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range(setting: str, value: str) -> None:
+    """A setting out of its range is one line that names it."""
+    with pytest.raises(UsageError, match=rf"oracle\.{setting}|{setting} must"):
+        resolve("oracle", ORACLE.protocols, "quick", {setting: value}, 0)
+
+
+def test_the_papers_protocol() -> None:
+    """`paper` has the paper's numbers, and says what the paper leaves open; `quick` says what it gives up."""
+    s = ORACLE.protocols["paper"].settings
+    assert (s.samples, s.tests, s.rule, s.synonym_votes, s.named_votes) == (11, 5, "any", 7, 11)
+    assert (s.phi, s.no_tests, s.paraphrases, s.askings, s.indifferentiable) == ("or", 1, 5, 5, "asked")
+    assert s.reference
+    assert s.ask_identical
+    assert s.temperature == 1.0
+    assert s.max_tokens is None
+    assumed = ORACLE.protocols["paper"].assumed
+    assert any("temperature" in text for text in assumed)
+    assert any("mapped onto the whole other sentence" in text for text in assumed)
+    quick = ORACLE.protocols["quick"].settings
+    assert 3 * quick.samples * quick.tests == 27
+    assert "27 calls a sentence in place of 165" in ORACLE.protocols["quick"].gives_up
+
+
+def test_helpers_by_task() -> None:
+    """Trees and vectors are needed for pairs only: sentences can be measured without any helper."""
+    roles = {task: ORACLE.roles_of(task) for task in ORACLE.task_about}
+    assert roles["linearity"] == roles["consistency"] == frozenset()
+    assert {roles[task] for task in ("yes", "no", "own_paraphrase", "random_pair")} == {
+        frozenset({"parse", "embed"})
+    }
+    assert ORACLE.tasks_by_answer == {"yes", "no"}
+
+
+def test_own_rules_and_pool(tmp_path: Path) -> None:
+    """Rules and pool are data: a user's files of the same name replace the built-in ones."""
+    folder = tmp_path / "oracle"
+    folder.mkdir()
+    (folder / "sentences.txt").write_text("Then Oslo wrote.\n", encoding="utf-8")
+    files = DataFolder(builtin_data(), "builtin")
+    pool = files.json("oracle/pool.json")
+    pool["classes"]["city"] = ["Kirkwall"]
+    (folder / "pool.json").write_text(json.dumps(pool), encoding="utf-8")
+    part = loaded(ORACLE, DataFolder(tmp_path, "generated"))
+    assert [item.id for item in part.items] == ["oracle/own/0001"]
+    assert part.context.pool != context().pool
+    assert part.context.rules == context().rules
+    assert part.context.pool.names["city"] == ("Kirkwall",)
+    rules = files.json("oracle/synonym_rules.json")
+    rules["prompts"]["synonyms"] += " In Scots."
+    (folder / "synonym_rules.json").write_text(json.dumps(rules), encoding="utf-8")
+    part = loaded(ORACLE, DataFolder(tmp_path, "generated"))
+    assert part.context.rules.prompts["synonyms"].endswith(" In Scots.")
+
+
+def test_a_call_that_fails_is_an_error() -> None:
+    """A call that could not be made is no verdict."""
+
+    async def ask(model: str, role: str, request: Request) -> Reply:
+        raise BackendError("no such host", kind="connection")
+
+    case = Case(ORACLE, TOWNS, context(), resolve("oracle", ORACLE.protocols, "quick", {}, 0), "m")
+    outcome = asyncio.run(evaluate(case, ask))
+    assert outcome.verdict is None
+    assert str(outcome.error) == "no such host"
+
+
+# ---- remarks
+
+
+def test_remarks_say_what_an_acceptance_is_worth() -> None:
+    """The coin's bound for the run's own number of tests, with the cases that have none; no turning over."""
+    values = {"tests_or": 3.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0}
+    unfair = {**values, "fair_coin_or": 0.0}
+    some = [
+        record("no", n, benchmark="oracle", values=v)
+        for n, v in enumerate([values, unfair, {**unfair, "accepted": 0.0}])
+    ]
+    assert list(ORACLE.remarks(some)) == [
+        (
+            "accepted no: a model whose answers do not depend on the coin passes 3 tests with probability at most"
+            " 0.125; no bound for 1, where only one sentence had paraphrases to draw"
+        ),
+        "a rejected answer is not trusted; it is never turned into its opposite",
+    ]
+    assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
+
+
+@pytest.mark.parametrize(("phi", "unfair"), [({}, 1), ({"phi": 0.0}, 1), ({"phi": 1.0}, 2)])
+def test_the_coin_of_the_runs_own_phi_counts(phi: dict[str, float], unfair: int) -> None:
+    """A coin that was unfair with the other kind of alignment does no harm; a record without phi was decided by or."""
+    coins = [(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
+    some = [
+        record("no", n, benchmark="oracle", values={
+            **phi, "tests_or": 1.0, "fair_coin_or": by_or, "fair_coin_and": by_and, "accepted": 1.0,
+        })
+        for n, (by_or, by_and) in enumerate(coins)
+    ]  # fmt: skip
+    assert f"no bound for {unfair}, where" in next(iter(ORACLE.remarks(some)))
+
+
+@pytest.mark.parametrize(("phi", "number"), [("or", 0), ("and", 1)])
+def test_phi_is_recorded(phi: str, number: int) -> None:
+    """The kind of alignment that decided stands in the values, of every pair."""
+    for item, same in ((ALIKE, None), (UNLIKE, None), (ALIKE, lambda a, b: "eh")):
+        assert verdict_on(item, model(same), phi=phi).values["phi"] == number
+
+
+# ---- a checker as a benchmark
+
+
+class Asks:
+    """A checker that asks once and takes the reply's outcome from a table."""
+
+    name = "asks"
+
+    def __init__(self, outcome: str) -> None:
+        self.outcome = outcome
+
+    async def check(self, x: Any, oracle: Any, rng: Any) -> Acceptance:
+        reply = await oracle(f"{x} {rng.random():.3f}")
+        bound = Bound("worth something")
+        return Acceptance(self.outcome == "accepted", self.outcome, reply.text, {"e": "1"}, bound, {"v": 2.0})
+
+
+class Own(CheckerBenchmark):
+    """As a user writes it."""
+
+    name = "own"
+    protocols = {
+        "quick": NamedSettings(ORACLE.protocols["quick"].settings),
+        "paper": NamedSettings(ORACLE.protocols["paper"].settings),
+    }
+
+    def checker(self, item: Item, context: Any, ask: Any, settings: Any) -> Asks:
+        return Asks(item["outcome"])
+
+    def subject(self, item: Item) -> Any:
+        return item["x"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("accepted", "correct"), ("rejected", "wrong"), ("cycle", "wrong"), ("refused", "refused"),
+     ("unreadable", "unparsed"), ("unmeasurable", "unparsed")],
+)  # fmt: skip
+def test_a_checkers_decision_is_the_verdict(outcome: str, status: str) -> None:
+    """Accepted is correct; what is not accepted is wrong unless there was nothing to decide; everything is kept."""
+    asked: list[Chat] = []
+
+    async def ask(model: str, role: str, request: Request) -> Reply:
+        assert isinstance(request, Chat)
+        asked.append(request)
+        return Reply("because")
+
+    item = Item("own/1", "t", "en", fields={"x": "Why?", "outcome": outcome})
+    protocol = resolve("own", Own.protocols, "quick", {}, 0)
+    first, second = (
+        asyncio.run(evaluate(Case(Own(), item, None, protocol, "m"), ask)).verdict for _ in range(2)
+    )
+    assert first is not None
+    assert first == second
+    assert (first.status, first.given, first.reason, first.score) == (
+        status,
+        outcome,
+        "because",
+        float(status == "correct"),
+    )
+    assert first.evidence == {"e": "1", "bound": "worth something"}
+    assert first.values == {"v": 2.0}
+    assert asked[0] == asked[1]
+    assert asked[0].prompt.startswith("Why? ")
+    assert asked[0].max_tokens == 400
+
+
+def test_a_checker_must_be_named() -> None:
+    """A benchmark without a checker says what to write."""
+    with pytest.raises(NotImplementedError, match="must define checker"):
+        CheckerBenchmark().checker(TOWNS, None, None, None)  # type: ignore[arg-type]
+    assert isinstance(find_benchmark("oracle"), OracleChecker)

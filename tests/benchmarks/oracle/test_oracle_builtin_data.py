@@ -1,0 +1,187 @@
+"""The built-in sentences and pairs of the oracle-checker: their structure, and what their README says of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from pytest_llmprops.benchmarks.oracle.items import items, stands_in
+from pytest_llmprops.core.items import Item, check_unique
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
+
+#: words of a sentence, white space apart
+SHORTEST, LONGEST = 8, 35
+
+
+@cache
+def builtin() -> tuple[Item, ...]:
+    return tuple(items(DataFolder(builtin_data(), "builtin")))
+
+
+def sentences(domain: str) -> list[Item]:
+    return [item for item in builtin() if item.task == "linearity" and item["domain"] == domain]
+
+
+def pairs() -> list[Item]:
+    return [item for item in builtin() if item.task in ("yes", "no")]
+
+
+def texts() -> list[str]:
+    single = [item["text"] for item in builtin() if item.task == "linearity"]
+    return single + [item[side] for item in pairs() for side in ("first", "second")]
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", text.casefold()))
+
+
+def mentions(name: str, text: str) -> int:
+    return len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))
+
+
+def named(item: Item) -> list[str]:
+    return [name for name, _ in item["entities"]]
+
+
+def test_sizes() -> None:
+    """There are at least 120 general and 80 technical sentences and 120 pairs, with ids of their own."""
+    assert len(sentences("general")) >= 120
+    assert len(sentences("technical")) >= 80
+    assert len(pairs()) >= 120
+    check_unique(builtin(), "oracle")
+    assert {item.source for item in builtin()} == {"builtin"}
+    assert {item.language for item in builtin()} == {"en"}
+
+
+def test_readme_counts_the_rows() -> None:
+    """The README's table has the number of rows of every file."""
+    readme = DataFolder(builtin_data(), "builtin").text("oracle/README.md")
+    found = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme)}
+    expected = {domain: len(sentences(domain)) for domain in ("general", "technical")}
+    assert expected | {"pairs": len(pairs())} == found
+
+
+def test_ids_are_the_place_in_the_file() -> None:
+    """Ids count the rows of their file from 001."""
+    for domain in ("general", "technical"):
+        found = [item.id for item in sentences(domain)]
+        assert [f"oracle/{domain}/{n:03d}" for n in range(1, len(found) + 1)] == found
+    assert [f"oracle/pair/{n:03d}" for n in range(1, len(pairs()) + 1)] == [item.id for item in pairs()]
+
+
+def test_lengths() -> None:
+    """Every sentence has 8 to 35 words, a capital or a name at its start and a mark at its end."""
+    for text in texts():
+        assert SHORTEST <= len(text.split()) <= LONGEST, text
+        assert text == " ".join(text.split()) and text.isprintable(), text
+        assert re.match(r"[\"“]?[A-Z0-9]", text) and re.search(r"[.?!][\"”]?\Z", text), text
+
+
+def test_no_sentence_twice() -> None:
+    """No two sentences of all files have the same words in the same order."""
+    twice = [text for text, count in Counter(map(words, texts())).items() if count > 1]
+    assert twice == []
+
+
+@pytest.mark.parametrize("domain", ["general", "technical"])
+def test_entities_stand_in_the_text(domain: str) -> None:
+    """Every labelled name is literally in its sentence as whole words, once in the list, with a kind."""
+    for item in sentences(domain):
+        assert all(stands_in(name, item["text"]) for name in named(item)), item.id
+        assert len(set(named(item))) == len(named(item)), item.id
+        assert all(re.fullmatch(r"[a-z]+", kind) for _, kind in item["entities"]), item.id
+
+
+def test_numbers_of_entities() -> None:
+    """General sentences have 0 to 8 entities, and each of these numbers occurs; some have none."""
+    counts = Counter(len(item["entities"]) for item in sentences("general"))
+    assert set(range(9)) == set(counts)
+    assert counts[0] >= 8
+    assert sum(n * count for n, count in counts.items()) >= 400
+
+
+def test_hard_cases_are_there() -> None:
+    """Repeated mentions, names inside names, possessives, chained places and other scripts' letters all occur."""
+    general = sentences("general")
+    repeated = [i for i in general if any(mentions(name, i["text"]) > 1 for name in named(i))]
+    inside = [i for i in general if any(a != b and mentions(a, b) for a in named(i) for b in named(i))]
+    owners = [i for i in general if any(f"{n}{mark}s " in i["text"] for n in named(i) for mark in "'’")]
+    places = ("city", "state", "country", "island", "location")
+    chained = [
+        i for i in general
+        if any(f"{a}, {b}" in i["text"] for a, k in i["entities"] for b, m in i["entities"] if {k, m} <= {*places})
+    ]  # fmt: skip
+    assert min(map(len, (repeated, inside, owners, chained))) >= 8
+    assert sum(not i["text"].isascii() for i in general) >= 8
+    assert len({kind for i in general for _, kind in i["entities"]}) >= 30
+
+
+def test_commonest_kinds_are_no_majority() -> None:
+    """No kind of entity makes up a third of the labels of the general sentences."""
+    kinds = Counter(kind for item in sentences("general") for _, kind in item["entities"])
+    assert max(kinds.values()) < sum(kinds.values()) / 3
+
+
+def test_numerals_and_months_are_labelled() -> None:
+    """As the README says, digits, months and days of the week are inside a label wherever they stand."""
+    months = "January|February|March|April|June|July|August|September|October|November|December"
+    pattern = re.compile(rf"\d[\d.,:]*\d|\d|\b(?:{months})\b|\b(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day\b")
+    for item in sentences("general"):
+        labelled = [
+            found.span()
+            for name in named(item)
+            for found in re.finditer(re.escape(name), item["text"])
+        ]  # fmt: skip
+        for found in pattern.finditer(item["text"]):
+            assert any(start <= found.start() and found.end() <= end for start, end in labelled), item["text"]
+
+
+def test_technical_names_are_labelled() -> None:
+    """In technical sentences every word in capitals is inside a label, but for the words of the language."""
+    for item in sentences("technical"):
+        for word in re.findall(r"\b[A-Z][A-Z0-9_.]*[A-Z0-9]\b", item["text"]):
+            assert any(word in name for name in named(item)), (word, item.id)
+
+
+def test_pairs_are_balanced() -> None:
+    """Both labels and, in each, both levels are equally frequent, and mixed in any stretch of the file."""
+    counts = Counter((item.task, item["level"]) for item in pairs())
+    assert set(counts) == {(task, level) for task in ("yes", "no") for level in ("clear", "subtle")}
+    assert len(set(counts.values())) == 1
+    for start in range(0, len(pairs()), 8):
+        part = Counter(item["label"] for item in pairs()[start : start + 8])
+        assert part[True] == part[False]
+
+
+def test_label_is_the_task() -> None:
+    """Pairs labelled 1 are items of yes, the others of no."""
+    assert all(item["label"] is (item.task == "yes") for item in pairs())
+
+
+def test_changes() -> None:
+    """Each label has pairs of several kinds of change, and none has the other label's."""
+    rows = DataFolder(builtin_data(), "builtin").jsonl("oracle/pairs.jsonl", required=("change",))
+    changes = {label: {row["change"] for row in rows if row["label"] == label} for label in (0, 1)}
+    assert min(map(len, changes.values())) >= 5
+    assert not changes[0] & changes[1]
+
+
+def overlap(item: Item) -> float:
+    """Shared words of a pair over all its words (Jaccard)."""
+    first, second = set(words(item["first"])), set(words(item["second"]))
+    return len(first & second) / len(first | second)
+
+
+def test_levels_mean_something() -> None:
+    """By shared words, clear pairs are told apart easily; subtle ones look the other way round."""
+    mean = {
+        key: sum(map(overlap, found)) / len(found)
+        for key in {(i.task, i["level"]) for i in pairs()}
+        for found in [[i for i in pairs() if (i.task, i["level"]) == key]]
+    }
+    assert mean["yes", "clear"] > mean["no", "clear"] + 0.2
+    assert mean["yes", "subtle"] < mean["no", "subtle"] - 0.2

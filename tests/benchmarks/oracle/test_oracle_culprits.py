@@ -1,0 +1,182 @@
+"""Which entities break linearity, and of what kind they are, from hand-made counts and whole measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
+
+from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits, explanation, violated_bits
+from pytest_llmprops.benchmarks.oracle.entities import locate
+from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding
+from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
+from pytest_llmprops.core.linearity import is_linear_test
+
+FOUND = locate([Extracted(name) for name, _, _ in ENTITIES[:2]], SENTENCE)
+SUBJECT = Subject(
+    SENTENCE,
+    FOUND,
+    tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in zip(FOUND, ENTITIES[:2], strict=True)),
+)
+#: the test of x = Adriana replaced, y = Lisbon replaced, and its four sentences
+X, Y = 0b01, 0b10
+
+
+def replies(x: int, *groups: tuple[int, Sequence[str]]) -> Samples:
+    """Replies about R(x): so many of each list of names; None for an unread one."""
+    readings = []
+    for times, names in groups:
+        readings += [ListReading(tuple(Extracted(name) for name in names))] * times
+    return Samples(SUBJECT.transformed(x).text, tuple(readings))
+
+
+def ideal(x: int) -> Samples:
+    """Eleven perfect replies."""
+    return replies(x, (11, present(x, 2)))
+
+
+def found(**changed: Samples) -> tuple[Culprit, ...]:
+    """Culprits of the one test, all replies perfect but those given by vector: ``x01``, ``x10``, ``x11``."""
+    samples = {x: changed.get(f"x{x:02b}", ideal(x)) for x in (X, Y, X ^ Y)}
+    vectors = [
+        SUBJECT.vector(names)
+        for x in (X, Y, X ^ Y)
+        if (names := deciding(samples[x], "majority")) is not None
+    ]
+    passing = len(vectors) == 3 and is_linear_test(*vectors, SUBJECT.m)
+    test = OneTest(X, Y, int(passing), 1)
+    return culprits([test], samples, SUBJECT, "majority", changed.get("original", ideal(0)))
+
+
+def test_no_violation_no_culprit() -> None:
+    """A passed test has none, whatever else wavers."""
+    assert found() == ()
+
+
+def test_multi_form() -> None:
+    """Extracted with or inside a longer name in some replies: multi-form, with the form and its count."""
+    (culprit,) = found(x11=replies(3, (3, ["Tobias", "Nairobi"]), (8, ["Tobias of Nairobi", "Nairobi"])))
+    assert culprit.name == "Adriana"
+    assert culprit.synonym == "Tobias"
+    assert culprit.tests == 1
+    assert "multi-form" in culprit.kinds
+    assert 'as "tobias of nairobi" in 8 of 11 replies' in culprit.why
+    assert str(culprit).startswith('"Adriana" (replaced by "Tobias"): multi-form')
+    (once,) = found(x11=replies(3, (1, ["Tobias Ltd", "Nairobi"]), (10, ["Nairobi"])))
+    assert "multi-form" not in once.kinds
+
+
+def test_weak() -> None:
+    """Now here, now not, in the replies about one sentence: weak, with its count."""
+    (culprit,) = found(x11=replies(3, (4, ["Tobias", "Nairobi"]), (7, ["Nairobi"])))
+    assert culprit.kinds[0] == "weak"
+    assert culprit.why.startswith("in 4 of 11 replies about one sentence")
+    (edge,) = found(x11=replies(3, (2, ["Tobias", "Nairobi"]), (9, ["Nairobi"])))
+    assert "weak" not in edge.kinds
+
+
+def test_weak_itself() -> None:
+    """An entity that itself comes and goes within one sentence is weak, and no more than that."""
+    wavering = replies(X, (5, ["Tobias", "Lisbon"]), (6, ["Tobias"]))
+    (culprit,) = found(x01=wavering, x11=replies(3, (11, ["Tobias"])))
+    assert culprit.name == "Lisbon"
+    assert culprit.kinds == ("weak",)
+
+
+def test_weak_in_the_original() -> None:
+    """An entity in at most 5 of 11 replies about the original sentence is weak (the paper's example)."""
+    never = replies(3, (11, ["Nairobi"]))
+    for times in (5, 1):
+        (culprit,) = found(x11=never, original=replies(0, (times, present(0, 2)), (11 - times, ["Lisbon"])))
+        assert "weak" in culprit.kinds
+        assert f"in {times} of 11 replies about the original" in culprit.why
+    (culprit,) = found(x11=never, original=replies(0, (6, present(0, 2)), (5, ["Lisbon"])))
+    assert "in 6 of 11 replies about one sentence" in culprit.why
+
+
+def test_assumed_knowledge() -> None:
+    """Found itself with one set of others and never with another: it depends on them."""
+    (culprit,) = found(x01=replies(X, (11, ["Tobias"])), x11=replies(3, (11, ["Tobias"])))
+    assert culprit.name == "Lisbon"
+    assert culprit.kinds == ("assumed knowledge",)
+    assert "in 11 of 11 replies about one sentence and 0 of 11 about another" in culprit.why
+
+
+def test_synonym_fault() -> None:
+    """Always found itself, with others replaced, too, and in some sentence rarely as its synonym."""
+    (culprit,) = found(x11=replies(3, (11, ["Nairobi"])))
+    assert culprit.kinds == ("synonym fault",)
+    assert culprit.why == "always found itself, its synonym in 0 of 11 replies about one sentence"
+    (weak,) = found(x11=replies(3, (5, ["Tobias", "Nairobi"]), (6, ["Nairobi"])))
+    assert weak.kinds == ("weak", "synonym fault")
+    assert found(x01=replies(X, (11, ["Lisbon"])), x11=replies(3, (11, ["Nairobi"]))) == ()
+
+
+def test_unexplained() -> None:
+    """A violation that no count explains is said to be one: the old name in a sentence that has it no more."""
+    (culprit,) = found(x10=replies(Y, (11, ["Adriana", "Tobias", "Nairobi"])))
+    assert culprit.kinds == ("unexplained",)
+    assert "no count" in culprit.why
+
+
+def test_most_often_first() -> None:
+    """The entity on which most tests fail comes first, with their number; each fails only on its own."""
+    entities = locate([Extracted(name) for name, _, _ in ENTITIES[:3]], SENTENCE)
+    synonyms = tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in zip(entities, ENTITIES[:3], strict=True))
+    subject = Subject(SENTENCE, entities, synonyms)
+    samples = {
+        x: Samples("", (ListReading(tuple(map(Extracted, present(x)))),) * 11) for x in (1, 2, 3, 4, 5, 6)
+    }
+    for x, lost in ((3, "Tobias"), (5, "Norway"), (6, "Norway")):
+        names = [name for name in present(x) if name != lost]
+        samples[x] = Samples("", (ListReading(tuple(map(Extracted, names))),) * 11)
+    tests = [OneTest(1, 2, 0, 1), OneTest(4, 1, 0, 1), OneTest(4, 2, 0, 1)]
+    seen = culprits(tests, samples, subject, "majority")
+    assert [(c.name, c.tests, c.place) for c in seen] == [("Kenya", 2, 2), ("Adriana", 1, 0)]
+    assert [violated_bits(test, samples, subject, "majority") for test in tests] == [1, 4, 4]
+
+
+def test_unread_replies_have_no_bits() -> None:
+    """A test that fails because a reply could not be read names no entity, and says why."""
+    unread = Samples("", (ListReading(None, "the reply is no list"),) * 11)
+    assert found(x11=unread) == ()
+    text = explanation([OneTest(X, Y, 0, 1)], ())
+    assert text == "1 of 1 test failed; some replies could not be read"
+
+
+def test_explanation() -> None:
+    """How many tests failed, and the entities by name and kind."""
+    culprit = Culprit(0, "Adriana", "Tobias", ("multi-form", "weak"), 2, "")
+    tests = [OneTest(1, 2, 0, 1), OneTest(1, 2, 4, 8), OneTest(3, 2, 0, 1)]
+    assert explanation(tests, [culprit]) == '2 of 3 tests failed; culprits: "Adriana" (multi-form, weak)'
+    assert explanation(tests[1:2], ()) == "0 of 1 test failed"
+
+
+@pytest.mark.parametrize("rule", ["any", "majority", "single"])
+def test_culprit_of_a_whole_measurement(rule: str) -> None:
+    """An entity that is dropped whenever another is replaced is the only culprit of every rejection."""
+
+    def dependent(x: int, sample: int) -> list[str]:
+        names = present(x)
+        return names[:2] if x & 1 else names
+
+    rejected = 0
+    for seed in range(20):
+        result = check(Fake(dependent), seed, rule=rule, samples=3)
+        if not result.accepted:
+            rejected += 1
+            assert 'culprits: "Kenya" (' in result.why
+            assert "Lisbon" not in result.why
+            assert '"Kenya" (replaced by "Norway")' in result.evidence["culprits"]
+            assert any("failed" in text for name, text in result.evidence.items() if name.startswith("test"))
+    assert rejected > 10
+
+
+def test_what_passes_has_no_culprits() -> None:
+    """A test that some combination passes is no violation, though its most frequent answers are none."""
+    samples = {x: ideal(x) for x in (X, Y)} | {3: replies(3, (10, []), (1, present(3, 2)))}
+    assert violated_bits(OneTest(X, Y, 121, 1331), samples, SUBJECT, "any") == 3
+    assert culprits([OneTest(X, Y, 121, 1331)], samples, SUBJECT, "any") == ()
+    assert len(culprits([OneTest(X, Y, 0, 1331)], samples, SUBJECT, "any")) == 2

@@ -1,0 +1,277 @@
+"""Prompt 1, lists read leniently, normalised names, repeated samples."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.oracle.extraction import (
+    LONGEST_NAME,
+    PROMPT,
+    Extracted,
+    contains_words,
+    most_frequent,
+    normalised,
+    read_list,
+    samples_of,
+)
+from pytest_llmprops.core.requests import PLANNED, Reply
+
+TEXT = 'The film "Mission: Impossible" was shot in Wallonia, Belgium with Tom Cruise, says the novel.'
+
+ONE = [("Mission: Impossible", "movie"), ("Tom Cruise", "person")]
+
+
+def read(reply: str, text: str = TEXT) -> list[tuple[str, str]] | None:
+    """Names and classes, or None."""
+    entities = read_list(reply, text).entities
+    return None if entities is None else [(e.name, e.kind) for e in entities]
+
+
+def test_prompt_is_the_papers() -> None:
+    """Prompt 1 word for word, with its example list and its quotation marks."""
+    assert PROMPT.replace("{text}", "TEXT").splitlines() == [
+        'Please perform entity recognition for all entities in the following sentence: "TEXT"',
+        "",
+        "Present the result as a strictly formatted numbered list e.g.",
+        "",
+        '"1. movie: Wizard of Oz',
+        '2. animal: tiger"',
+    ]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "1. movie: Mission: Impossible\n2. person: Tom Cruise",
+        "1) movie: Mission: Impossible\n2) person: Tom Cruise",
+        "(1) movie: Mission: Impossible\n(2) person: Tom Cruise",
+        '"1. movie: Mission: Impossible\n2. person: Tom Cruise"',
+        "“1. Movie: Mission: Impossible\n2. Person: Tom Cruise”",
+        "- movie: Mission: Impossible\n- person: Tom Cruise",
+        "• movie: Mission: Impossible\n• person: Tom Cruise",
+        "* **Movie:** Mission: Impossible\n* **Person:** Tom Cruise",
+        "1. **Movie**: Mission: Impossible\n2. **Person**: Tom Cruise",
+        "**1. movie: Mission: Impossible**\n**2. person: Tom Cruise**",
+        '1. movie: "Mission: Impossible"\n2. person: "Tom Cruise".',
+        "```\n1. movie: Mission: Impossible\n2. person: Tom Cruise\n```",
+        "```text\nmovie: Mission: Impossible\nperson: Tom Cruise\n```",
+        "Here are the entities:\n\n1. movie: Mission: Impossible\n\n2. person: Tom Cruise\n\nLet me know!",
+        "1. movie: Mission: Impossible 2. person: Tom Cruise",
+        "1. movie: Mission: Impossible\n2. person: Tom Cruise\n3. movie: mission: impossible\n4. actor: Tom Cruise",
+        "1. Mission: Impossible (movie)\n2. Tom Cruise (person)",
+        "1. Mission: Impossible - movie\n2. Tom Cruise – person",
+        "1. movie: Mission: Impossible (a film)\n2. person: Tom Cruise - an actor\n   - famous",
+        "movie: Mission: Impossible\nperson: Tom Cruise",
+    ],
+)
+def test_one_list_in_many_guises(reply: str) -> None:
+    """Numbers, bullets, bold, quotes, fences, preambles, classes after the name, repeats: the same two entities."""
+    assert read(reply) == ONE
+
+
+@pytest.mark.parametrize(
+    ("reply", "names"),
+    [
+        ("1. Tom Cruise: Person\n2. Belgium: Country", ["Tom Cruise", "Belgium"]),
+        ("Tom Cruise: person\nBelgium: country", ["Tom Cruise", "Belgium"]),
+        ("1. novel: Twilight", ["Twilight"]),
+        ("1. Novel: Twilight\n2. person: Tom Cruise", ["Twilight", "Tom Cruise"]),
+        ("1. location: Wallonia, Belgium", ["Wallonia, Belgium"]),
+        ("1. locations: Belgium, Wallonia", ["Belgium", "Wallonia"]),
+        ("1. locations: Belgium and Wallonia; 2. person: Tom Cruise", ["Belgium", "Wallonia", "Tom Cruise"]),
+        ("1. location: Atlantis, Belgium", ["Atlantis, Belgium"]),
+        ("1. Tom Cruise\n2. Belgium", ["Tom Cruise", "Belgium"]),
+        ("1. person: Tom Cruise\n- not this", ["Tom Cruise"]),
+        ("1. none\n2. person: Tom Cruise", ["Tom Cruise"]),
+        (f"1. person: Tom Cruise\n2. thing: {'x' * (LONGEST_NAME + 1)}", ["Tom Cruise"]),
+    ],
+)
+def test_what_the_sentence_decides(reply: str, names: list[str]) -> None:
+    """Which half of a line is the name, and whether it is one name or several, is seen in the sentence."""
+    assert [name for name, _ in read(reply) or []] == names
+
+
+def test_without_the_sentence_form_decides() -> None:
+    """Class before the first colon, everything after it the name."""
+    assert read("1. film: Mission: Impossible\n2. x", "") == [("Mission: Impossible", "film"), ("x", "")]
+    assert read("1. Tom Cruise (actor)", "") == [("Tom Cruise", "actor")]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "None",
+        "none.",
+        "1. None",
+        "1. none: none",
+        "N/A",
+        "There are no entities in this sentence.",
+        "The sentence doesn’t contain any named entities.",
+        "I could not find any entities.",
+        "No named entities were found.",
+    ],
+)
+def test_no_entities_is_an_answer(reply: str) -> None:
+    """A reply that says there are none is the empty set."""
+    assert read(reply) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ("", "empty"),
+        (" \n ", "empty"),
+        ("I'm sorry, but I can't help with that.", "no list"),
+        ("I cannot perform entity recognition.", "no list"),
+        ("The sentence is about Tom Cruise.", "no list"),
+        (f"1. {'x' * 500}", "no names"),
+        ("1. ...\n2. ---", "no names"),
+    ],
+)
+def test_no_list_is_no_answer(reply: str, problem: str) -> None:
+    """Anything else is not read, and the problem said; it is not the empty set."""
+    found = read_list(reply, TEXT)
+    assert found.entities is None
+    assert problem in found.problem
+    assert found.names is None
+
+
+def test_bullets_below_numbered_classes() -> None:
+    """A numbered class with nothing after it has the bullets below; bullets below a whole item are remarks."""
+    text = "Tom Cruise flew from Paris to Rome."
+    found = read_list("1. **Person**:\n   - Tom Cruise\n2. City:\n   - Paris\n   - Rome", text)
+    assert found.entities == (
+        Extracted("Tom Cruise", "person"), Extracted("Paris", "city"), Extracted("Rome", "city"),
+    )  # fmt: skip
+    remarks = read_list("1. person: Tom Cruise\n   - who flew\n2. city: Paris", text)
+    assert remarks.names == {"tom cruise", "paris"}
+
+
+@pytest.mark.parametrize(
+    "reply", ["1. No entities found in this sentence.", "1. There are no entities.", "1. None found."]
+)
+def test_an_item_that_says_none(reply: str) -> None:
+    """A list of which the only item says that there is none is empty; such words of the sentence are a name."""
+    assert read_list(reply, TEXT).entities == ()
+    song = "Here Are No Entities"
+    assert read_list(f"1. song: {song}", f"They sang {song} aloud.").names == {song.lower()}
+
+
+def test_several_names_with_remarks_on_a_line() -> None:
+    """Each of them is one, without its remark."""
+    found = read_list(
+        "1. Person: Tom Cruise (actor), Nicole Kidman (actress)", "Tom Cruise met Nicole Kidman."
+    )
+    assert found.entities == (Extracted("Tom Cruise", "person"), Extracted("Nicole Kidman", "person"))
+
+
+def test_a_first_item_on_the_line_of_the_preamble() -> None:
+    """It is not lost."""
+    found = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
+    assert found.names == {"tom cruise", "paris"}
+
+
+@given(st.text(max_size=300), st.text(max_size=60))
+def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
+    """Whatever comes back is read or refused; names are never empty and never stand twice."""
+    for found in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):
+        assert (found.entities is None) == bool(found.problem)
+        keys = [normalised(e.name) for e in found.entities or ()]
+        assert all(keys)
+        assert len(keys) == len(set(keys))
+
+
+def test_long_replies_are_read_in_no_time() -> None:
+    """A rambling or hostile reply of a million characters costs no more than its first part."""
+    for reply in (
+        "1. a: " * 200_000,
+        "*" * 10**6,
+        "1" * 10**6,
+        "a: " * 300_000,
+        ("- " + "x, " * 50 + "\n") * 5000,
+        "1. a: c" + "\t" * 10**6 + "b",
+        "1. a" + " " * 10**6 + "(b",
+        "no" + " " * 10**6 + "entity",
+        "1. " + "the " * 10**6,
+    ):
+        started = time.process_time()
+        read_list(reply, TEXT)
+        late = read_list(f"{'so on, ' * 10_000}\n1. person: Tom Cruise", TEXT)
+        assert late.entities is None
+        assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The Hague", "hague"),
+        ("“Tom Cruise”", "tom cruise"),
+        ("Tom  Cruise's", "TOM CRUISE"),
+        ("Cruise’s", "cruise"),
+        ("an actor.", "Actor"),
+        ("Jean–Luc", "Jean-Luc"),
+        ("Ｔｏｋｙｏ", "tokyo"),
+        ("cafe\u0301", "café"),
+        ("**Belgium**,", "belgium"),
+        ("soft\u00adware", "software"),
+    ],
+)
+def test_names_that_are_the_same(one: str, other: str) -> None:
+    """Case, quotes, possessives, leading articles, outer punctuation and Unicode forms do not tell names apart."""
+    assert normalised(one) == normalised(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("general-purpose registers", "registers"),
+        ("16", "x16"),
+        ("Mohammed's family", "Mohammed"),
+        ("The", ""),
+    ],
+)
+def test_names_that_differ(one: str, other: str) -> None:
+    """Longer and shorter forms are different names; a name that is an article alone stays."""
+    assert normalised(one) != normalised(other)
+
+
+@given(st.text(max_size=40))
+def test_normalising_twice_is_once(name: str) -> None:
+    """The normalised form is its own."""
+    assert normalised(normalised(name)) == normalised(name)
+
+
+def test_words_are_whole() -> None:
+    """A part counts where no letter or digit joins it; an empty part never."""
+    assert contains_words("new york city", "york")
+    assert contains_words("x (ab)", "ab")
+    assert not contains_words("new yorker", "york")
+    assert not contains_words("anything", "")
+    assert contains_words("abc ab", "ab")
+
+
+def test_most_frequent_set() -> None:
+    """The set that came most often; the first seen among equals; none of none."""
+    a, b = frozenset("a"), frozenset("ab")
+    assert most_frequent([b, a, a, b]) == (b, 2)
+    assert most_frequent([b, a, a]) == (a, 2)
+    assert most_frequent([]) == (frozenset(), 0)
+
+
+def test_samples() -> None:
+    """Cut-off and filtered replies are unread; a set's entities come as its first reply writes them."""
+    replies = [
+        Reply("1. person: Tom Cruise\n2. a: b", finish_reason="length"),
+        Reply("1. Person: TOM CRUISE"),
+        Reply("", finish_reason="content_filter"),
+        Reply("1. actor: Tom Cruise"),
+    ]
+    found = samples_of(TEXT, replies)
+    assert (found.unread, found.refused, found.planned) == (2, 1, False)
+    assert found.sets == [frozenset({"tom cruise"})] * 2
+    assert found.first_with(found.sets[0])[0].name == "TOM CRUISE"
+    assert samples_of(TEXT, [Reply(key=PLANNED)]).planned

@@ -1,0 +1,197 @@
+"""The readers of sentences and pairs of the oracle-checker: what they take, and what they refuse in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.oracle.items import LONGEST, OWN, items, own_sentences
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder
+
+SENTENCE = {"id": "001", "text": "Ann left Oslo.", "entities": [{"name": "Oslo", "kind": "city"}]}
+PAIR = {"id": "001", "first": "A came.", "second": "B came.", "label": 0, "level": "subtle"}
+HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+
+
+def put(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+def builtin(
+    root: Path, *, general: Any = SENTENCE, technical: Any = SENTENCE, pair: Any = PAIR
+) -> DataFolder:
+    """A folder of built-in data; a list is several rows."""
+    for name, rows in (("general", general), ("technical", technical), ("pairs", pair)):
+        text = "".join(json.dumps(row) + "\n" for row in (rows if isinstance(rows, list) else [rows]))
+        put(root, f"oracle/{name}.jsonl", text)
+    return DataFolder(root, "builtin")
+
+
+def msrp(root: Path, *rows: str, name: str = "train", header: str = HEADER) -> DataFolder:
+    """A folder with a file in the layout of MSRP: byte-order mark, CRLF."""
+    put(root, f"msrp/msr_paraphrase_{name}.txt", "\ufeff" + "".join(f"{row}\r\n" for row in (header, *rows)))
+    return DataFolder(root, "published")
+
+
+def refusal(files: DataFolder) -> str:
+    with pytest.raises(DataError) as caught:
+        list(items(files))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "; " in message
+    return message
+
+
+def test_builtin_items(tmp_path: Path) -> None:
+    """Sentences come as linearity items with their entities, pairs as items of their label's task."""
+    yes = PAIR | {"id": "b", "label": 1}
+    general, technical, no, other = items(builtin(tmp_path, pair=[PAIR, yes]))
+    assert [i.id for i in (general, technical, no, other)] == [
+        "oracle/general/001", "oracle/technical/001", "oracle/pair/001", "oracle/pair/b"
+    ]  # fmt: skip
+    assert general.fields == {"text": "Ann left Oslo.", "entities": (("Oslo", "city"),), "domain": "general"}
+    assert technical["domain"] == "technical"
+    assert general.cluster == general.id
+    assert (no.task, no.fields) == (
+        "no", {"first": "A came.", "second": "B came.", "label": False, "level": "subtle"}
+    )  # fmt: skip
+    assert other.task == "yes"
+    assert other["label"] is True
+
+
+def entity(*names: str) -> dict[str, Any]:
+    return SENTENCE | {"entities": [{"name": name, "kind": "city"} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (SENTENCE | {"text": " "}, "row '001': a sentence is empty"),
+        (SENTENCE | {"text": 3}, "row '001': a sentence is empty"),
+        (SENTENCE | {"id": "a b"}, "the id is 'a b'"),
+        (SENTENCE | {"id": 7}, "the id is 7"),
+        (SENTENCE | {"entities": "Oslo"}, "'entities' is no list"),
+        (SENTENCE | {"entities": ["Oslo"]}, "the entity 'Oslo'"),
+        (SENTENCE | {"entities": [{"name": "Oslo"}]}, "the entity {'name': 'Oslo'}"),
+        (SENTENCE | {"entities": [{"name": "Oslo", "kind": " "}]}, "the entity {"),
+        (entity("Bergen"), "'Bergen' does not stand in the text"),
+        (entity("Osl"), "'Osl' does not stand in the text"),
+        (entity("Oslo", "Oslo"), "'Oslo' stands twice"),
+        ({"id": "001", "text": "Ann left."}, "has no 'entities'"),
+        ([SENTENCE, SENTENCE], "repeats the id '001'"),
+    ],
+)
+def test_bad_sentences(row: Any, said: str, tmp_path: Path) -> None:
+    """A row that is no labelled sentence is named with its file."""
+    message = refusal(builtin(tmp_path, general=row))
+    assert "oracle/general.jsonl" in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (PAIR | {"label": 2}, "row '001': the label is 2"),
+        (PAIR | {"label": "1"}, "the label is '1'"),
+        (PAIR | {"label": True}, "the label is True"),
+        (PAIR | {"level": "hard"}, "the level is 'hard'"),
+        (PAIR | {"second": ""}, "a sentence is empty"),
+        ({key: value for key, value in PAIR.items() if key != "level"}, "has no 'level'"),
+        ([PAIR, PAIR], "repeats the id '001'"),
+    ],
+)
+def test_bad_pairs(row: Any, said: str, tmp_path: Path) -> None:
+    """A row that is no labelled pair is named with its file."""
+    message = refusal(builtin(tmp_path, pair=row))
+    assert "oracle/pairs.jsonl" in message
+    assert said in message
+
+
+def test_published_pairs(tmp_path: Path) -> None:
+    """Pairs of both files of MSRP are read with their ids; quotation marks are characters of the text."""
+    msrp(tmp_path, '1\t12\t34\tHe said "no".\t"No", he said. ', "0\t34\t56\tA.\tB.")
+    files = msrp(tmp_path, '1\t7\t8\t"A quote begins\tand does not end.', name="test")
+    found = list(items(files))
+    assert [(i.id, i.task, i.source) for i in found] == [
+        ("oracle/pair/12-34", "yes", "published"),
+        ("oracle/pair/34-56", "no", "published"),
+        ("oracle/pair/7-8", "yes", "published"),
+    ]
+    assert (found[0]["first"], found[0]["second"]) == ('He said "no".', '"No", he said.')
+    assert found[2]["first"] == '"A quote begins'
+    assert found[2]["level"] == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (["2\t1\t2\tA.\tB."], "row 1: the Quality is '2'"),
+        (["1\t1\t2\tA.\tB.", "\t3\t4\tA.\tB."], "row 2: the Quality is ''"),
+        (["1\t1\t2\tA.\t "], "row 1: a sentence is empty"),
+        (["1\t\t2\tA.\tB."], "row 1: the id is ''"),
+        (["1\t1\t2\tA."], "line 2 has 4 fields"),
+        (["1\t1\t2\tA.\tB.", "0\t1\t2\tC.\tD."], "row 2: repeats the pair 1-2 of msrp/msr_paraphrase_train.txt, row 1"),
+        ([], "has no rows"),
+    ],
+)  # fmt: skip
+def test_bad_published_pairs(rows: list[str], said: str, tmp_path: Path) -> None:
+    """A row of MSRP that is none is named with its file and place."""
+    message = refusal(msrp(tmp_path, *rows))
+    assert "msrp/msr_paraphrase_train.txt" in message
+    assert said in message
+
+
+def test_missing_column(tmp_path: Path) -> None:
+    """A file without one of the columns of MSRP is refused, and the message has its name."""
+    files = msrp(tmp_path, "1\t1\t2\tA.", header="Quality\t#1 ID\t#2 ID\t#1 String")
+    assert "no column '#2 String'" in refusal(files)
+
+
+def test_own_sentences_are_items(tmp_path: Path) -> None:
+    """A user's file gives an item a sentence, without labels, marked as generated."""
+    put(tmp_path, OWN, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")
+    put(tmp_path, "oracle/SOURCE.json", '{"source": "generated"}')
+    files = DataFolder(tmp_path, DataFolder(tmp_path, "published").source_for("oracle"))
+    assert [(i.id, i["text"], i["entities"], i["domain"], i.source, i.task) for i in items(files)] == [
+        ("oracle/own/0001", "The first one.", (), "own", "generated", "linearity"),
+        ("oracle/own/0002", "Über die Brücke.", (), "own", "generated", "linearity"),
+    ]
+
+
+def test_own_sentences_beside_published_pairs(tmp_path: Path) -> None:
+    """In a folder that is not marked they are read beside what is published; in a marked one alone."""
+    put(tmp_path, OWN, "One.\n")
+    msrp(tmp_path, "1\t1\t2\tA.\tB.")
+    found = {source: [(i.id, i.source) for i in items(DataFolder(tmp_path, source))]
+             for source in ("published", "generated")}  # fmt: skip
+    own = ("oracle/own/0001", "generated")
+    assert found == {"published": [own, ("oracle/pair/1-2", "published")], "generated": [own]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n \n", "there is no sentence"),
+        ("Fine.\nA \x1b[31m one.\n", "line 2: has control characters"),
+        ("Fine.\r\r" + "x" * (LONGEST + 1), f"line 3: {LONGEST + 1} characters"),
+    ],
+)
+def test_bad_own_sentences(text: str, said: str) -> None:
+    """A file without sentences, and lines that cannot be one, are refused."""
+    with pytest.raises(DataError, match="; write") as caught:
+        own_sentences(text, "mine.txt")
+    assert str(caught.value).startswith("mine.txt")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["published", "generated"])
+def test_no_file_at_all(source: str, tmp_path: Path) -> None:
+    """Where there is nothing to read, a missing file is named with the way to get it."""
+    message = refusal(DataFolder(tmp_path, source))
+    assert "no such file" in message
+    assert ("data pull" in message) is (source == "published")

@@ -1,0 +1,250 @@
+"""Replies to prompts 5 to 7: strict JSON, one repair, and the prompts' wording."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.oracle.json_reply import (
+    LONGEST_PARAPHRASE,
+    LONGEST_SENT_BACK,
+    Answer,
+    ask_answer,
+    ask_paraphrases,
+    read_answer,
+    read_paraphrases,
+)
+from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import (
+    paraphrases_prompt,
+    phrases_prompt,
+    sentences_prompt,
+)
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+
+YES = '{"answer": "yes", "explanation": "same"}'
+
+
+class Replies:
+    """An oracle that gives these replies in order, and fails when it runs out."""
+
+    def __init__(self, *replies: str | Reply | BackendError) -> None:
+        self.left = list(replies)
+        self.chats: list[Chat] = []
+        self.oracle = Oracle(self._reply)
+
+    async def _reply(self, chat: Chat) -> Reply:
+        self.chats.append(chat)
+        reply = self.left.pop(0)
+        if isinstance(reply, BackendError):
+            raise reply
+        return reply if isinstance(reply, Reply) else Reply(reply)
+
+
+@pytest.mark.parametrize("word", ["yes", "Yes", " YES ", "no", "NO\n"])
+def test_yes_or_no_in_any_case(word: str) -> None:
+    """Yes and no are read in any case, with the explanation."""
+    answer = read_answer(json.dumps({"answer": word, "explanation": "as it is"}))
+    assert answer.word == word.strip().lower()
+    assert answer.explanation == "as it is"
+    assert answer.said is (answer.word == "yes")
+    assert not answer.notes.problem
+    assert not answer.notes.fenced
+
+
+@pytest.mark.parametrize("reply", ["```json\n{}\n```", "```\n{}```", "```{}```", "  ```JSON\n{}\n```\n"])
+def test_fences_are_noted(reply: str) -> None:
+    """JSON between fences, labelled or not, is accepted and noted."""
+    answer = read_answer(reply.replace("{}", YES))
+    assert answer.said is True
+    assert answer.notes.fenced
+
+
+def test_what_was_not_asked_for_is_ignored() -> None:
+    """Further keys do no harm, and the explanation may be missing or no text."""
+    assert read_answer('{"answer": "no", "sure": 0.9}').said is False
+    assert read_answer('{"answer": "no", "explanation": ["a"]}').explanation == ""
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ("", "it is empty"),
+        ("Yes, they are.", "it is not JSON"),
+        ("{'answer': 'yes'}", "it is not JSON"),
+        (f"Here you are: {YES}", "it is not JSON"),
+        (YES + YES, "it is not JSON"),
+        (f"```{YES}``` and ```{YES}```", "it is not JSON"),
+        (f"```{YES}``````{YES}```", "it is not JSON"),
+        ('{"answer": "yes", "answer": "no"}', "stands twice"),
+        ('["yes"]', "not a JSON object"),
+        ("NaN", "it is not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"explanation": "yes"}', "the key 'answer' is missing"),
+        ('{"Answer": "yes"}', "the key 'answer' is missing"),
+        ('{"answer": "maybe"}', "is 'maybe'"),
+        ('{"answer": "yes and no"}', "is 'yes and no'"),
+        ('{"answer": true}', "is not a text"),
+        ('{"answer": null}', "is not a text"),
+        ('{"answer": "\\u0007\\n"}', r"is '\\x07\\n'"),
+    ],
+)
+def test_unreadable_answers(reply: str, problem: str) -> None:
+    """Anything else is neither yes nor no, for a reason in one line."""
+    answer = read_answer(reply)
+    assert answer.said is None
+    assert answer.word == "unreadable"
+    assert re.search(problem, answer.notes.problem)
+    assert "\n" not in answer.notes.problem
+
+
+@given(st.text(max_size=60))
+def test_any_reply_is_read(text: str) -> None:
+    """No reply makes the reader fail, and only an object with an answer is one."""
+    answer = read_answer(text)
+    assert (answer.said is None) is bool(answer.notes.problem)
+    assert bool(read_paraphrases(text).texts) is not bool(read_paraphrases(text).notes.problem)
+
+
+def test_paraphrases() -> None:
+    """A list of texts, in order; line breaks inside become spaces."""
+    found = read_paraphrases('{"paraphrases": ["It rains.", " Rain\\n falls. "]}')
+    assert found.texts == ("It rains.", "Rain falls.")
+    assert not found.notes.problem
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("It rains.", "not a list"),
+        ([], "not a list"),
+        ({"1": "It rains."}, "not a list"),
+        (["It rains.", ""], "element 2"),
+        (["It rains.", {"text": "Rain."}], "element 2"),
+        ([None], "element 1"),
+        (["\ud800"], "element 1"),
+        (["x" * (LONGEST_PARAPHRASE + 1)], "longer than"),
+    ],
+)
+def test_unreadable_paraphrases(value: object, problem: str) -> None:
+    """What is no list of texts gives no paraphrase at all, for a reason."""
+    found = read_paraphrases(json.dumps({"paraphrases": value}))
+    assert found.texts == ()
+    assert problem in found.notes.problem
+    assert "is missing" in read_paraphrases(YES).notes.problem
+
+
+def _ask(replies: Replies, *, sample: int = 0) -> Answer:
+    return asyncio.run(ask_answer(replies.oracle, sentences_prompt("a", "b"), sample=sample))
+
+
+def test_one_repair() -> None:
+    """An unreadable reply is sent back once with its problem, as the same sample; the second reply counts."""
+    replies = Replies("Yes!", YES)
+    answer = _ask(replies, sample=3)
+    assert answer.said is True
+    assert answer.notes.repaired
+    assert answer.notes.text == YES
+    first, second = replies.chats
+    assert second.messages[:2] == first.messages
+    assert second.messages[2].content == "Yes!"
+    assert "it is not JSON" in second.messages[3].content
+    assert "'answer'" in second.messages[3].content
+    assert [chat.sample for chat in replies.chats] == [3, 3]
+
+
+def test_an_empty_reply_is_no_empty_turn() -> None:
+    """The conversation that asks for a repair has no empty turn, which servers refuse."""
+    replies = Replies(" \n", YES)
+    assert _ask(replies).said is True
+    assert replies.chats[1].messages[2].content == "(empty)"
+
+
+def test_no_second_repair() -> None:
+    """Two unreadable replies are no answer; the problem is the second's."""
+    replies = Replies("Yes!", "")
+    answer = _ask(replies)
+    assert answer.said is None
+    assert answer.notes.repaired
+    assert answer.notes.problem == "it is empty"
+    assert len(replies.chats) == 2
+
+
+def test_no_repair_of_a_readable_reply() -> None:
+    """A reply that can be read is asked for once."""
+    replies = Replies(YES)
+    assert _ask(replies).said is True
+    assert len(replies.chats) == 1
+
+
+def test_a_filtered_reply_is_refused() -> None:
+    """A content filter's reply is not asked to be repaired; a readable one is read whatever the filter said."""
+    replies = Replies(Reply("", finish_reason="content_filter"))
+    answer = _ask(replies)
+    assert answer.notes.refused
+    assert answer.said is None
+    assert len(replies.chats) == 1
+    readable = _ask(Replies(Reply(YES, finish_reason="content_filter")))
+    assert readable.said is True
+    assert not readable.notes.refused
+
+
+def test_a_cut_off_reply_says_so() -> None:
+    """The model is told that its reply was cut off, with no more of it than is needed."""
+    replies = Replies(Reply('{"answer": "' + "x" * 10_000, finish_reason="length"), YES)
+    assert _ask(replies).said is True
+    sent = replies.chats[1].messages
+    assert len(sent[2].content) == LONGEST_SENT_BACK
+    assert "(cut off)" in sent[3].content
+
+
+def test_paraphrases_are_repaired_too() -> None:
+    """Prompt 7 has the same one repair, in its own form."""
+    replies = Replies("1. It rains.", '{"paraphrases": ["Rain falls."]}')
+    found = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
+    assert found.texts == ("Rain falls.",)
+    assert found.notes.repaired
+    assert "'paraphrases'" in replies.chats[1].messages[3].content
+
+
+def test_a_call_that_fails_is_no_answer() -> None:
+    """An error of the backend passes through, in the repair as well."""
+    for replies in (Replies(BackendError("down")), Replies("Yes!", BackendError("down"))):
+        with pytest.raises(BackendError, match="down"):
+            _ask(replies)
+
+
+def test_wording_of_the_prompts() -> None:
+    """Prompts 5, 6 and 7 of appendix B.1; braces and quotes in a sentence stay as they are."""
+    system, human = sentences_prompt("He said {sentence2}.", "It's {so}.")
+    assert system.role == "system"
+    assert human.role == "user"
+    assert system.content == (
+        "You are a helpful assistant that decides if two sentences are paraphrases designed to output JSON."
+    )
+    assert human.content == (
+        "Decide whether the following two sentences are semantically equivalent:\n"
+        "1. 'He said {sentence2}.' 2. 'It's {so}.'\n"
+        "Answer yes or no and provide a short explanation.\n"
+        "Output with keys 'answer' and 'explanation'."
+    )
+    system, human = phrases_prompt("a dog", "one dog")
+    assert "two texts could be paraphrases designed to output JSON" in system.content
+    assert human.content == (
+        "Decide whether the following two texts could be considered semantically equivalent:\n"
+        "1. 'a dog' 2. 'one dog'\n"
+        "Answer yes or no and provide a short explanation.\n"
+        "Output with keys 'answer' and 'explanation'."
+    )
+    system, human = paraphrases_prompt("It rains.")
+    assert system.content == "You are a helpful paraphrases generator designed to output JSON."
+    assert human.content == (
+        "Generate five paraphrases that are semantically equivalent to the following sentence: 'It rains.'\n"
+        "Output with key 'paraphrases'."
+    )

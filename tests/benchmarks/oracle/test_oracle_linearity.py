@@ -1,0 +1,595 @@
+"""The linearity checker against extractors whose behaviour is known."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle_fakes import (
+    ENTITIES,
+    POOL,
+    RULES,
+    SENTENCE,
+    SMALL_POOL,
+    Fake,
+    check,
+    listed,
+    names_of,
+    present,
+    sentence_in,
+)
+from scipy.stats import binomtest
+
+from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
+from pytest_llmprops.benchmarks.oracle.linear_tests import Answers, linear_at
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    PAPER,
+    QUICK,
+    LinearityChecker,
+    LinearitySettings,
+    Sentence,
+    bound_of,
+)
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.linearity import (
+    complement,
+    distance_to_homomorphisms,
+    failure_bound,
+    failure_rate,
+    rejection_bound,
+)
+from pytest_llmprops.core.requests import PLANNED, Chat, Reply
+
+RULES_OF_DECISION = ("any", "majority", "single")
+
+
+def a_rate(found: Acceptance) -> float:
+    """Share of passing combinations."""
+    return found.values["combinations_passed"] / found.values["combinations"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(RULES_OF_DECISION))
+def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
+    """It passes every test in every combination, and is faithful everywhere."""
+    found = check(Fake(lambda x, _: present(x, m), m), seed, rule=rule, samples=3)
+    values = found.values
+    assert found.accepted
+    assert found.outcome == "accepted"
+    assert found.why == "5 of 5 tests passed"
+    assert values["tests_passed"] == values["tests"] == 5
+    assert values["combinations"] == 5 * 27
+    assert a_rate(found) == 1
+    assert values["identity"] == values["sentences"]
+    assert values["linear_not_faithful"] == values["lost"] == values["both"] == values["extra"] == 0
+    assert values["entities"] == values["tested"] == values["named"] == m
+    assert values["con_o"] == values["con_rs"] == 3
+    assert values["unread"] == 0
+
+
+#: tables f(x) of three entities with f(0) = 111, by their distance from every homomorphism
+FAR: dict[float, list[int]] = {}
+for flips in ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}):
+    table = [complement(x, 3) ^ flips.get(x, 0) for x in range(8)]
+    FAR[len(flips) / 8] = table
+
+
+@pytest.mark.parametrize("epsilon", sorted(FAR))
+def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> None:
+    """Single tests and whole measurements of extractors at a verified distance, drawn with 400 seeds each."""
+    table = FAR[epsilon]
+    assert distance_to_homomorphisms(table, 3) == epsilon
+    n = 400
+    results = [
+        check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule="single", samples=1) for seed in range(n)
+    ]
+    failed = sum(5 - int(found.values["tests_passed"]) for found in results)
+    assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
+    assert binomtest(failed, 5 * n, failure_rate(table, 3)).pvalue > 0.001
+    rejected = sum(not found.accepted for found in results)
+    assert binomtest(rejected, n, rejection_bound(epsilon, 5), alternative="less").pvalue > 0.001
+    assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
+
+
+@pytest.mark.parametrize("rule", RULES_OF_DECISION)
+def test_rules_agree_on_one_that_never_changes_its_mind(rule: str) -> None:
+    """With equal samples a sentence is decided alike by every rule, whatever f is."""
+    table = FAR[0.375]
+    for seed in range(20):
+        first = check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule="single", samples=1)
+        other = check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule=rule, samples=4)
+        assert other.accepted == first.accepted
+        assert a_rate(other) == a_rate(first)
+
+
+def test_inseparable_entities_are_rejected_and_named() -> None:
+    """Two entities extracted only together fail as often as counted over all pairs; they alone are the culprits."""
+
+    def together(x: int, sample: int) -> list[str]:
+        names = present(x)
+        return names if (x & 1) == (x >> 1 & 1) else names[2:]
+
+    u = [complement(x, 3) | (0 if (x & 1) == (x >> 1 & 1) else 0b011) for x in range(8)]
+    n = 200
+    results = [check(Fake(together), seed) for seed in range(n)]
+    rejected = [found for found in results if not found.accepted]
+    assert binomtest(len(rejected), n, 1 - (1 - failure_rate(u, 3)) ** 5).pvalue > 0.001
+    for found in rejected:
+        assert found.values["linear_not_faithful"] == 0 < found.values["identity"]
+        assert '"Adriana"' in found.why
+        assert '"Lisbon"' in found.why
+        assert '"Kenya"' not in found.why
+    kinds = [found.evidence["culprits"] for found in rejected]
+    assert sum("assumed knowledge" in text for text in kinds) > 0.9 * len(kinds)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.35])
+def test_a_rate_follows_the_dropping_probability(p: float) -> None:
+    """An extractor that drops one entity with probability p: A_rate has the expectation that follows from p.
+
+    f's bit of the entity is wrong only where its synonym stands, so two of the three sentences of a test must agree
+    on it, or none has the synonym (one test in four). Two sentences agree with probability q = p^2 + (1 - p)^2; they
+    are one sentence in one case of 2^(m-1), where a sample also meets itself.
+    """
+    m, samples, n = 3, 11, 400
+    q = p * p + (1 - p) ** 2
+    once = 1 / samples + (1 - 1 / samples) * q
+    same = 1 / 2 ** (m - 1)
+    expected = 1 / 4 + 3 / 4 * ((1 - same) * q + same * once)
+    rates = []
+    for seed in range(n):
+        rng = random.Random(-1 - seed)
+
+        def dropping(x: int, sample: int, rng: random.Random = rng) -> list[str]:
+            return present(x)[1:] if x and rng.random() < p else present(x)
+
+        rates.append(a_rate(check(Fake(dropping), seed)))
+    mean = math.fsum(rates) / n
+    error = math.sqrt(math.fsum((r - mean) ** 2 for r in rates) / (n - 1) / n)
+    assert error < 0.01
+    assert abs(mean - expected) < 3.5 * error
+
+
+def nothing_after_first() -> Any:
+    """Extracts all from the original sentence, and nothing ever after."""
+    return lambda x, _: present(0) if x == 0 else []
+
+
+def always_the_same() -> Any:
+    """Extracts the original's entities whatever the sentence says."""
+    return lambda x, _: present(0)
+
+
+def swapping() -> Any:
+    """Takes the first two entities for each other: says the one's synonym where the other's stands."""
+    return lambda x, _: present(x & 4 | (x & 1) << 1 | x >> 1 & 1)
+
+
+@pytest.mark.parametrize("rule", RULES_OF_DECISION)
+@pytest.mark.parametrize("make", [nothing_after_first, always_the_same, swapping])
+def test_linear_but_not_faithful(make: Any, rule: str) -> None:
+    """Maps that are linear without extracting what stands there are accepted by the rule, and labelled."""
+    labelled = 0
+    for seed in range(30):
+        found = check(Fake(make()), seed, rule=rule, samples=3)
+        assert found.accepted
+        assert a_rate(found) == 1
+        faithful = found.values["identity"] == found.values["sentences"]
+        assert found.values["linear_not_faithful"] == (not faithful)
+        assert ("linear, not faithful" in found.why) == (not faithful)
+        labelled += not faithful
+    # drawn vectors on which such a map is the complement are rare
+    assert labelled >= 28
+
+
+def test_lost_both_and_extra_are_counted() -> None:
+    """Entities in neither form, in both, and names of nothing, over the different tested sentences."""
+    fake = Fake(nothing_after_first())
+    empty = check(fake, 3)
+    vectors = {fake.vector(text) for text, _ in fake.asked}
+    other = len(vectors - {0})
+    assert empty.values["lost"] == 3 * other
+    assert empty.values["both"] == 0
+    twice = check(Fake(lambda x, _: present(x) if x == 0 else [*present(x), "Adriana", "Ghost", "Echo"]), 3)
+    assert twice.values["extra"] == 2 * other
+    assert twice.values["both"] == sum(x & 1 for x in vectors)
+
+
+def test_one_that_changes_its_mind() -> None:
+    """Every other reply to a changed sentence leaves everything out: ``any`` accepts, without a bound; half of the
+    combinations pass or fail as counted; ``single`` and ``majority`` see only what decides for them.
+    """
+
+    def wavering(x: int, sample: int) -> list[str]:
+        return present(x) if x == 0 or sample % 2 == 0 else []
+
+    def random_mind(x: int, sample: int) -> list[str]:
+        return present(x) if x == 0 or rng.random() < 0.5 else present(x)[:1]
+
+    found = check(Fake(wavering), 5)
+    assert found.accepted
+    assert found.values["linear_not_faithful"] == 0
+    assert found.bound is not None
+    assert found.bound.probability is None
+    assert found.values["con_o"] == 11
+    assert found.values["con_rs"] == 6
+    assert 0.3 < a_rate(found) < 0.9
+    rng = random.Random(11)
+    results = {
+        rule: [check(Fake(random_mind), seed, rule=rule, samples=5) for seed in range(40)]
+        for rule in RULES_OF_DECISION
+    }
+    share = {rule: sum(map(bool, found)) / 40 for rule, found in results.items()}
+    assert share["any"] > 0.8 > 0.5 > share["single"]
+    assert share["any"] > share["majority"]
+
+
+def test_paper_protocol_asks_165() -> None:
+    """Eleven askings of the original and of each different transformed sentence; none is asked twice."""
+    for seed in range(6):
+        fake = Fake(lambda x, _: present(x, 5), 5)
+        check(fake, seed)
+        assert len(fake.asked) == len(set(fake.asked))
+        texts = {text for text, _ in fake.asked}
+        assert len(fake.asked) == 11 * len(texts)
+        assert len(texts) <= 16
+        assert {sample for _, sample in fake.asked} == set(range(11))
+    assert len(texts) > 10
+
+
+def test_all_questions_of_the_tests_go_out_at_once() -> None:
+    """Nothing about a transformed sentence is answered before all have been asked."""
+
+    async def run() -> Acceptance:
+        async def ask(chat: Chat) -> Reply:
+            text = sentence_in(chat)
+            if text != SENTENCE:
+                nonlocal most, flying
+                flying += 1
+                most = max(most, flying)
+                await asyncio.sleep(0.01)
+                flying -= 1
+            return Reply(listed(present(fake.vector(text))))
+
+        most = flying = 0
+        fake = Fake(lambda x, _: present(x))
+        checker = LinearityChecker(PAPER, RULES, SMALL_POOL)
+        found = await checker.check(SENTENCE, Oracle(ask), random.Random(1))
+        # of different sentences, less the original if some vector is 0
+        assert most % 11 == 0
+        assert most >= 11 * (found.values["sentences"] - 1)
+        return found
+
+    assert asyncio.run(run()).accepted
+
+
+def test_same_seed_same_measurement() -> None:
+    """A measurement depends on nothing but the seed and the replies, and tests do not depend on the entities."""
+    one, two = Fake(lambda x, _: present(x)), Fake(lambda x, _: present(x))
+    assert check(one, 9) == check(two, 9)
+    assert one.asked == two.asked
+    assert check(Fake(lambda x, _: present(x)), 10) != check(one, 9)
+
+
+def test_no_entities_are_accepted_and_counted_apart() -> None:
+    """An empty answer is accepted, without tests and without a bound."""
+    found = check(Fake(lambda x, _: []))
+    assert found.accepted
+    assert found.outcome == "accepted"
+    assert "no entities" in found.why
+    assert found.values["no_entities"] == 1
+    assert found.values["entities"] == 0
+    assert found.bound is None
+    assert "tests" not in found.values
+
+
+def test_more_than_twelve_entities_are_unmeasurable() -> None:
+    """Thirteen entities are refused with their number, and no test and no synonym is asked for; twelve are tested."""
+    sentence = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper larch maple nutmeg"
+    words = sentence.split()
+    prompts: list[str] = []
+
+    def extractor(count: int) -> Any:
+        async def ask(chat: Chat) -> Reply:
+            prompts.append(chat.prompt)
+            if "list synonyms" in chat.prompt:
+                return Reply("1. " + chat.prompt.split('"')[1][::-1])
+            text = sentence_in(chat)
+            return Reply(
+                "\n".join(f"- {w}" for w in words[:count] for w in (w, w[::-1]) if w in text.split())
+            )
+
+        return ask
+
+    found = check(extractor(13), sentence=sentence)
+    assert found.outcome == "unmeasurable"
+    assert not found.accepted
+    assert found.why == "13 entities, and at most 12 can be tested"
+    assert found.values["unmeasurable"] == 1
+    assert found.values["entities"] == 13
+    assert found.values["no_synonym"] == 0
+    assert len(prompts) == 11
+    twelve = check(extractor(12), sentence=sentence)
+    assert twelve.accepted
+    assert twelve.values["tested"] == 12
+    assert twelve.values["named"] == 0
+
+
+def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
+    """They are counted and shown, and the others tested; where none is in it the sentence is unmeasurable."""
+    found = check(Fake(lambda x, _: [*present(x), "Twilight"]))
+    assert found.accepted
+    assert found.values["entities"] == 4
+    assert found.values["tested"] == 3
+    assert found.values["not_literal"] == 1
+    assert found.values["extra"] == 0
+    assert "Twilight (not in the sentence)" in found.evidence["entities"]
+    none = check(Fake(lambda x, _: ["Twilight", "Moby Dick"]))
+    assert none.outcome == "unmeasurable"
+    assert "none of 2 entities stands in the sentence" in none.why
+
+
+def test_contained_entities_are_left_out() -> None:
+    """An entity that stands only inside another is no bit of the vectors."""
+    found = check(Fake(lambda x, _: [*present(x, 5), "Season"], 5))
+    assert found.accepted
+    assert found.values["contained"] == 1
+    assert found.values["extra"] == 0
+    assert found.values["entities"] == 6
+    assert found.values["tested"] == 5
+    assert "Season (inside 'rain season')" in found.evidence["entities"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "why"),
+    [
+        (Reply("I cannot help with that."), "unparsed", "no list"),
+        (Reply(""), "unparsed", "empty"),
+        (Reply("1. person: Adriana\n2. ci", finish_reason="length"), "unparsed", "cut off"),
+        (Reply("", finish_reason="content_filter"), "refused", "content filter"),
+    ],
+)
+def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
+    """A sentence on which nothing could be read is neither accepted nor rejected."""
+
+    async def ask(chat: Chat) -> Reply:
+        return reply
+
+    found = check(ask)
+    assert (found.accepted, found.outcome) == (False, outcome)
+    assert why in found.why
+    assert found.values["unread"] == 11
+    assert found.bound is None
+
+
+@pytest.mark.parametrize("rule", RULES_OF_DECISION)
+def test_a_filter_on_changed_sentences(rule: str) -> None:
+    """Where a content filter withholds every changed sentence the sentence is refused, and in no rate; a filter that
+    spares some of the failed tests leaves it rejected."""
+
+    def extractor(withheld: Any) -> Any:
+        async def ask(chat: Chat) -> Reply:
+            text = sentence_in(chat)
+            if withheld(text):
+                return Reply("", finish_reason="content_filter")
+            alone = "Nairobi" in text and "Norway" not in text
+            return Reply(listed(present(0) if text == SENTENCE else ["Nairobi"] if alone else []))
+
+        return ask
+
+    found = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
+    assert (found.accepted, found.outcome) == (False, "refused")
+    assert "content filter refused" in found.why
+    assert "tests" not in found.values
+    assert found.values["unread"] > 11
+    some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
+    assert some.outcome == "rejected"
+    assert some.values["tests"] == 60
+
+
+def test_unread_replies_never_pass() -> None:
+    """A changed sentence without any readable reply fails its tests under every rule, and counts in A_rate."""
+
+    async def ask(chat: Chat) -> Reply:
+        text = sentence_in(chat)
+        return Reply(listed(present(0)) if text == SENTENCE else "Sorry.")
+
+    for rule in RULES_OF_DECISION:
+        found = check(ask, 2, rule=rule)
+        assert found.outcome == "rejected"
+        assert "could not be read" in found.why
+        assert found.values["con_rs"] == 0
+        assert found.values["unread"] > 0
+        assert found.values["combinations"] == 5 * 11**3
+        assert found.values["identity"] == found.values["sentences"] == 0 < found.values["changed"]
+
+
+def test_unread_replies_are_counted_once() -> None:
+    """Those about the original sentence count once, however often a drawn vector is 0."""
+
+    async def ask(chat: Chat) -> Reply:
+        text = sentence_in(chat)
+        names = present(sum((s in text) << i for i, (_, _, s) in enumerate(ENTITIES[:1])), 1)
+        return Reply("Sorry." if text == SENTENCE and chat.sample < 3 else listed(names))
+
+    for seed in range(5):
+        found = check(ask, seed)
+        assert found.accepted
+        assert found.values["unread"] == 3
+        assert found.values["con_o"] == 8
+
+
+def test_errors_of_a_call_pass_through() -> None:
+    """A call that could not be made is no answer: the error reaches the caller, from any stage."""
+    for stage in ("original", "changed"):
+
+        async def ask(chat: Chat, stage: str = stage) -> Reply:
+            text = sentence_in(chat)
+            if (text == SENTENCE) == (stage == "original") and chat.sample == 2:
+                raise BackendError("status 500")
+            return Reply(listed(present(sum((s in text) << i for i, (_, _, s) in enumerate(ENTITIES[:3])))))
+
+        with pytest.raises(BackendError, match="500"):
+            check(ask)
+
+
+TRICKY = (
+    (
+        "Mohammed's family met Mohammed, an Oslo baker, in Oslo in 1987.",
+        ("Mohammed", "Oslo", "1987", "Mohammed's family"),
+    ),
+    (
+        "“Aaron Hill” (born 14 March 1931) led the U.S. team; Hill left it in 1960.",
+        ("Aaron Hill", "Hill", "14 March 1931", "U.S.", "1960"),
+    ),
+    (
+        "New York City Hall in New York, like Jean-Luc's house, is a New York house.",
+        ("New York City Hall", "New York", "Jean-Luc"),
+    ),
+)
+
+
+@pytest.mark.parametrize(("text", "names"), TRICKY)
+def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> None:
+    """In R(x), for every x, each tested entity stands in the form that is due, and the ideal extractor is faithful."""
+    kinds = {"1987": "date", "14 March 1931": "date", "1960": "date"}
+
+    async def ask(chat: Chat) -> Reply:
+        if "normal entity" in chat.prompt:
+            return Reply("[[named entity]]")
+        here = normalised(sentence_in(chat))
+        told = [
+            f"- {kinds.get(name, 'person')}: {name}"
+            for name in (pool_names if here != normalised(text) else names)
+        ]
+        return Reply(
+            "\n".join(line for line in told if contains_words(here, normalised(line.partition(": ")[2])))
+        )
+
+    pool_names: list[str] = []
+    checker = LinearityChecker(LinearitySettings(samples=1, rule="single"), RULES, POOL)
+    for seed in range(4):
+        prepared = asyncio.run(checker.prepare(text, Oracle(ask), random.Random(seed).getrandbits(64)))
+        subject = prepared.subject
+        assert prepared.stopped is None
+        assert subject.m >= 3
+        for x in range(2**subject.m):
+            here = normalised(subject.transformed(x).text)
+            assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
+        pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
+        found = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
+        assert found.accepted
+        assert found.values["linear_not_faithful"] == found.values["lost"] == 0
+
+
+def test_groups_of_equal_answers() -> None:
+    """The answer is the largest group's; the other groups' sizes are kept, largest first."""
+    groups = [4, 6, 1]
+    lists = [present(0)[:1], present(0), present(0)[:2]]
+    replies = [names for size, names in zip(groups, lists, strict=True) for _ in range(size)]
+    values = check(Fake(lambda x, sample: replies[sample] if x == 0 else present(x))).values
+    assert [values["con_o"], values["con_o_2"], values["con_o_3"]] == [6, 4, 1]
+    assert values["entities"] == 3
+    assert "con_o_4" not in values
+
+
+def test_labels_are_matched_by_normalised_name() -> None:
+    """Labelled entities found in the answer are counted; a sentence without labels has no such values."""
+    sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
+    found = check(Fake(lambda x, _: present(x)), sentence=sentence)
+    assert found.values["labelled"] == 3
+    assert found.values["labelled_extracted"] == 2
+    assert "labelled" not in check(Fake(lambda x, _: present(x))).values
+
+
+def test_paraphrase_as_replacement() -> None:
+    """With paraphrases each R(x) is one that keeps the entities' words; those that never do are taken as they are."""
+
+    def asking(keeps: bool) -> Any:
+        seen: list[str] = []
+
+        async def ask(chat: Chat) -> Reply:
+            if "paraphrase" in chat.prompt:
+                start = chat.prompt.index('"') + 1
+                text = chat.prompt[start : chat.prompt.index('"\n', start)]
+                return Reply(f"It is said: {text}" if keeps else "It is said.")
+            text = sentence_in(chat)
+            seen.append(text)
+            return Reply(listed(present(Fake(lambda x, _: []).vector(text))))
+
+        return ask, seen
+
+    ask, seen = asking(True)
+    found = check(ask, 4, paraphrase=True)
+    assert found.accepted
+    assert found.values["paraphrase_missed"] == 0
+    assert all(text.startswith("It is said: ") for text in seen if text != SENTENCE)
+    assert len(set(seen)) > 5
+    ask, seen = asking(False)
+    missed = check(ask, 4, paraphrase=True)
+    # R(0) has its paraphrase, too.
+    assert missed.values["paraphrase_missed"] - missed.values["changed"] in (0, 1)
+    assert missed.values["changed"] == missed.values["sentences"] > 3
+    assert not any("said" in text for text in seen)
+
+
+def test_plan_asks_what_an_ordinary_sentence_would() -> None:
+    """From a plan's empty replies: the original, one entity's synonyms, and the tested sentences."""
+    prompts: list[str] = []
+
+    async def ask(chat: Chat) -> Reply:
+        prompts.append(chat.prompt)
+        return Reply(key=PLANNED)
+
+    check(ask)
+    assert prompts.count(prompts[0]) == 11
+    assert sum("list synonyms" in prompt for prompt in prompts) == 7
+    rest = [p for p in prompts[11:] if "list synonyms" not in p]
+    assert 11 * 10 <= len(rest) <= 165
+    assert len(set(rest)) * 11 == len(rest)
+
+
+def test_bounds_in_words() -> None:
+    """The printed sentence: the run's own n and samples; no number beside ``any``."""
+    paper = bound_of(PAPER)
+    assert paper.text == "no bound: best of 1,331 combinations"
+    assert paper.epsilon is None
+    assert paper.probability is None
+    ten = bound_of(LinearitySettings(tests=10, rule="single"))
+    assert ten.text == (
+        "an extractor 0.1-far from linear would have been rejected with probability at least 0.936; "
+        "an extractor 0.05-far from linear would have been rejected with probability at least 0.765"
+    )
+    assert (ten.epsilon, round(ten.probability or 0, 3)) == (0.1, 0.936)
+    assert "0.746" in bound_of(LinearitySettings(rule="majority")).text
+    assert "0.561" in bound_of(QUICK).text
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"samples": 0}, {"tests": 101}, {"rule": "all"}, {"max_tokens": 0}, {"named_votes": -1}]
+)
+def test_settings_are_checked(wrong: dict[str, Any]) -> None:
+    """A setting that cannot be used is refused with its name."""
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        LinearitySettings(**wrong)
+
+
+def test_linear_at_is_shared_by_measurement_and_search() -> None:
+    """The property takes any f: a violation of a function of one's own is found at x and y, and nowhere else."""
+    table = {x: complement(x, 2) for x in range(4)} | {3: 0b10}
+
+    async def f(x: int) -> Answers:
+        return Answers({table[x]: 1}, 1)
+
+    async def all_tests() -> list[bool]:
+        return [(await linear_at(x, y, f, 2)).passed for x in range(4) for y in range(4)]
+
+    passed = asyncio.run(all_tests())
+    assert passed == [table[x ^ y] == complement(table[x] ^ table[y], 2) for x in range(4) for y in range(4)]
+    assert 0 < passed.count(False) < 16

@@ -1,0 +1,324 @@
+"""The oracle-checker's metrics from values alone, against cases worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from fixtures.records import verdict
+from pytest_llmprops.benchmarks.oracle.metrics import DIRECTIONS, metric_rows
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.statistics import wilson
+
+#: a sentence of which everything is as it should be
+GOOD: dict[str, float] = {
+    "accepted": 1, "linear_not_faithful": 0, "entities": 4, "tested": 4, "named": 3, "not_literal": 0, "contained": 0,
+    "no_synonym": 0, "con_o": 10, "con_rs": 8, "samples": 10, "unread": 0, "tests": 5, "tests_passed": 5,
+    "combinations": 5000, "combinations_passed": 4000, "changed": 16, "sentences": 15, "identity": 12, "lost": 3,
+    "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3,
+}  # fmt: skip
+#: another, rejected
+BAD = {
+    **GOOD, "accepted": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2, "tests_passed": 2,
+    "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
+    "labelled": 2, "labelled_extracted": 1,
+}  # fmt: skip
+EMPTY = {"accepted": 1, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0}
+UNMEASURABLE = {
+    "accepted": 0,
+    "unmeasurable": 1,
+    "entities": 13,
+    "tested": 0,
+    "labelled": 4,
+    "labelled_extracted": 4,
+}
+UNREAD = {"accepted": 0, "samples": 10, "unread": 10}
+
+
+def record(
+    task: str, number: int, values: dict[str, float], domain: str = "general", **more: Any
+) -> dict[str, Any]:
+    """A verdict with these values."""
+    return verdict(
+        task, number, benchmark="oracle", id=f"oracle/{domain}/{number:03d}", values=values, **more
+    )
+
+
+def sentences(*values: dict[str, float], domain: str = "general") -> list[dict[str, Any]]:
+    """Verdicts on sentences."""
+    return [record("linearity", n, v, domain) for n, v in enumerate(values)]
+
+
+def rows(records: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], Metric]:
+    """Metrics by task, name and group."""
+    found = list(metric_rows(list(records)))
+    by_name = {(m.task, m.name, m.group): m for m in found}
+    assert len(by_name) == len(found), "a metric stands twice"
+    assert all(m.direction == DIRECTIONS[m.name] for m in found)
+    return by_name
+
+
+def values(records: Iterable[dict[str, Any]], task: str) -> dict[str, float | None]:
+    """``name/group`` -> value of a task."""
+    return {
+        f"{name}/{group}".rstrip("/"): m.value for (t, name, group), m in rows(records).items() if t == task
+    }
+
+
+# ---- linearity
+
+
+def test_linearity_by_hand() -> None:
+    """Means are over sentences that were tested, shares are ratios of sums; what was not tested is counted apart."""
+    found = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
+    expected = {
+        "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
+        "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 6, "labelled_entity_acceptance_rate": 3 / 4,
+        "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
+        "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
+        "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
+        "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
+    }  # fmt: skip
+    assert {name: value for name, value in found.items() if "spearman" not in name} == pytest.approx(expected)
+
+
+def test_intervals_and_numbers() -> None:
+    """A share of sentences has Wilson's interval and their number, a ratio of sums the number of its parts."""
+    found = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
+    accepted = found["linearity", "acceptance_rate", ""]
+    assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *wilson(7, 10)[:2])
+    overlap = found["linearity", "label_overlap", ""]
+    assert (overlap.n, overlap.ci_low) == (34, None)
+    assert found["linearity", "a_rate", "accepted"].n == 7
+
+
+def test_clusters_widen_intervals() -> None:
+    """Sentences of one document are not independent: their interval is a bootstrap over documents."""
+    alone = sentences(*[GOOD] * 12, *[BAD] * 12)
+    together = [{**r, "cluster": f"oracle/p/{n // 6}"} for n, r in enumerate(alone)]
+    narrow, wide = (rows(some)["linearity", "acceptance_rate", ""] for some in (alone, together))
+    assert narrow.value == wide.value == 0.5
+    widths = [m.ci_high - m.ci_low for m in (narrow, wide) if m.ci_high is not None and m.ci_low is not None]
+    assert len(widths) == 2
+    assert widths[1] > widths[0]
+
+
+def test_domains_are_told_apart() -> None:
+    """General and technical sentences have rows of their own beside the row of all; one domain alone has none."""
+    both = [*sentences(GOOD), *sentences(BAD, EMPTY, domain="technical")]
+    found = values(both, "linearity")
+    assert found["acceptance_rate"] == 0.5
+    assert (found["acceptance_rate/general"], found["acceptance_rate/technical"]) == (1.0, 0.0)
+    assert found["a_rate/general, accepted"] == 0.8
+    assert "a_rate/technical, accepted" not in found
+    assert found["label_overlap/technical"] == 1 / 4
+    assert not any("/general" in name for name in values(sentences(GOOD), "linearity"))
+
+
+def test_correlations_by_hand() -> None:
+    """Spearman's coefficient of ranks, per domain; none for fewer than three sentences or where one does not vary."""
+    some = [{**GOOD, "con_o": o, "con_rs": 4, "tests_passed": t, "combinations_passed": 9 - o, "entities": e}
+            for o, t, e in ((1, 1, 3), (2, 3, 2), (3, 2, 1), (4, 5, 3))]  # fmt: skip
+    found = values(sentences(*some), "linearity")
+    assert found["spearman/a_test ~ con_o"] == pytest.approx(0.8)
+    assert found["spearman/a_rate ~ con_o"] == pytest.approx(-1.0)
+    assert found["spearman/entities ~ con_o"] == pytest.approx(-0.1054, abs=1e-4)
+    assert not any("con_rs" in name for name in found if name.startswith("spearman"))
+    more = values([*sentences(*some), *sentences(GOOD, BAD, domain="technical")], "linearity")
+    assert more["spearman/general, a_test ~ con_o"] == pytest.approx(0.8)
+    assert not any(name.startswith("spearman/technical") for name in more)
+
+
+def test_nothing_to_test() -> None:
+    """Sentences without entities, or of which no reply could be read, leave no rate of acceptance."""
+    assert values(sentences(EMPTY, EMPTY), "linearity") == {
+        "no_entities_rate": 1.0, "unmeasurable_rate": 0.0, "label_overlap": 0.0,
+    }  # fmt: skip
+    assert values(sentences(UNREAD), "linearity") == {"no_entities_rate": None, "unmeasurable_rate": None}
+    failed = record("linearity", 1, {}, status="error")
+    assert values([failed], "linearity") == {}
+
+
+# ---- pairs
+
+
+def yes(
+    number: int, label: float = 1, accepted: bool = True, phi_or: bool = True, phi_and: bool = False
+) -> dict[str, Any]:
+    """A pair that is called equivalent."""
+    proof = {"phi_or": float(phi_or), "phi_and": float(phi_and)}
+    return record(
+        "yes", number, {"said_yes": 1, "label": label, "accepted": float(accepted), **proof}, "pair"
+    )
+
+
+def no(
+    number: int, trust: tuple[int, int], category: tuple[int, int] = (4, 4), label: float = 0, **more: float
+) -> dict[str, Any]:
+    """A pair that is called not equivalent; ``trust`` and ``category`` by or, and."""
+    found: dict[str, float] = {"said_yes": 0, "label": label, "accepted": float(trust[0] == 1), **more}
+    found["accepted_paper"] = float(trust[0] in (1, 3))
+    for phi, code, place in zip(("or", "and"), trust, category, strict=True):
+        found |= {
+            f"trust_{phi}": code,
+            f"trust_paper_{phi}": float(code in (1, 3)),
+            f"category_{phi}": place,
+        }
+    return record("no", number, found, "pair")
+
+
+def unreadable(number: int) -> dict[str, Any]:
+    """A pair to which no answer could be read; its task is its label's."""
+    return record("yes", number, {"said_yes": -1, "label": 1, "accepted": 0, "accepted_paper": 0}, "pair")
+
+
+def test_yes_by_hand() -> None:
+    """Of the answers of yes, how many were proved, by the rule and by each kind; agreement beside them."""
+    some = [
+        yes(0),
+        yes(1, label=0, accepted=False, phi_or=False),
+        yes(2, label=-1, phi_and=True),
+        unreadable(3),
+    ]
+    assert values(some, "yes") == pytest.approx({
+        "acceptance_rate": 2 / 3, "acceptance_rate/or": 2 / 3, "acceptance_rate/and": 1 / 3, "label_agreement": 1 / 2,
+    })  # fmt: skip
+
+
+def test_no_by_hand() -> None:
+    """Of the answers of no, what was accepted under either rule, why the others were not, and table 5's categories.
+
+    The paper's rule says nothing on a no that was not tested or whose tests cannot be read: it is in no rate of it.
+    """
+    some = [
+        no(0, (1, 2), (1, 1)),
+        no(1, (2, 2), (1, 2)),
+        no(2, (3, 1), (2, 4), label=1),
+        no(3, (4, 4)),
+        no(4, (5, 5)),
+    ]
+    assert values(some, "no") == pytest.approx({
+        "acceptance_rate": 1 / 5, "acceptance_rate_paper": 2 / 3, "label_agreement": 4 / 5,
+        "acceptance_rate/AI or": 1 / 2, "acceptance_rate_paper/AI or": 1 / 2,
+        "acceptance_rate/ĀI or": 0.0, "acceptance_rate_paper/ĀI or": 1.0,
+        "acceptance_rate/ĀĪ or": 0.0,
+        "acceptance_rate/AI and": 0.0, "acceptance_rate_paper/AI and": 0.0,
+        "acceptance_rate/ĀI and": 0.0, "acceptance_rate_paper/ĀI and": 0.0,
+        "acceptance_rate/ĀĪ and": 1 / 2, "acceptance_rate_paper/ĀĪ and": 1.0,
+        "triangular_rate/or": 1 / 5, "inconsistent_rate/or": 1 / 5, "unreadable_rate/or": 1 / 5,
+        "untested_rate/or": 1 / 5,
+        "triangular_rate/and": 2 / 5, "inconsistent_rate/and": 0.0, "unreadable_rate/and": 1 / 5,
+        "untested_rate/and": 1 / 5,
+    })  # fmt: skip
+
+
+def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
+    """However many noes have unreadable tests, the paper's rule is measured on the others, by the run's own phi."""
+    some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
+    found = rows(some)
+    for group in ("", "ĀĪ or", "ĀĪ and"):
+        paper = found["no", "acceptance_rate_paper", group]
+        assert (paper.value, paper.n) == (1 / 2, 2)
+        ours = found["no", "acceptance_rate", group]
+        assert (ours.value, ours.n) == (1 / 9, 9)
+    # Decided by "and", of which the first cannot be read; by "or" neither could.
+    by_and = [
+        no(0, (3, 4), phi=1.0, accepted=0.0),
+        no(1, (4, 3), phi=1.0, accepted=0.0),
+    ]
+    for record_ in by_and:
+        record_["values"]["accepted_paper"] = float(record_["values"]["trust_and"] == 3)
+    paper = rows(by_and)["no", "acceptance_rate_paper", ""]
+    assert (paper.value, paper.n) == (1.0, 1)
+    assert rows([no(0, (4, 4))])["no", "acceptance_rate_paper", ""].value is None
+
+
+def test_tables_2_and_3_by_hand() -> None:
+    """Over all pairs, whatever the answer: agreement, answers by label, provable pairs by label and by answer."""
+    proved, not_proved = {"phi_or": 1.0, "phi_and": 0.0}, {"phi_or": 0.0, "phi_and": 0.0}
+    some = [
+        yes(0),
+        yes(1, label=0, phi_or=False),
+        no(2, (1, 1), label=1, **proved),
+        no(3, (1, 1), label=0, **not_proved),
+        no(4, (1, 1), label=0, **proved),
+        unreadable(5),
+    ]
+    assert values(some, "pairs") == pytest.approx({
+        "label_agreement": 3 / 5, "yes_rate/label yes": 1 / 2, "yes_rate/label no": 1 / 3,
+        "provable_rate/or, label yes": 1.0, "provable_rate/or, label no": 1 / 3,
+        "provable_rate/or, answer yes": 1 / 2, "provable_rate/or, answer no": 2 / 3,
+        "provable_rate/and, label yes": 0.0, "provable_rate/and, label no": 0.0,
+        "provable_rate/and, answer yes": 0.0, "provable_rate/and, answer no": 0.0,
+    })  # fmt: skip
+
+
+def test_pairs_without_a_proof_give_no_rate() -> None:
+    """Where only answers of yes were put to the prover, provable pairs are known of these alone."""
+    found = values([yes(0), no(1, (1, 1)), no(2, (1, 1), label=1)], "pairs")
+    assert {name for name in found if "provable" in name} == {
+        "provable_rate/or, answer yes",
+        "provable_rate/and, answer yes",
+    }
+
+
+def test_sources_are_told_apart() -> None:
+    """Built-in and published pairs are never thrown together."""
+    some = [yes(0), {**no(1, (1, 1)), "source": "published"}]
+    places = {(m.task, m.source) for m in metric_rows(some)}
+    assert places == {("yes", "builtin"), ("no", "published"), ("pairs", "builtin"), ("pairs", "published")}
+
+
+# ---- sanity checks
+
+
+def test_sanity_checks_by_hand() -> None:
+    """Consistency over askings, table 4 by the first answer, and random pairs; what was not tested is in none.
+
+    Nor is a case of which no answer can be read in the rate of consistency: it has no answers that could differ.
+    """
+
+    def askings(yes: int, no: int, unreadable: int = 0) -> dict[str, float]:
+        alike = not unreadable and not (yes and no)
+        return {
+            "answers_yes": yes, "answers_no": no, "answers_unreadable": unreadable, "consistent": float(alike),
+        }  # fmt: skip
+
+    many = [askings(1, 4), askings(5, 0), askings(0, 5), askings(0, 5), askings(0, 0, 5), askings(4, 0, 1)]
+    asked = [record("consistency", n, found, "pair") for n, found in enumerate(many)]
+    assert values(asked, "consistency") == {"consistency_rate": 3 / 5}
+    assert rows(asked)["consistency", "consistency_rate", ""].n == 5
+    own = [
+        record(
+            "own_paraphrase",
+            n,
+            {**found, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and},
+            "pair",
+        )
+        for n, (found, said, phi_or, phi_and) in enumerate(
+            [
+                (askings(5, 0), 1, 1, 0),
+                (askings(4, 1), 1, 0, 0),
+                (askings(0, 5), 0, 1, 1),
+                (askings(0, 0, 5), -1, 1, 1),
+                (askings(3, 0, 2), -1, 1, 1),
+            ]
+        )
+    ]
+    own.append(record("own_paraphrase", 5, {}, "pair", status="unparsed"))
+    assert values(own, "own_paraphrase") == pytest.approx({
+        "consistency_rate": 2 / 4, "yes_rate": 2 / 3,
+        "provable_rate/or, answer yes": 1 / 2, "provable_rate/and, answer yes": 0.0,
+        "provable_rate/or, answer no": 1.0, "provable_rate/and, answer no": 1.0,
+    })  # fmt: skip
+    drawn = [
+        record("random_pair", 0, {"said_yes": 0, "accepted": 1, "phi_or": 0, "phi_and": 0}, "random"),
+        record("random_pair", 1, {"said_yes": 0, "accepted": 0, "phi_or": 1, "phi_and": 0}, "random"),
+        record("random_pair", 2, {"said_yes": 1, "accepted": 1, "phi_or": 1, "phi_and": 1}, "random"),
+        record("random_pair", 3, {"said_yes": -1, "accepted": 0}, "random"),
+    ]
+    assert values(drawn, "random_pair") == pytest.approx({
+        "acceptance_rate/answer no": 1 / 2, "yes_rate": 1 / 3, "provable_rate/or": 2 / 3, "provable_rate/and": 1 / 3,
+    })  # fmt: skip

@@ -1,0 +1,559 @@
+"""The paraphrase checker on oracles of known behaviour: decisions, what they cost, what is recorded, bad input."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping as Table
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from paraphrase_oracles import FakeOracle, World, answer, parsed
+from scipy.stats import binomtest
+
+from pytest_llmprops.benchmarks.oracle import paraphrase_record
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.paraphrase import QUICK, ParaphraseChecker, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
+from pytest_llmprops.benchmarks.oracle.sanity import (
+    own_paraphrase,
+    random_checker,
+    random_pairs,
+    self_consistency,
+)
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.seeds import generator
+
+DOG, CAT = "the dog slept quietly", "the cat ran away"
+PAIR = Pair(DOG, CAT, label=False)
+#: two paraphrases of each sentence
+OF_DOG, OF_CAT = (
+    ("a hound rested softly", "one dog napped calmly"),
+    ("a kitten rushed off", "one cat fled fast"),
+)
+GIVEN = {DOG: OF_DOG, CAT: OF_CAT}
+PAPER = ParaphraseSettings()
+
+
+class Stub:
+    """An ``align`` by a table of pairs of sentences, in any order.
+
+    ``and``: aligned in both directions; ``or``: in one; a pair that is not in the table is not aligned.
+    """
+
+    def __init__(self, table: Table[tuple[str, str], str] | None = None) -> None:
+        self.table = {frozenset(pair): kind for pair, kind in (table or {}).items()}
+        self.asked: list[frozenset[str]] = []
+
+    async def __call__(self, first: str, second: str) -> Alignments:
+        self.asked.append(frozenset((first, second)))
+        kind = self.table.get(frozenset((first, second)), "none")
+        both = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+        one, two = parsed(_brackets(first)), parsed(_brackets(second))
+        if kind == "none":
+            return Alignments(one, two)
+        return Alignments(one, two, both, both if kind == "and" else ())
+
+
+def _brackets(text: str) -> str:
+    words = text.split()
+    return "(S (NP (DT {}) (NN {})) (VP (VBD {}) (RB {})))".format(*words)
+
+
+def _perfect(first: str, second: str) -> bool:
+    """Knows which of the sentences each text says."""
+    return (first in (DOG, *OF_DOG)) == (second in (DOG, *OF_DOG))
+
+
+def _fake(sentences: Any = _perfect, given: Table[str, Sequence[str]] = GIVEN, **more: Any) -> FakeOracle:
+    return FakeOracle(sentences=sentences, paraphrases=lambda s: list(given[s]), **more)
+
+
+def _check(
+    fake: FakeOracle, align: Any = None, pair: Pair = PAIR, seed: int = 0, **settings: Any
+) -> Acceptance:
+    checker = ParaphraseChecker(ParaphraseSettings(**settings), align or Stub())
+    return asyncio.run(checker.check(pair, fake.oracle, generator(seed)))
+
+
+def test_a_proved_yes_is_accepted() -> None:
+    """Yes, aligned, phrases confirmed: accepted, with the phrase pairs as evidence."""
+    fake = _fake(lambda first, second: True)
+    found = _check(fake, Stub({(DOG, CAT): "and"}))
+    assert found.accepted
+    assert found.outcome == "accepted-yes"
+    assert "2 phrase pairs" in found.why
+    assert found.evidence["aligned phrases"] == "“the dog” = “the cat”\n“slept quietly” = “ran away”"
+    assert found.bound is None
+    assert found.values["said_yes"] == found.values["accepted"] == found.values["accepted_paper"] == 1
+    assert fake.asked("paraphrases") == []
+
+
+def test_an_unaligned_yes_is_rejected() -> None:
+    """Yes without an alignment: rejected with the leftover words, nothing more asked, never turned into a no."""
+    fake = _fake(lambda first, second: True)
+    found = _check(fake)
+    assert not found.accepted
+    assert found.outcome == "rejected"
+    assert "s1: { the dog slept quietly }, s2: { the cat ran away }" in found.why
+    assert fake.log == [("sentences", (DOG, CAT))]
+    assert found.values["said_yes"] == 1
+    assert not any(name.startswith("trust") for name in found.values)
+
+
+def test_a_yes_whose_phrases_are_refused_is_rejected() -> None:
+    """Yes on the sentences and no on a phrase that is needed: rejected, and the refused pair is shown."""
+    fake = _fake(lambda first, second: True, phrases=lambda first, second: first == "the dog")
+    found = _check(fake, Stub({(DOG, CAT): "and"}))
+    assert found.outcome == "rejected"
+    assert "1 of 2 phrase pairs refused" in found.why
+    assert "“slept quietly” ≠ “ran away”" in found.evidence["refused phrases"]
+    assert found.values["potential_or"] == 1
+    assert found.values["phi_or"] == 0
+
+
+@pytest.mark.parametrize(("phi", "accepted"), [("or", True), ("and", False)])
+def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
+    """A one-way alignment proves under phi_or only; both kinds are recorded."""
+    found = _check(_fake(lambda first, second: True), Stub({(DOG, CAT): "or"}), phi=phi)
+    assert found.accepted is accepted
+    assert found.values["phi_or"] == 1
+    assert found.values["phi_and"] == 0
+
+
+def test_a_perfect_judges_no_is_accepted() -> None:
+    """No, and every test passed, whichever paraphrases are indifferentiable: accepted with the bound."""
+    of_dog, of_cat = {(OF_DOG[0], CAT): "and"}, {(OF_CAT[1], DOG): "or"}
+    # With an indifferentiable paraphrase of one sentence only, the coin has no choice.
+    tables: list[tuple[dict[tuple[str, str], str], float | None]] = [
+        ({}, 0.125),
+        (of_dog, None),
+        (of_cat, None),
+        (of_dog | of_cat, 0.125),
+    ]
+    for table, probability in tables:
+        for seed in range(10):
+            found = _check(_fake(), Stub(table), seed=seed, tests=3)
+            assert found.accepted and found.outcome == "accepted-no", found.why
+            assert found.bound is not None
+            assert found.bound.probability == probability
+
+
+def test_triangular_evidence() -> None:
+    """No on the pair, yes on a paraphrase with both: rejected under both rules, the three sentences shown."""
+    fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
+    found = _check(fake, Stub({(OF_DOG[0], CAT): "and"}))
+    assert found.outcome == "rejected"
+    assert "triangular evidence" in found.why
+    assert found.bound is None
+    assert found.values["trust_or"] == 2
+    assert found.values["accepted_paper"] == 0
+    shown = found.evidence["test 1: triangular"]
+    assert OF_DOG[0] in shown
+    assert DOG in shown
+    assert CAT in shown
+
+
+def test_constant_no() -> None:
+    """Always no denies its own paraphrases: rejected, though the paper's rule would accept it."""
+    found = _check(_fake(lambda first, second: False))
+    assert found.outcome == "rejected"
+    assert "self-inconsistent" in found.why
+    assert found.values["trust_or"] == 3
+    assert found.values["accepted_paper"] == 1
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [("and", "accepted-yes"), ("none", "rejected")])
+def test_constant_yes(kind: str, outcome: str) -> None:
+    """Always yes is accepted where the trees align and nowhere else: there the checker has nothing against it."""
+    assert _check(_fake(lambda *_: True), Stub({(DOG, CAT): kind})).outcome == outcome
+
+
+def test_a_fair_coin_is_rarely_accepted() -> None:
+    """Random answers: a "no" (half) that passes a test (a quarter); a "yes" on unaligned sentences never."""
+    rng, trials = generator("coin"), 2_000
+    checker = ParaphraseChecker(ParaphraseSettings(indifferentiable="random", reference=False), Stub())
+
+    async def run() -> int:
+        accepted = 0
+        for trial in range(trials):
+            fake = _fake(lambda first, second: rng.random() < 0.5)
+            accepted += bool(await checker.check(PAIR, fake.oracle, generator(trial)))
+        return accepted
+
+    assert binomtest(asyncio.run(run()), trials, 1 / 8).pvalue > 0.001
+
+
+CATEGORIES = [
+    ({(DOG, CAT): "and", (OF_DOG[0], CAT): "and"}, 1, 1),
+    ({(DOG, CAT): "or", (OF_DOG[0], CAT): "and"}, 1, 2),
+    ({(OF_CAT[0], DOG): "or"}, 2, 4),
+    ({(DOG, CAT): "and"}, 3, 3),
+    ({(DOG, CAT): "or", (OF_DOG[0], CAT): "or"}, 1, 4),
+    ({}, 4, 4),
+]
+
+
+@pytest.mark.parametrize(("table", "by_or", "by_and"), CATEGORIES)
+@pytest.mark.parametrize("how", ["asked", "potential"])
+def test_categories(table: dict[tuple[str, str], str], by_or: int, by_and: int, how: str) -> None:
+    """Table 5's categories, for both kinds of alignment apart."""
+    found = _check(_fake(), Stub(table), indifferentiable=how)
+    assert (found.values["category_or"], found.values["category_and"]) == (by_or, by_and)
+
+
+def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
+    """One aligned paraphrase of each sentence: each is drawn by the coin, no other, and the bound holds."""
+    seen = set()
+    for seed in range(20):
+        fake = _fake()
+        found = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), seed=seed)
+        seen |= {first for first, _ in fake.asked("sentences")[1:]}
+        assert found.values["fair_coin_or"] == 1
+        assert found.values["indifferentiable_or"] == 2
+    assert seen == {OF_DOG[1], OF_CAT[0]}
+
+
+def test_any_paraphrase_is_drawn_where_none_is_indifferentiable() -> None:
+    """In the categories with no indifferentiable paraphrase, a random one of all."""
+    seen = set()
+    for seed in range(40):
+        fake = _fake()
+        _check(fake, seed=seed)
+        seen |= {first for first, _ in fake.asked("sentences")[1:]}
+    assert seen == {*OF_DOG, *OF_CAT}
+
+
+def test_one_indifferentiable_paraphrase_leaves_the_coin_no_choice() -> None:
+    """Where only one sentence has any, it is drawn, and no bound is claimed."""
+    found = _check(_fake(), Stub({(OF_DOG[1], CAT): "and"}))
+    assert found.accepted
+    assert found.bound is not None
+    assert found.bound.probability is None
+    assert found.values["fair_coin_or"] == 0
+
+
+def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
+    """Asked, the alignment of a paraphrase needs the oracle's phrases; potential, it does not."""
+    table = {(OF_DOG[0], CAT): "and"}
+    counts = {}
+    for how in ("asked", "potential"):
+        fake = _fake(phrases=lambda first, second: False)
+        found = _check(fake, Stub(table), indifferentiable=how, reference=False)
+        counts[how] = (found.values["indifferentiable_or"], len(fake.asked("phrases")))
+    assert counts == {"asked": (0, 2), "potential": (1, 0)}
+
+
+def test_tests_are_shared_where_both_kinds_draw_from_the_same() -> None:
+    """One series of tests serves phi_or and phi_and with the same paraphrases; else each has its own."""
+    fake = _fake()
+    same = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), tests=2)
+    assert len(fake.asked("sentences")) == 1 + 4
+    assert same.values["tests_or"] == same.values["tests_and"] == 2
+    fake = _fake()
+    _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "or"}), tests=2)
+    assert len(fake.asked("sentences")) == 1 + 8
+
+
+def test_both_kinds_are_judged_apart() -> None:
+    """A case can be accepted with one kind of indifferentiable paraphrase and rejected with the other."""
+    table = {(OF_DOG[0], CAT): "or", (OF_DOG[1], CAT): "and"}
+    given = {DOG: OF_DOG, CAT: ()}
+    judge = lambda first, second: _perfect(first, second) or first == OF_DOG[1]  # noqa: E731
+    for seed in range(20):
+        found = {phi: _check(_fake(judge, given), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")}
+        assert (found["or"].values["phi"], found["and"].values["phi"]) == (0, 1)
+        assert found["and"].values == found["or"].values | {
+            "phi": 1.0,
+            "accepted": found["and"].values["accepted"],
+            "accepted_paper": found["and"].values["accepted_paper"],
+        }
+        assert found["and"].values["trust_and"] == 2
+        assert not found["and"].accepted
+        if found["or"].accepted:
+            return
+    raise AssertionError("the differentiable paraphrase was never drawn")
+
+
+def test_random_paraphrases_need_no_alignment() -> None:
+    """With ``random`` nothing is aligned but, for reference, the pair itself."""
+    align = Stub({(DOG, CAT): "and"})
+    found = _check(_fake(), align, indifferentiable="random", reference=False)
+    assert align.asked == []
+    assert found.accepted
+    assert found.values["category_or"] == 0
+    assert "phi_or" not in found.values
+    found = _check(_fake(), align, indifferentiable="random")
+    assert align.asked == [frozenset((DOG, CAT))]
+    assert found.values["phi_and"] == 1
+
+
+def test_reference_alignments() -> None:
+    """Table 3's reference columns: a "no" is also tried to be proved; without, only what is free is recorded."""
+    table = {(DOG, CAT): "and"}
+    fake = _fake()
+    with_it = _check(fake, Stub(table), indifferentiable="potential")
+    assert with_it.values["phi_or"] == 1
+    assert len(fake.asked("phrases")) == 2
+    refused = _check(
+        _fake(phrases=lambda *_: False), Stub(table), indifferentiable="potential", reference=True
+    )
+    assert refused.values["phi_or"] == 0
+    assert refused.values["category_or"] == 3
+    fake = _fake()
+    without = _check(fake, Stub(table), indifferentiable="potential", reference=False)
+    assert "phi_or" not in without.values
+    assert without.values["potential_or"] == 1
+    assert fake.asked("phrases") == []
+    assert without.values["category_or"] == 3
+
+
+def test_questions_of_a_no() -> None:
+    """Prompt 5, prompt 7 twice, the phrases of one aligned paraphrase, one test; five alignments are sought."""
+    fake, align = _fake(), Stub({(OF_DOG[0], CAT): "and"})
+    _check(fake, align)
+    assert [kind for kind, _ in fake.log].count("paraphrases") == 2
+    assert len(fake.asked("sentences")) == 3
+    assert len(fake.asked("phrases")) == 2
+    assert sorted(map(sorted, align.asked)) == sorted(
+        map(sorted, [(DOG, CAT), *((x, CAT) for x in OF_DOG), *((y, DOG) for y in OF_CAT)])
+    )
+
+
+@pytest.mark.parametrize("reference", [True, False])
+def test_an_unreadable_answer(reference: bool) -> None:
+    """Neither yes nor no, even when repaired: an outcome of its own, neither proved nor tested."""
+    fake = _fake(lambda first, second: "Perhaps.")
+    found = _check(fake, Stub({(DOG, CAT): "and"}), reference=reference)
+    assert not found.accepted
+    assert found.outcome == "unreadable"
+    assert "after one repair" in found.why
+    assert found.values["said_yes"] == -1
+    assert found.values["repaired"] == 1
+    assert ("phi_or" in found.values) is reference
+    assert fake.asked("paraphrases") == []
+    assert found.evidence["answer"] == "Perhaps."
+
+
+def test_a_refusal_of_a_content_filter() -> None:
+    """A filtered answer is refused, and not asked to be repaired."""
+    chats: list[Chat] = []
+
+    async def reply(chat: Chat) -> Reply:
+        chats.append(chat)
+        return Reply("", finish_reason="content_filter")
+
+    checker = ParaphraseChecker(QUICK, Stub())
+    found = asyncio.run(checker.check(PAIR, Oracle(reply), generator(0)))
+    assert found.outcome == "refused"
+    assert len(chats) == 1
+
+
+def test_fenced_and_repaired_answers_are_counted() -> None:
+    """How prompt 5's answer was read is recorded."""
+    found = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
+    assert (found.values["fenced"], found.values["repaired"], found.values["said_yes"]) == (1, 0, 1)
+
+
+def test_paraphrases_equal_to_their_source() -> None:
+    """They cannot be drawn, which is said; where no other is left, nothing is tested and nothing accepted."""
+    given = {DOG: ["The dog slept quietly!", OF_DOG[0], OF_DOG[0]], CAT: OF_CAT}
+    found = _check(_fake(given=given))
+    assert found.values["paraphrases_1"] == 1
+    assert found.values["left_out_1"] == 2
+    assert found.values["left_out_2"] == 0
+    nothing = _check(_fake(given={DOG: [DOG], CAT: [CAT]}))
+    assert nothing.outcome == "rejected"
+    assert "no paraphrase is left" in nothing.why
+    assert nothing.values["trust_or"] == nothing.values["trust_and"] == 5
+    assert nothing.values["accepted_paper"] == 0
+
+
+def test_unreadable_paraphrases_of_one_sentence() -> None:
+    """Those of the other are used; the problem is shown, and no bound is claimed."""
+    fake = FakeOracle(_perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
+    found = _check(fake)
+    assert found.accepted
+    assert found.values["paraphrases_1"] == 0
+    assert found.values["fair_coin_or"] == 0
+    assert "not JSON" in found.evidence["paraphrases of sentence 1"]
+
+
+def test_at_most_five_paraphrases() -> None:
+    """More than were asked for are not looked at."""
+    given = {DOG: [f"a dog slept {n}" for n in range(9)], CAT: OF_CAT}
+    values = _check(_fake(lambda *_: False, given)).values
+    assert values["paraphrases_1"] == 5
+    assert values["left_out_1"] == 0
+    assert _check(_fake(lambda *_: False, given), paraphrases=2).values["paraphrases_1"] == 2
+
+
+def test_sentences_without_a_tree() -> None:
+    """A "yes" cannot be proved and is rejected for that reason; a "no" is tested with a random paraphrase."""
+    world = World({})
+    yes = _check(_fake(lambda *_: True), world.align)
+    assert yes.outcome == "rejected"
+    assert "the parser gave no tree" in yes.why
+    assert yes.values["trees_missing"] == 1
+    no = _check(_fake(), world.align)
+    assert no.accepted
+    assert no.values["category_or"] == 4
+    assert no.values["trees_missing"] == 1
+
+
+def test_one_word_sentences() -> None:
+    """A sentence of one word has no phrase; with its full stop a phrase can be mapped onto it."""
+    said = (
+        "(S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S (NP (DT no) (NN one)) (VP (VBD came))))) (. .))"
+    )
+    world = World(
+        {
+            "Rain": ("(NP (NN Rain))", "rain"),
+            "Drizzle": ("(NP (NN Drizzle))", "rain"),
+            "No": ("(INTJ (UH No))", "no"),
+            "No .": ("(S (INTJ (UH No)) (. .))", "no one"),
+            "he said that no one came .": (said, "he say that no one come stop"),
+        }
+    )
+    found = _check(_fake(lambda *_: True), world.align, Pair("Rain", "Drizzle"))
+    assert found.outcome == "rejected"
+    assert "s1: { Rain }, s2: { Drizzle }" in found.why
+    assert found.values["label"] == -1
+    bare = _check(_fake(lambda *_: True), world.align, Pair("No", "he said that no one came ."))
+    assert bare.outcome == "rejected"
+    assert bare.values["potential_or"] == 0
+    assert "s1: { No }" in bare.why
+    stopped = _check(_fake(lambda *_: True), world.align, Pair("No .", "he said that no one came ."))
+    # Algorithm 1 rules out the root of the sentence that is mapped, not that of the other one.
+    assert stopped.outcome == "accepted-yes"
+    assert "“No .” = “no one”" in stopped.evidence["aligned phrases"].splitlines()
+    assert (stopped.values["phi_or"], stopped.values["phi_and"]) == (1, 0)
+
+
+def test_trees_and_vectors_of_a_world() -> None:
+    """From trees and token vectors to an accepted yes, with no table of alignments in between."""
+    world = World(
+        {
+            DOG: (_brackets(DOG), "the dog sleep quiet"),
+            OF_DOG[0]: (_brackets(OF_DOG[0]), "the dog sleep quiet"),
+            CAT: (_brackets(CAT), "the2 cat run away"),
+        }
+    )
+    assert _check(_fake(), world.align, Pair(DOG, OF_DOG[0])).outcome == "accepted-yes"
+    # Against the cat every similarity is 0: all ties, and no parent is the match of a parent.
+    assert _check(_fake(lambda *_: True), world.align).outcome == "rejected"
+
+
+def test_an_error_of_a_call_is_no_decision() -> None:
+    """A BackendError passes through: the case is an error."""
+
+    async def fails(first: str, second: str) -> Alignments:
+        raise BackendError("parser down")
+
+    with pytest.raises(BackendError, match="parser down"):
+        _check(_fake(), fails)
+
+
+def test_the_same_generator_gives_the_same_decision() -> None:
+    """Everything but the oracle is determined by the generator."""
+    judge = lambda first, second: first == OF_DOG[0]  # noqa: E731
+    first, second = (_check(_fake(judge), seed=3, tests=4) for _ in range(2))
+    assert first == second
+
+
+def test_values_are_flat_numbers() -> None:
+    """All values are floats, and each is in the table of paraphrase_record."""
+    for judge in (_perfect, lambda *_: True, lambda *_: "?"):
+        values = _check(_fake(judge), Stub({(OF_DOG[0], CAT): "and"})).values
+        assert all(type(value) is float for value in values.values())
+        assert [name for name in values if f"``{name}``" not in (paraphrase_record.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("name", ["tests", "paraphrases"])
+def test_settings_that_measure_nothing(name: str) -> None:
+    """At least one test and one paraphrase."""
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        ParaphraseSettings(**{name: 0})
+
+
+def test_quick_asks_less() -> None:
+    """The quick settings ask about no phrase of a "no"."""
+    table = {(DOG, CAT): "and", **{(x, CAT): "and" for x in OF_DOG}}
+    fakes = {}
+    for name, settings in (("paper", PAPER), ("quick", QUICK)):
+        fakes[name] = _fake()
+        asyncio.run(ParaphraseChecker(settings, Stub(table)).check(PAIR, fakes[name].oracle, generator(0)))
+    assert len(fakes["paper"].asked("phrases")) == 6
+    assert fakes["quick"].asked("phrases") == []
+
+
+def test_self_consistency() -> None:
+    """First sanity check: five askings, each its own sample, must agree and be readable."""
+    fake = _fake()
+    found = asyncio.run(self_consistency(PAIR, fake.oracle))
+    assert found.accepted
+    assert found.outcome == "consistent"
+    assert found.why == "0 yes, 5 no in 5 askings"
+    assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
+    said = iter([True, True, False, True, True])
+    found = asyncio.run(self_consistency(PAIR, _fake(lambda *_: next(said)).oracle))
+    assert found.outcome == "inconsistent"
+    assert found.values["answers_yes"] == 4
+    assert not asyncio.run(self_consistency(PAIR, _fake(lambda *_: "?").oracle)).accepted
+
+
+def test_own_paraphrases() -> None:
+    """Second sanity check: the first paraphrase that differs is asked about five times and proved (table 4)."""
+    fake = _fake(given={DOG: [DOG, *OF_DOG]})
+    checker = ParaphraseChecker(PAPER, Stub({(DOG, OF_DOG[0]): "or"}))
+    found = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
+    assert found.accepted
+    assert found.evidence["paraphrase"] == OF_DOG[0]
+    assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
+    assert found.values["said_yes"] == found.values["phi_or"] == 1
+    assert found.values["phi_and"] == 0
+    nothing = asyncio.run(own_paraphrase(DOG, _fake(given={DOG: [DOG]}).oracle, checker))
+    assert nothing.outcome == "untested"
+    assert not nothing.accepted
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "consistent"),
+    [
+        ([False] * 5, "denied", 1),
+        ([True] * 5, "consistent", 1),
+        ([True] * 4 + [False], "inconsistent", 0),
+        ([False] * 4 + [True], "inconsistent", 0),
+        ([False, "eh", "eh", False, False, False], "inconsistent", 0),
+        (["eh"] * 10, "inconsistent", 0),
+    ],
+)
+def test_a_denied_paraphrase_is_not_accepted(
+    answers: list[bool | str], outcome: str, consistent: int
+) -> None:
+    """Only yes each time is accepted; always no is consistent, as the paper counts, and denies the own paraphrase."""
+    said = iter(answers)
+    checker = ParaphraseChecker(PAPER, Stub())
+    found = asyncio.run(own_paraphrase(DOG, _fake(lambda *_: next(said)).oracle, checker))
+    assert (found.outcome, found.accepted) == (outcome, outcome == "consistent")
+    assert found.values["consistent"] == consistent
+    assert ("denies its own paraphrase" in found.why) == (outcome == "denied")
+
+
+def test_random_pairs() -> None:
+    """Third sanity check: different sentences, labelled not equivalent, tried to be proved and tested at random."""
+    sentences = [*GIVEN, *GIVEN]
+    pairs = random_pairs(sentences, generator(0), 20)
+    assert len(pairs) == 20
+    assert {pair.sentences for pair in pairs} == {(DOG, CAT), (CAT, DOG)}
+    assert all(pair.label is False for pair in pairs)
+    checker = random_checker(PAPER, Stub())
+    found = asyncio.run(checker.check(pairs[0], _fake().oracle, generator(0)))
+    assert found.accepted
+    assert found.values["phi_or"] == 0
+    assert found.values["asked_phrases"] == 0
+    assert found.values["category_or"] == 0
+    with pytest.raises(ValueError, match="two different sentences"):
+        random_pairs([DOG, DOG], generator(0), 1)

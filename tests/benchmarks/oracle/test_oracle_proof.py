@@ -1,0 +1,144 @@
+"""The proof strategy: which phrase pairs are asked, and what refusals leave."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from paraphrase_oracles import FakeOracle, aligned, parsed
+
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
+
+FIRST = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
+    (VP (VBD slept) (ADVP (RB quietly))) (. .)))"""
+SECOND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN garden))))
+    (VP (ADVP (RB softly)) (VBD rested)) (. .)))"""
+NOUNS = ("The dog in the yard", "The hound in the garden")
+VERBS = ("slept quietly", "softly rested")
+
+
+def _alignments() -> Alignments:
+    return aligned(FIRST, SECOND, "the dog in the2 yard sleep quiet .", "the dog in the2 yard quiet sleep .")
+
+
+def _proof(alignments: Alignments, fake: FakeOracle, **settings: bool) -> Proof:
+    return asyncio.run(prove(alignments, fake.oracle, **settings))
+
+
+def test_a_confirmed_proof() -> None:
+    """Each distinct pair is asked once, the first sentence's phrase first; the proof is shown as its pairs."""
+    fake = FakeOracle()
+    proof = _proof(_alignments(), fake)
+    assert fake.asked("phrases") == [NOUNS, VERBS]
+    assert proof.rho.phi_or
+    assert proof.rho.phi_and
+    assert proof.refused == ()
+    assert (
+        proof.shown == "“The dog in the yard” = “The hound in the garden”\n“slept quietly” = “softly rested”"
+    )
+
+
+def test_a_refused_pair_breaks_the_proof() -> None:
+    """Coverage is computed again without the refused pair; the failure is shown as the leftover words."""
+    fake = FakeOracle(phrases=lambda first, second: first != "slept quietly")
+    proof = _proof(_alignments(), fake)
+    assert proof.potential.rho.phi_and
+    assert not proof.rho.phi_or
+    assert proof.refused == (PhrasePair(*VERBS),)
+    assert proof.shown == proof.failure
+    assert (
+        proof.failure
+        == "left over: s1: { slept quietly }, s2: { softly rested }; 1 of 2 phrase pairs refused"
+    )
+    assert proof.refused_shown == "“slept quietly” ≠ “softly rested”: as it is"
+
+
+def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
+    """A pair inside another is not needed: without it the sentence is still covered."""
+    first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
+    mappings = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)), Mapping((1, 3), (1, 3)))
+    fake = FakeOracle(phrases=lambda one, two: one != "b c")
+    proof = _proof(Alignments(first, second, mappings, ()), fake)
+    assert len(fake.log) == 3
+    assert proof.rho.forward
+    assert not proof.rho.phi_and
+    assert proof.shown == "“a b” = “a b”\n“c d” = “c d”"
+
+
+def test_nothing_is_asked_without_a_potential_alignment() -> None:
+    """Where words are left over before any question, the proof fails for free (439 of 500 random pairs did)."""
+    fake = FakeOracle()
+    proof = _proof(_alignments().without([PhrasePair(*VERBS)]), fake)
+    assert fake.log == []
+    assert not proof.rho.phi_or
+    assert proof.failure == "left over: s1: { slept quietly }, s2: { softly rested }"
+
+
+def test_pairs_of_an_uncovered_direction_are_not_asked() -> None:
+    """A direction that cannot hold any more has nothing to ask."""
+    first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
+    forward = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    fake = FakeOracle()
+    proof = _proof(Alignments(first, second, forward, (Mapping((1, 3), (1, 3)),)), fake)
+    assert fake.asked("phrases") == [("a b", "a b"), ("c d", "c d")]
+    assert proof.rho.phi_or
+    assert not proof.rho.phi_and
+    assert proof.values["phrase_pairs"] == 3
+    assert proof.values["asked_phrases"] == 2
+
+
+def test_identical_phrases_can_be_taken_as_given() -> None:
+    """With ``ask_identical`` off, only phrases that differ are asked."""
+    first = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
+    second = parsed("(S (NP (DT A) (NN b)) (VP (V e) (N f)))")
+    pairs = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    fake = FakeOracle()
+    assert _proof(Alignments(first, second, pairs, pairs), fake, ask_identical=False).rho.phi_and
+    assert fake.asked("phrases") == [("c d", "e f")]
+
+
+def test_an_unreadable_answer_confirms_nothing() -> None:
+    """A reply that is no JSON, even when repaired, is counted as refused and as unreadable."""
+    fake = FakeOracle(phrases=lambda first, second: "well, yes")
+    proof = _proof(_alignments(), fake)
+    assert len(fake.asked("phrases")) == 4
+    assert not proof.rho.phi_or
+    assert proof.values["refused_phrases"] == proof.values["unreadable_phrases"] == 2
+    assert "it is not JSON" in proof.refused_shown
+
+
+def test_without_trees() -> None:
+    """A sentence that the parser fails on cannot be proved; the reason is shown and nothing is asked."""
+    fake = FakeOracle()
+    proof = _proof(Alignments.without_trees("the parser gave no tree for s1"), fake)
+    assert fake.log == []
+    assert not proof.rho.phi_or
+    assert proof.shown == proof.failure == "the parser gave no tree for s1"
+    assert proof.values["trees_missing"] == 1
+    assert proof.values["potential_or"] == 0
+
+
+def test_an_oracle_that_confirms_everything_proves_no_unaligned_pair() -> None:
+    """Constant yes is stopped by the trees alone: a passive whose verb matches nothing is not proved."""
+    alignments = aligned(
+        "(S (NP (DT the) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))",
+        "(S (NP (DT a) (NN dog)) (VP (VBD admired) (NP (DT the) (NN moon))))",
+        "the dog chase a cat",
+        "a2 dog admire the2 moon",
+    )
+    fake = FakeOracle(phrases=lambda first, second: True)
+    assert not _proof(alignments, fake).rho.phi_or
+    assert fake.log == []
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_values(said: bool) -> None:
+    """All numbers are floats, and tell what was potential from what was confirmed."""
+    values = _proof(_alignments(), FakeOracle(phrases=lambda first, second: said)).values
+    assert all(isinstance(value, float) for value in values.values())
+    assert values["potential_or"] == values["potential_and"] == 1
+    assert values["phrase_pairs"] == 2
+    for name in ("phi_or", "phi_and", "rho_12", "rho_star_12", "rho_21", "rho_star_21"):
+        assert values[name] == float(said)
+    assert values["leftover_1"] == values["leftover_2"] == float(not said)

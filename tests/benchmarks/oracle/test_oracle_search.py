@@ -1,0 +1,600 @@
+"""Searches for counterexamples through pytest: what is found, counted, recorded, and what stays as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+
+from fixtures.allure import results, texts
+from fixtures.runs import ROOT, Finished, Runner
+from fixtures.strategies import replacements
+from fixtures.terminal import on_terminal
+from pytest_llmprops import BackendError, Benchmark, Item, Protocol, Reply
+from pytest_llmprops.core.requests import Request
+from pytest_llmprops.engine.evaluator import Asking, Case
+from pytest_llmprops.plugin.hypothesis_search import Search
+
+#: an extractor of what stands in the sentence, of six entities; each question is a line of asked.jsonl beside it
+EXTRACTOR = """
+import json, pathlib
+from pytest_llmprops import BackendError
+
+LOG = pathlib.Path(__file__).with_name("asked.jsonl")
+ENTITIES = [
+    ("Adriana", "person", "Tobias"), ("Lisbon", "city", "Nairobi"), ("Kenya", "country", "Norway"),
+    ("Globex", "company", "Initech"), ("Rain Season", "film", "Salt Road"), ("Danube", "river", "Mekong"),
+]
+
+def reply(chat):
+    text = chat.messages[-1].content
+    sentence = text[text.index('"') + 1 : text.index('"\\n\\nPresent')]
+    with LOG.open("a", encoding="utf-8") as log:
+        log.write(json.dumps([sentence, chat.sample]) + "\\n")
+    x = [synonym in sentence for _, _, synonym in ENTITIES]
+    names = [synonym if x[i] else name for i, (name, _, synonym) in enumerate(ENTITIES)]
+    kinds = [kind for _, kind, _ in ENTITIES]
+    found = [(i, name) for i, name in enumerate(names) if name in sentence]
+    BEHAVIOUR
+    return "\\n".join(f"{n}. {kinds[i]}: {name}" for n, (i, name) in enumerate(found, 1)) or "None"
+"""
+#: sentences that begin with Pair: Lisbon and Globex are extracted together or not at all
+PAIRED = """
+    if sentence.startswith("Pair") and x[1] != x[3]:
+        found = [(i, name) for i, name in found if i not in (1, 3)]
+"""
+TAIL = "Adriana left Lisbon for Kenya when Globex sold Rain Season beside the Danube."
+SUITE = "test_oracle.py"
+
+
+class Project:
+    """A folder with the suite, sentences, a pool of one name a class, and the extractor."""
+
+    def __init__(self, run: Runner) -> None:
+        self.runner = run
+        self.folder = run.folder
+        (run.folder / "data" / "oracle").mkdir(parents=True)
+        run.write("data/oracle/SOURCE.json", '{"source": "generated"}')
+        pool = json.loads((ROOT / "data" / "oracle" / "pool.json").read_text(encoding="utf-8"))
+        own = {
+            "person": "Tobias", "city": "Nairobi", "country": "Norway", "company": "Initech", "film": "Salt Road",
+            "river": "Mekong",
+        }  # fmt: skip
+        pool["classes"] = {kind: [own.get(kind, names[0])] for kind, names in pool["classes"].items()}
+        run.write("data/oracle/pool.json", json.dumps(pool))
+        run.write(SUITE, (ROOT / "suites" / SUITE).read_text(encoding="utf-8"))
+        self.extractor()
+        self.sentences(*(f"{word} {n}: {TAIL}" for n in range(2) for word in ("Pair", "Fine")))
+
+    def sentences(self, *lines: str) -> None:
+        """Write the items."""
+        self.runner.write("data/oracle/sentences.txt", "".join(f"{line}\n" for line in lines))
+
+    def extractor(self, behaviour: str = PAIRED) -> None:
+        """Write the model."""
+        self.runner.write("extractor.py", EXTRACTOR.replace("BEHAVIOUR", behaviour.strip() or "pass"))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """pytest's options: ten tests a sentence, so that the paired ones are rejected."""
+        data = str(self.folder / "data")
+        model = f"fake:call?file={self.folder / 'extractor.py'}"
+        return (
+            "--model",
+            model,
+            "--llm-source",
+            "published",
+            "--llm-data",
+            data,
+            "--llm-set",
+            "oracle.tests=10",
+            "-q",
+        )
+
+    def __call__(self, *more: str, **settings: Any) -> Finished:
+        changed = [
+            part for name, value in settings.items() for part in ("--llm-set", f"oracle.{name}={value}")
+        ]
+        return self.runner(SUITE, *self.options, *changed, *more)
+
+    @property
+    def asked(self) -> list[tuple[str, int]]:
+        """Every question that reached the model."""
+        lines = (self.folder / "asked.jsonl").read_text(encoding="utf-8").splitlines()
+        return [tuple(json.loads(line)) for line in lines]
+
+
+@pytest.fixture
+def project(run: Runner) -> Project:
+    """A folder ready to be searched."""
+    return Project(run)
+
+
+def searches(done: Finished) -> dict[str, dict[str, Any]]:
+    """``searches.jsonl`` by item."""
+    lines = (done.folder / "searches.jsonl").read_text(encoding="utf-8").splitlines()
+    return {row["id"]: row for row in map(json.loads, lines)}
+
+
+def verdicts(done: Finished) -> dict[str, Any]:
+    """The verdicts, without what differs from run to run."""
+    return {name: {k: v for k, v in row.items() if k != "requests"} for name, row in done.verdicts.items()}
+
+
+def test_the_inseparable_entities_are_named(project: Project, workers: str) -> None:
+    """The counterexample of a rejected sentence has the two entities that break it, of six; others are skipped."""
+    done = project("-n", workers, "-rs")
+    assert done.code == 1
+    assert "4 failed, 2 passed, 2 skipped" in done.output
+    assert "[2] test_oracle.py" in done.output
+    assert "not searched: its measurement is accepted" in done.output
+    found = searches(done)
+    assert sorted(found) == ["oracle/own/0001", "oracle/own/0003"]
+    for row in found.values():
+        said = row["counterexample"]
+        assert (said["x"], said["y"], said["replaced"], said["entities"]) == (["Lisbon"], ["Globex"], 2, 6)
+        assert [(c["name"], c["kinds"]) for c in said["culprits"]] == [
+            ("Lisbon", ["assumed knowledge"]), ("Globex", ["assumed knowledge"]),
+        ]  # fmt: skip
+        assert TAIL.replace("Lisbon", "Nairobi") in said["evidence"]["smallest counterexample"]
+    line = next(line for line in done.output.splitlines() if line.startswith("search: "))
+    counts = {name: sum(row[name] for row in found.values()) for name in ("examples", "calls")}
+    assert line == (
+        f"search: 2 items searched, 2 counterexamples, {counts['examples']} examples, {counts['calls']} calls"
+    )
+    assert '  oracle/own/0003: 2 of 6 entities replaced (x: "Lisbon"; y: "Globex")' in done.output
+    assert "Traceback" not in done.output
+    assert "Falsifying example" not in done.output
+
+
+def test_verdicts_are_as_without_searching(project: Project, workers: str) -> None:
+    """Searching changes no verdict, count, metric or completeness; its own counts stand apart."""
+    with_it, without = project("-n", workers), project("-n", workers, search="none")
+    assert verdicts(with_it) == verdicts(without)
+    assert len(with_it.verdicts) == 4
+    for name in ("expected", "complete", "summary", "metrics", "remarks"):
+        assert with_it.run[name] == without.run[name]
+    assert with_it.run["complete"] is True
+    assert with_it.run["expected"] == 4
+    [row] = with_it.run["searches"]
+    assert (row["benchmark"], row["searched"], row["counterexamples"], row["errors"]) == ("oracle", 2, 2, 0)
+    assert "searches" not in without.run
+    assert not (without.folder / "searches.jsonl").exists()
+    assert "2 failed, 2 passed, 1 skipped" in without.output
+
+
+def test_nothing_is_asked_twice(project: Project) -> None:
+    """Measurement and search together put each question once: shrinking costs the new sentences that it tries."""
+    done = project()
+    assert len(project.asked) == len(set(project.asked)) == done.run["calls"]["sent"]
+    [row] = done.run["searches"]
+    alone = project("--llm-cache", "off", search="none")
+    assert done.run["calls"]["sent"] == alone.run["calls"]["sent"] + row["calls"]
+    assert row["examples"] > row["calls"] / 3
+    # Beside its own, each search repeats three requests: the sentence's extraction. The verdict is remembered.
+    own = sum(3 + row["requests"] for row in searches(done).values())
+    assert done.run["calls"]["requests"] == alone.run["calls"]["requests"] + own
+
+
+def test_searched_again_it_is_the_same(project: Project, workers: str) -> None:
+    """A second search, from the store alone, tries the same examples and finds the same, without a call."""
+    first = project()
+    again = project("--llm-cache", "only", "-n", workers)
+    assert again.code == 1
+    assert again.run["calls"]["sent"] == 0
+    assert again.run["complete"] is True
+    strip = lambda done: {name: {**row, "calls": 0} for name, row in searches(done).items()}  # noqa: E731
+    assert strip(first) == strip(again)
+    assert {row["calls"] for row in searches(again).values()} == {0}
+    assert all(row["calls"] > 0 for row in searches(first).values())
+
+
+def test_only_the_searches_are_selected(project: Project, workers: str) -> None:
+    """Without its measurement's case a search measures the sentence itself, and records no verdict."""
+    done = project("-k", "test_oracle_search", "-n", workers)
+    assert "2 failed, 2 skipped" in done.output
+    assert (done.folder / "verdicts.jsonl").read_text(encoding="utf-8") == ""
+    assert done.run["complete"] is True
+    assert done.run["expected"] == 0
+    assert sorted(searches(done)) == ["oracle/own/0001", "oracle/own/0003"]
+
+
+def test_one_search_by_its_node_id(project: Project) -> None:
+    """A search is called test_oracle_search[<model>-<item id>]."""
+    names = project("--collect-only").output.splitlines()
+    [name] = [n for n in names if "test_oracle_search[" in n and n.endswith("-oracle/own/0003]")]
+    assert sum("test_oracle_search[" in n for n in names) == 4
+    done = project.runner(*project.options, name)
+    assert list(searches(done)) == ["oracle/own/0003"]
+
+
+def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -> None:
+    """Searched all over, it passes, and the record says how much was tried."""
+    project.extractor("")
+    done = project("-n", workers, search="all")
+    assert done.code == 0
+    assert "8 passed" in done.output
+    assert all(row["counterexample"] is None and row["examples"] >= 100 for row in searches(done).values())
+    assert len(searches(done)) == 4
+    assert "4 items searched, 0 counterexamples" in done.output
+
+
+def test_flaky_extractor(project: Project) -> None:
+    """One that drops names at random, anew at each call, is no trouble to hypothesis: replies are remembered."""
+    project.extractor(
+        "import random; found = [f for f in found if random.random() < 0.6 or sentence.endswith(TAIL)]"
+    )
+    text = (project.folder / "extractor.py").read_text(encoding="utf-8")
+    project.runner.write("extractor.py", text.replace("import json", f"TAIL = {TAIL!r}\nimport json", 1))
+    done = project("--llm-cache", "off", search="all")
+    found = searches(done)
+    assert len(found) == 4
+    assert all(row["counterexample"] and not row["error"] for row in found.values())
+    assert "Flaky" not in done.output
+
+
+@pytest.mark.parametrize("most", [1, 10, 30])
+def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
+    """oracle.shrink_calls is never exceeded; what was found until then is reported, and that it was cut short."""
+    done = project(shrink_calls=most)
+    found = searches(done)
+    assert all(row["calls"] <= most and row["spent"] for row in found.values())
+    assert "2 stopped when their calls were spent" in done.output
+    whole = {name: row["counterexample"] for name, row in searches(project()).items()}
+    for name, row in found.items():
+        assert row["requests"] <= most
+        # Hypothesis would try a hundred.
+        assert row["examples"] < 100
+        assert row["examples"] > 0 or most == 1
+        if row["counterexample"]:
+            assert row["counterexample"]["replaced"] >= whole[name]["replaced"]
+    short = "the calls were spent before it was shrunk further" in done.output
+    assert short == any(row["counterexample"] for row in found.values())
+    if most != 10:
+        assert short == (most == 30)
+    assert done.code == 1
+
+
+def test_many_items(project: Project) -> None:
+    """More than a thousand searches in one process: settings do not nest, which would end in a RecursionError."""
+    project.sentences(*(f"On day {n} the ferry left Lisbon." for n in range(1100)))
+    done = project("-k", "test_oracle_search", search="all", samples=1, tests=1)
+    assert "RecursionError" not in done.output
+    assert "1100 passed" in done.output
+    assert len(searches(done)) == 1100
+
+
+GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nbasis = "point"\nmin_accuracy = '
+
+
+@pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.6", 1)])
+def test_a_gate_decides_by_verdicts_alone(project: Project, workers: str, least: str, code: int) -> None:
+    """Counterexamples neither fail a gate that passes nor are needed by one that fails."""
+    gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
+    done = project("--llm-gate", gate, "-n", workers)
+    assert done.code == code, done.output
+    assert done.run["gate"]["decision"] == ("fail" if code else "pass")
+    assert done.run["searches"][0]["counterexamples"] == 2
+
+
+def test_a_sequential_gate_searches_nothing(project: Project) -> None:
+    """It is there to save calls."""
+    gate = str(project.runner.write("gate.toml", "sequential = true\n" + GATE + "0.5\n"))
+    done = project("--llm-gate", gate, "-rs")
+    assert "not searched: a sequential gate ends the run as early as it can" in done.output
+    assert "searches" not in done.run
+
+
+def test_expected_failures(project: Project) -> None:
+    """With --llm-failures xfail a counterexample is an expected failure, as a wrong answer is."""
+    done = project("--llm-failures", "xfail")
+    assert done.code == 0
+    assert "4 xfailed" in done.output
+    assert len(searches(done)) == 2
+
+
+BROKEN = """
+    if sentence.startswith("Pair") and x[1] != x[3]:
+        found = [(i, name) for i, name in found if i not in (1, 3)]
+    if MARKED:
+        return BackendError("the server broke", kind="status 500")
+"""
+
+
+def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
+    """A model that fails in a search makes it an error in one line, no counterexample; verdicts stay."""
+    known = project(search="none")
+    asked = sorted({sentence for sentence, _ in project.asked})
+    project.extractor(BROKEN.replace("MARKED", f"sentence not in {asked!r}"))
+    # Another model to the store: everything is asked again.
+    done = project("-n", workers)
+    assert done.code == 1
+    assert "2 failed, 2 passed, 2 skipped, 2 errors" in done.output
+    assert "backend error: the server broke" in done.output
+    assert "Traceback" not in done.output
+    assert "2 ended by a backend error" in done.output
+    found = searches(done)
+    assert all(row["error"] == "the server broke" and row["counterexample"] is None for row in found.values())
+    strip = lambda rows: {name: row["status"] for name, row in rows.items()}  # noqa: E731
+    assert strip(done.verdicts) == strip(known.verdicts)
+    assert done.run["complete"] is True
+    gate = str(project.runner.write("gate.toml", GATE + "0.5\n"))
+    assert project("--llm-gate", gate, "-n", workers).code == 0
+
+
+class Failing:
+    """A property that cannot be asked about from the third point on."""
+
+    size, tried = 5, 0
+
+    async def holds(self, *point: int) -> bool:
+        self.tried += 1
+        if self.tried >= 3:
+            raise BackendError("the server broke")
+        return True
+
+    async def counterexample(self) -> None:
+        """Never asked."""
+
+
+def test_hypothesis_shrinks_no_error() -> None:
+    """The first point that cannot be asked about is the last: hypothesis would try to find a simpler one."""
+    item = Item("doubles/1", "double", "en")
+    case = Case(Benchmark(), item, None, Protocol("quick", None), "m")
+
+    async def nobody(label: str, role: str, request: Request) -> Reply:
+        raise AssertionError
+
+    told: list[Search] = []
+    failing = Failing()
+    search = Search(case, failing, Asking(case, nobody), asyncio.run, told.append, pytest.fail)
+
+    @given(replacements(search.size))
+    def linear(vectors: tuple[int, int]) -> None:
+        assert search.holds(*vectors)
+
+    with pytest.raises(BackendError, match="the server broke"):
+        search.run(linear)
+    assert failing.tried == search.examples == 3
+    assert not told
+
+
+def test_a_measurement_in_error_is_not_searched(project: Project) -> None:
+    """Where the sentence itself could not be measured, its search is skipped, and asks nothing."""
+    project.extractor(BROKEN.replace("MARKED", 'sentence.startswith("Fine")'))
+    done = project("-rs", search="all")
+    assert "4 failed, 2 skipped, 2 errors" in done.output
+    assert "not searched: its measurement is an error" in done.output
+    assert sorted(searches(done)) == ["oracle/own/0001", "oracle/own/0003"]
+
+
+def test_budget_of_the_run_ends_a_search(project: Project) -> None:
+    """--llm-max-calls spent in a search stops the run, and the next run continues from the store."""
+    measured = project("--llm-cache", "off", search="none").run["calls"]["sent"]
+    done = project("--llm-max-calls", str(measured + 30))
+    assert done.code == 2
+    assert "2 failed" in done.output
+    assert "RunStopped" not in done.output
+    assert f"--llm-max-calls {measured + 30} is spent" in done.output
+    assert len(done.verdicts) == 4
+    assert len(searches(project())) == 2
+
+
+def test_interrupted(project: Project) -> None:
+    """Ctrl-C in a search ends the run; every verdict and every finished search is recorded."""
+    project.sentences(*(f"Pair {n}: {TAIL}" for n in range(12)))
+    slow = project.options[1] + "&delay=0.02"
+    folder = project.runner.next_folder()
+    options = [slow if option == project.options[1] else option for option in project.options]
+    process = subprocess.Popen(
+        project.runner.command(SUITE, *options, folder=folder),
+        cwd=project.folder,
+        env=project.runner.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    until = time.monotonic() + 60
+    while not _lines(folder / "searches.jsonl") and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    done = Finished(process.returncode, output, folder)
+    assert done.code == 2
+    assert len(done.verdicts) == 12
+    assert 1 <= len(searches(done)) < 12
+    assert "Traceback" not in output
+    assert "never awaited" not in output
+    assert "was destroyed" not in output
+
+
+def test_live_line_counts_searches(project: Project, workers: str) -> None:
+    """On a terminal the line goes on to the last search, skipped ones included, and no letter stands beside it."""
+    options = [f"{o}&delay=0.05" if o == project.options[1] else o for o in project.options]
+    shown = on_terminal(project.runner, SUITE, *options, "-n", workers)
+    lines = [line for line in shown.split("\r") if "/8 cases" in line]
+    assert any(f"{n}/8 cases" in line for line in lines for n in (5, 6, 7, 8)), lines
+    assert "\x1b[33ms" not in shown
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
+
+
+def test_without_a_model(project: Project) -> None:
+    """One line says what to pass, and hypothesis is not imported."""
+    project.runner.write(
+        "conftest.py",
+        "import sys\ndef pytest_sessionfinish():\n    print('IMPORTED', 'hypothesis' in sys.modules)\n",
+    )
+    done = project.runner(SUITE, "-s", "-p", "no:anyio", "-p", "no:hypothesispytest")
+    assert done.code == 0
+    assert "2 skipped" in done.output
+    assert "IMPORTED False" in done.output
+    assert done.output.count("no model chosen: pass --model SPEC") == 1
+
+
+def test_without_hypothesis(project: Project, workers: str) -> None:
+    """Without the package searches are skipped with one line that says how to get it; the measurement runs."""
+    project.runner.write("conftest.py", "import sys\nsys.modules['hypothesis'] = None\n")
+    done = project("-rs", "-n", workers, "-p", "no:anyio", "-p", "no:hypothesispytest")
+    assert "2 failed, 2 passed, 1 skipped" in done.output
+    assert "pip install 'pytest-llmprops[search]'" in done.output
+    assert done.run["complete"] is True
+
+
+def test_collection_does_not_import_hypothesis(project: Project) -> None:
+    """Nor does collecting with a model."""
+    project.runner.write(
+        "conftest.py",
+        "import sys\ndef pytest_sessionfinish():\n    print('IMPORTED', 'hypothesis' in sys.modules)\n",
+    )
+    done = project("--collect-only", "-s", "-p", "no:anyio", "-p", "no:hypothesispytest")
+    assert "IMPORTED False" in done.output
+    assert "test_oracle_search[" in done.output
+
+
+def test_plan_says_what_it_leaves_out(project: Project) -> None:
+    """The plan counts the measurement; searches depend on how it turns out."""
+    done = project("--llm-plan")
+    assert "not in it: the searches of 4 items" in done.output
+    assert not (project.folder / "asked.jsonl").exists()
+
+
+def test_junit_carries_the_counterexample(project: Project, workers: str) -> None:
+    """JUnit output has examples, calls and the counterexample as properties of the search's case."""
+    project("-n", workers, "--junitxml", "out.xml")
+    cases = ElementTree.parse(project.folder / "out.xml").getroot().iter("testcase")
+    own = [
+        c for c in cases if c.get("name", "").endswith("oracle/own/0001]") and "_search" in c.get("name", "")
+    ]
+    [properties] = [{p.get("name"): p.get("value") for p in case.iter("property")} for case in own]
+    assert int(properties["llmprops.search.examples"] or 0) > 0
+    assert "culprits" in (properties["llmprops.search.counterexample"] or "")
+
+
+def test_allure_shows_the_counterexample(project: Project, workers: str) -> None:
+    """A search has a result of its own, named and labelled like its item's, with the counterexample attached."""
+    folder = project.folder / "allure"
+    project("--alluredir", str(folder), "-n", workers)
+    found = results(folder)
+    result = found["oracle/own/0001 · search"]
+    assert result["status"] == "failed"
+    assert "counterexample: 2 of 6" in result["statusDetails"]["message"]
+    assert "Nairobi" in texts(folder, result)["counterexample"]
+    assert _labels(result) == _labels(found["oracle/own/0001"]) != set()
+    [skipped, _] = [r for name, r in found.items() if name.startswith("test_oracle_search[")]
+    assert skipped["status"] == "skipped"
+    assert _labels(skipped) == _labels(result)
+    assert not list(folder.glob("*-container.json"))
+
+
+@pytest.mark.parametrize("failures", ["fail", "xfail"])
+def test_allure_has_a_category_of_counterexamples(project: Project, failures: str) -> None:
+    """Allure's category takes the searches that found something, and they are in no other."""
+    folder = project.folder / "allure"
+    project("--alluredir", str(folder), "--llm-failures", failures)
+    categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
+    found = {}
+    for name, result in results(folder).items():
+        said = result.get("statusDetails", {}).get("message", "")
+        found[name] = [
+            category["name"]
+            for category in categories
+            if result["status"] in category["matchedStatuses"] and re.search(category["messageRegex"], said)
+        ]
+    for number in ("0001", "0003"):
+        assert found.pop(f"oracle/own/{number}") == ["Wrong answers"]
+        assert found.pop(f"oracle/own/{number} · search") == ["Counterexamples"]
+    assert not any(found.values())
+
+
+def _labels(result: dict[str, Any]) -> set[tuple[str, str]]:
+    wanted = ("epic", "feature", "story", "parentSuite")
+    return {(x["name"], x["value"]) for x in result["labels"] if x["name"] in wanted}
+
+
+OWN = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict
+from pytest_llmprops.core.benchmark import Counterexample
+
+
+class Doubling:
+    "Twice a number is what the model says it is."
+    size = 100
+
+    def __init__(self, ask):
+        self.ask, self.bad = ask, None
+
+    async def holds(self, n):
+        reply = await self.ask(Chat.user(f"2 * {n}"))
+        held = reply.text == str(2 * n)
+        self.bad = self.bad if held else min(n, self.bad or n)
+        return held
+
+    async def counterexample(self):
+        return None if self.bad is None else Counterexample(f"twice {self.bad}", {"n": self.bad})
+
+
+class Doubles(Benchmark):
+    name = "doubles"
+
+    def load(self, files):
+        return [Item(f"doubles/{n}", "double", "en", fields={"n": n}) for n in (1, 2)]
+
+    async def evaluate(self, item, context, ask, protocol):
+        return Verdict.check((await ask(Chat.user("2 * 1"))).text == "2", expected="2", given="2")
+
+    def searches(self, item, settings):
+        return True
+
+    async def search(self, item, context, ask, protocol, measured):
+        return Doubling(ask) if (await measured()) else "it cannot double one"
+
+
+@pytest.mark.llmprops(benchmark=Doubles)
+def test_double(verdict):
+    assert verdict
+
+
+@pytest.mark.llmprops(benchmark=Doubles)
+def test_double_search(search):
+    from hypothesis import given, strategies
+
+    @given(strategies.integers(0, search.size))
+    def doubled(n):
+        MORE
+        assert search.holds(n)
+
+    search.run(doubled)
+"""
+DOUBLER = """
+def reply(chat):
+    n = int(chat.messages[-1].content.split()[-1])
+    return str(2 * n if n < 37 else 2 * n + 1)
+"""
+
+
+@pytest.mark.parametrize(("more", "found"), [("pass", True), ('assert n < 20, "mine"', False)])
+def test_a_benchmark_of_ones_own(run: Runner, workers: str, more: str, found: bool) -> None:
+    """Any benchmark can be searched; an assertion of the test's own fails with pytest's report, and is no find."""
+    run.write("doubler.py", DOUBLER)
+    run.write("test_doubles.py", OWN.replace("MORE", more))
+    done = run("--model", f"fake:call?file={run.folder / 'doubler.py'}", "-n", workers)
+    assert done.code == 1
+    assert "2 failed, 2 passed" in done.output
+    assert ("doubles/1: twice 37" in done.output) == found
+    assert ("AssertionError: mine" in done.output) != found
+    assert (done.folder / "searches.jsonl").exists() == found
+    if found:
+        assert [row["counterexample"]["n"] for row in searches(done).values()] == [37, 37]

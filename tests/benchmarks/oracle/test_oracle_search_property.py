@@ -1,0 +1,441 @@
+"""The search for a counterexample of linearity: its strategy, what it asks, and what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from oracle_fakes import POOL, RULES, SENTENCE, SMALL_POOL, Behaviour, Fake, check, present, sentence_in
+
+from fixtures.strategies import replacements
+from pytest_llmprops.benchmarks.oracle.benchmark import Context, OracleChecker
+from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+from pytest_llmprops.benchmarks.oracle.search import LinearitySearch, linearity_search, size_of
+from pytest_llmprops.core.benchmark import Counterexample
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.linearity import complement, draws, is_linear_test
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Asking, Case, evaluate
+
+Table = Callable[[int], int]
+#: every name of the pool's that may stand in the sentence, as a line of a list
+KNOWN = [
+    "person: Adriana",
+    "city: Lisbon",
+    "country: Kenya",
+    "company: Globex",
+    *(f"{kind}: {name}" for kind in ("person", "city", "country", "company") for name in POOL.names[kind]),
+]
+
+
+def shrunk(f: Table, m: int, examples: int = 100) -> tuple[int, int] | None:
+    """The last (x, y) at which hypothesis sees a test of f fail, as the search runs it; None where it sees none."""
+    last = None
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(replacements(m))
+    def linear(vectors: tuple[int, int]) -> None:
+        nonlocal last
+        x, y = vectors
+        if not is_linear_test(f(x), f(y), f(x ^ y), m):
+            last = vectors
+            raise AssertionError
+
+    try:
+        linear()
+    except AssertionError:
+        assert last is not None
+    return last
+
+
+def fewest(f: Table, m: int) -> int:
+    """The fewest entities that have to be replaced for a test of f to fail, by trying all."""
+    points = ((x, y) for x in range(1 << m) for y in range(1 << m))
+    return min((x | y).bit_count() for x, y in points if not is_linear_test(f(x), f(y), f(x ^ y), m))
+
+
+def inseparable(a: int, b: int, m: int) -> Table:
+    """Both entities are lost where one of them alone is replaced."""
+
+    def f(x: int) -> int:
+        apart = (x >> a ^ x >> b) & 1
+        return complement(x, m) | (1 << a | 1 << b if apart else 0)
+
+    return f
+
+
+def fragile(places: tuple[int, ...], m: int) -> Table:
+    """The first entity is lost where all of these are replaced."""
+
+    def f(x: int) -> int:
+        return complement(x, m) | (all(x >> place & 1 for place in places) << places[0])
+
+    return f
+
+
+@given(st.data(), st.integers(1, 12))
+def test_vectors_are_drawn_over_the_entities(data: st.DataObject, m: int) -> None:
+    """Both vectors have m bits at most."""
+    x, y = data.draw(replacements(m))
+    assert 0 <= x < 1 << m
+    assert 0 <= y < 1 << m
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
+    """No x and y is out of the search's reach."""
+    seen = set()
+
+    @settings(max_examples=500, derandomize=True, deadline=None)
+    @given(replacements(m))
+    def collect(vectors: tuple[int, int]) -> None:
+        seen.add(vectors)
+
+    collect()
+    assert seen == {(x, y) for x in range(1 << m) for y in range(1 << m)}
+
+
+@pytest.mark.parametrize("m", [4, 6, 9, 12])
+def test_two_inseparable_entities_are_all_that_is_left(m: int) -> None:
+    """Whichever two they are, hypothesis shrinks to x with one and y with the other."""
+    rng = random.Random(m)
+    for _ in range(4):
+        a, b = rng.sample(range(m), 2)
+        found = shrunk(inseparable(a, b, m), m)
+        assert found is not None
+        assert {*found} == {1 << a, 1 << b}
+
+
+def test_shrinks_to_the_fewest_entities() -> None:
+    """A violation that takes three entities is shown by three, whatever else the first example replaced."""
+    rng = random.Random(0)
+    for m in (4, 5, 6):
+        for _ in range(4):
+            places = tuple(rng.sample(range(m), 3))
+            f = fragile(places, m)
+            found = shrunk(f, m, examples=300)
+            assert found is not None
+            assert (found[0] | found[1]).bit_count() == fewest(f, m)
+
+
+def test_order_of_violations() -> None:
+    """Fewer replaced entities come first, of those fewer bits in x and y together."""
+    points = ((0b100, 0), (0b10, 0b01), (0b100, 0b10), (0b11, 0b01), (0b11, 0b11), (0b1, 0b110))
+    tests = [OneTest(x, y, 0, 1) for x, y in points]
+    for seed in range(5):
+        assert sorted(random.Random(seed).sample(tests, len(tests)), key=size_of) == tests
+
+
+# ---- searches of a sentence
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop for one search: replies are remembered in it."""
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+class Searching:
+    """A search of SENTENCE on a fake that extracts as ``behave`` says, run point by point."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        behave: Behaviour,
+        m: int = 5,
+        most: int = 1000,
+        **measured: Any,
+    ) -> None:
+        self.fake, self._loop = Fake(behave, m), loop
+        checker = LinearityChecker(LinearitySettings(**{"samples": 3, **measured}), RULES, SMALL_POOL)
+        found = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most))
+        assert isinstance(found, LinearitySearch)
+        self.search = found
+        #: questions before the search itself
+        self.before = len(self.fake.asked)
+
+    def holds(self, x: int, y: int) -> bool | None:
+        """One point."""
+        return self._loop.run_until_complete(self.search.holds(x, y))
+
+    def all_points(self) -> list[bool | None]:
+        """Every x and y, the largest first."""
+        size = 1 << self.search.size
+        return [self.holds(x, y) for x in reversed(range(size)) for y in range(size)]
+
+    @property
+    def found(self) -> Counterexample | None:
+        """The smallest counterexample so far."""
+        return self._loop.run_until_complete(self.search.counterexample())
+
+    @property
+    def asked(self) -> list[tuple[str, int]]:
+        """What the search asked, in order."""
+        return self.fake.asked[self.before :]
+
+
+def ideal(x: int, sample: int) -> list[str]:
+    """What stands in R(x)."""
+    return present(x, 5)
+
+
+def lisbon_and_globex(x: int, sample: int) -> list[str]:
+    """Entities 1 and 3 are extracted together or not at all."""
+    apart = (x >> 1 ^ x >> 3) & 1
+    return [name for i, name in enumerate(present(x, 5)) if not (apart and i in (1, 3))]
+
+
+def test_ideal_extractor_holds_everywhere(loop: asyncio.AbstractEventLoop) -> None:
+    """The property is the measurement's: an ideal extractor breaks it nowhere."""
+    searching = Searching(loop, ideal, m=5)
+    assert set(searching.all_points()) == {True}
+    assert searching.found is None
+
+
+@pytest.mark.parametrize("rule", ["any", "majority", "single"])
+def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEventLoop, rule: str) -> None:
+    """Of all violations the smallest is kept; it names these two entities, their kind, and both sentences."""
+    searching = Searching(loop, lisbon_and_globex, rule=rule)
+    assert searching.search.size == 5
+    assert False in searching.all_points()
+    found = searching.found
+    assert found is not None
+    assert (found.values["x"], found.values["y"]) == (["Lisbon"], ["Globex"])
+    assert (found.values["replaced"], found.values["entities"]) == (2, 5)
+    assert [c["name"] for c in found.values["culprits"]] == ["Lisbon", "Globex"]
+    assert all(c["kinds"] == ["assumed knowledge"] for c in found.values["culprits"])
+    assert '2 of 5 entities replaced (x: "Lisbon"; y: "Globex")' in found.why
+    shown = found.evidence["smallest counterexample"]
+    assert SENTENCE.replace("Lisbon", "Nairobi") in shown
+    assert SENTENCE.replace("Globex", "Initech") in shown
+
+
+def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
+    """However often a vector comes up, its sentence costs its samples once; the sentence itself is known."""
+    searching = Searching(loop, ideal, samples=3)
+    for x, y in ((0, 0), (1, 2), (1, 2), (3, 2), (3, 1), (2, 2)):
+        assert searching.holds(x, y)
+    assert len(searching.asked) == len(set(searching.asked)) == 9 == searching.search.asked
+    assert {sample for _, sample in searching.asked} == {0, 1, 2}
+    assert SENTENCE not in {text for text, _ in searching.asked}
+
+
+@given(st.integers(0, 100), st.lists(st.tuples(st.integers(0, 31), st.integers(0, 31)), max_size=20))
+@settings(deadline=None)
+def test_no_more_is_asked_than_allowed(most: int, points: list[tuple[int, int]]) -> None:
+    """Whatever is tried, the requests stay within the limit, and a point of known sentences is still told."""
+    loop = asyncio.new_event_loop()
+    try:
+        searching = Searching(loop, ideal, most=most)
+        told = [searching.holds(x, y) for x, y in points]
+        assert len(searching.asked) == searching.search.asked <= most
+        assert False not in told
+        known = {0}
+        for (x, y), held in zip(points, told, strict=True):
+            new = {x, y, x ^ y} - known
+            if held is None:
+                assert 3 * len(new) + 3 * (len(known) - 1) > most
+            else:
+                known |= new
+    finally:
+        loop.close()
+
+
+def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.AbstractEventLoop) -> None:
+    """A search that may ask no more still has its counterexample."""
+    searching = Searching(loop, lisbon_and_globex, most=9)
+    assert searching.holds(0b00010, 0b01000) is False
+    assert searching.holds(0b00100, 0b00001) is None
+    assert searching.found is not None
+    assert searching.found.values["x"] == ["Lisbon"]
+
+
+def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop) -> None:
+    """With R as a paraphrase, a sentence may take three askings more, and so may the one that replaces nothing."""
+    checker = LinearityChecker(LinearitySettings(samples=2, paraphrase=True), RULES, SMALL_POOL)
+    prepared = loop.run_until_complete(
+        LinearityChecker(LinearitySettings(samples=2), RULES, SMALL_POOL).prepare(
+            SENTENCE, Oracle(Fake(ideal, 5)), 0
+        )
+    )
+    asked = []
+
+    async def unwilling(chat: Chat) -> Reply:
+        text = chat.messages[-1].content
+        asked.append(text)
+        return Reply("1. city: Lisbon" if text.startswith("Please perform") else "no")
+
+    searching = LinearitySearch(checker, prepared, Oracle(unwilling), most=2 * (2 + PARAPHRASE_TRIES))
+    assert loop.run_until_complete(searching.holds(0, 1)) is not None
+    # The original's extraction is known, as no paraphrase of it could be made.
+    assert len(asked) == PARAPHRASE_TRIES + PARAPHRASE_TRIES + 2
+    assert searching.asked == 2 * (2 + PARAPHRASE_TRIES)
+    assert loop.run_until_complete(searching.holds(0, 2)) is None
+
+
+def test_flaky_extractor_is_searched_as_it_was_first_heard(loop: asyncio.AbstractEventLoop) -> None:
+    """One that changes its mind at each call gives the same answer to a point that is tried again."""
+    rng = random.Random(1)
+    searching = Searching(loop, lambda x, sample: [n for n in present(x, 5) if rng.random() < 0.7])
+    size = 1 << searching.search.size
+    points = [(x, y) for x in range(size) for y in range(size)]
+    first = [searching.holds(x, y) for x, y in points]
+    assert False in first
+    assert [searching.holds(x, y) for x, y in points] == first
+    assert len(searching.asked) == 3 * (size - 1)
+
+
+def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
+    """They break the property as in the measurement; nobody is blamed for it."""
+
+    async def ask(chat: Chat) -> Reply:
+        known = SENTENCE in chat.messages[-1].content
+        return Reply("1. city: Lisbon\n2. company: Globex" if known else "I would rather not say.")
+
+    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
+    made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    assert isinstance(made, LinearitySearch)
+    assert loop.run_until_complete(made.holds(1, 2)) is False
+    found = loop.run_until_complete(made.counterexample())
+    assert found is not None
+    assert found.why.endswith("a reply could not be read")
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [("None", "no entities"), ("Hello.", "no list"), ("1. city: Atlantis", "stands in the sentence")],
+)
+def test_nothing_to_search(loop: asyncio.AbstractEventLoop, reply: str, why: str) -> None:
+    """A sentence that cannot be tested cannot be searched, and the reason is the measurement's."""
+
+    async def ask(chat: Chat) -> Reply:
+        return Reply(reply)
+
+    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
+    made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    assert isinstance(made, str)
+    assert why in made
+
+
+def test_a_call_that_fails_passes_through(loop: asyncio.AbstractEventLoop) -> None:
+    """A backend's error is no violation."""
+
+    async def ask(chat: Chat) -> Reply:
+        if SENTENCE not in chat.messages[-1].content:
+            raise BackendError("the server broke")
+        return Reply("1. city: Lisbon")
+
+    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
+    made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    assert isinstance(made, LinearitySearch)
+    with pytest.raises(BackendError, match="the server broke"):
+        loop.run_until_complete(made.holds(0, 1))
+    assert made.smallest is None
+
+
+def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
+    """At the points that the measurement drew, the search finds the same tests violated."""
+    seed, tests = 3, 40
+    found = check(Fake(lisbon_and_globex, 5), seed, samples=3, tests=tests, rule="majority")
+    rng = random.Random(seed)
+    rng.getrandbits(64)
+    pairs = draws(random.Random(rng.getrandbits(64)), 5, tests)
+    searching = Searching(loop, lisbon_and_globex, rule="majority")
+    held = [searching.holds(x, y) for x, y in pairs]
+    assert 0 < sum(map(bool, held)) == found.values["tests_passed"] < tests
+
+
+@pytest.mark.parametrize("which", ["rejected", "all"])
+def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
+    """What the benchmark prepares asks nothing new, and puts the same names in place as its measurement."""
+    benchmark, given = OracleChecker(), Context(RULES, POOL)
+    protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which, "tests": "9"}, 0)
+    item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
+    asked: list[Request] = []
+
+    async def reply(label: str, role: str, request: Request) -> Reply:
+        assert isinstance(request, Chat)
+        asked.append(request)
+        text = sentence_in(request)
+        names = [line for line in KNOWN if line.partition(": ")[2] in text]
+        if text != SENTENCE and zlib.crc32(text.encode()) % 2:
+            names = names[1:]
+        return Reply("\n".join(f"{n}. {line}" for n, line in enumerate(names, 1)) or "None")
+
+    async def both() -> tuple[Verdict, LinearitySearch | str, int]:
+        case = Case(benchmark, item, given, protocol, "m")
+        verdict = (await evaluate(case, reply)).verdict
+        assert verdict is not None
+
+        async def measured() -> Verdict:
+            assert which == "rejected", "nobody has to know"
+            return verdict
+
+        before = len(asked)
+        made = await benchmark.search(item, given, Asking(case, reply), protocol, measured)
+        assert isinstance(made, LinearitySearch | str)
+        return verdict, made, before
+
+    verdict, made, before = asyncio.run(both())
+    assert verdict.given == "rejected"
+    assert isinstance(made, LinearitySearch)
+    assert {*asked[before:]} <= {*asked[:before]}
+    assert len(asked) > before
+    assert made.prepared.evidence["entities"] == verdict.evidence["entities"]
+    assert made.most == protocol.settings.shrink_calls
+
+
+@pytest.mark.parametrize(
+    ("given", "searched"), [("rejected", True), ("accepted", False), ("unparsed", False)]
+)
+def test_only_rejected_sentences_are_searched(given: str, searched: bool) -> None:
+    """Under oracle.search=rejected the others are left alone, before anything is asked."""
+    benchmark = OracleChecker()
+    protocol = resolve("oracle", benchmark.protocols, "quick", {}, 0)
+    item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
+    case = Case(benchmark, item, Context(RULES, SMALL_POOL), protocol, "m")
+    fake = Fake(ideal, 5)
+
+    async def measured() -> Verdict:
+        return Verdict("wrong" if searched else "correct", "accepted", given)
+
+    async def reply(label: str, role: str, request: Request) -> Reply:
+        assert isinstance(request, Chat)
+        return await fake(request)
+
+    made = asyncio.run(benchmark.search(item, case.context, Asking(case, reply), protocol, measured))
+    assert isinstance(made, LinearitySearch) == searched
+    assert bool(fake.asked) == searched
+    if not searched:
+        assert made == f"its measurement is {given}"
+
+
+def test_items_that_are_searched() -> None:
+    """Those of linearity, unless the settings say none."""
+    benchmark = OracleChecker()
+    for task, which, wanted in (
+        ("linearity", "all", True),
+        ("linearity", "none", False),
+        ("yes", "all", False),
+    ):
+        protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which}, 0)
+        assert benchmark.searches(Item("i", task, "en"), protocol.settings) == wanted

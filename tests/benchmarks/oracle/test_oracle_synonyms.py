@@ -1,0 +1,463 @@
+"""The synonym generator: named or not, pool and prompts, votes, guards; and the data it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle_fakes import DATA, POOL, RULES
+
+from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
+from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+from pytest_llmprops.benchmarks.oracle.synonym_rules import (
+    Pool,
+    SynonymRules,
+    form,
+    parse_pool,
+    parse_rules,
+    shape,
+)
+from pytest_llmprops.benchmarks.oracle.synonyms import (
+    Generator,
+    Synonym,
+    cleaned,
+    counted,
+    objection,
+    read_named,
+)
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.requests import Chat, Reply
+
+Answer = Callable[[Chat], str]
+
+
+def synonyms(
+    sentence: str,
+    entities: list[tuple[str, str]],
+    answer: Answer = lambda chat: "",
+    *,
+    seed: int = 1,
+    pool: Pool = POOL,
+) -> tuple[list[Synonym], list[Chat]]:
+    """What the generator chooses, and what it asked."""
+    asked: list[Chat] = []
+
+    async def ask(chat: Chat) -> Reply:
+        asked.append(chat)
+        return Reply(answer(chat))
+
+    found = locate([Extracted(*entity) for entity in entities], sentence)
+    generator = Generator(sentence, Oracle(ask), RULES, pool, seed)
+    return list(asyncio.run(generator.synonyms(found))), asked
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "at_start", "named"),
+    [
+        ("Aaron", "person", False, True),
+        ("my teacher", "person", False, False),
+        ("Aaron", "person", True, True),
+        ("Teachers", "people", True, None),
+        ("Vigra Church", "church", True, True),
+        ("Dogs", "animal", True, None),
+        ("registers", "component", False, False),
+        ("solar fraction", "concept", False, False),
+        ("1872", "date", False, True),
+        ("yesterday", "date", False, False),
+        ("January", "month", False, True),
+        ("US$ 1.826 billion", "money", False, True),
+        ("RV32E", "instruction set", False, None),
+        ("Control Status Register", "register", False, True),
+        ("Émile", "person", False, True),
+        ("Wallonia", "Belgian regions", False, True),
+        ("北京", "city", False, None),
+    ],
+)
+def test_rules_on_names(name: str, kind: str, at_start: bool, named: bool | None) -> None:
+    """Appendix A.2's rules, by capitals, digits and class; a capital at the sentence's start proves little."""
+    decided, rule = RULES.named(name, kind, at_start=at_start)
+    assert decided is named
+    assert bool(rule) == (named is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("It is a city. [[named entity]]", True),
+        ("[[Normal Entity]]", False),
+        ("A [[x]] is ... [[named entity]]", True),
+        ("[[non-named entity]]", False),
+        ("[[not a named entity]]", False),
+        ("It is a normal entity.", False),
+        ("A named entity, no normal entity", None),
+        ("[[]]", None),
+        ("", None),
+    ],
+)
+def test_reading_prompt_2(text: str, named: bool | None) -> None:
+    """The last double brackets count, else the only one of the two that the reply names."""
+    assert read_named(Reply(text)) is named
+
+
+def test_named_by_vote() -> None:
+    """Where no rule fits, prompt 2 is put 11 times, and more than half of the readable replies decide."""
+    sentence = "The RV32E core has few registers."
+
+    def answer(chat: Chat) -> str:
+        if "normal entity" in chat.prompt:
+            return "[[named entity]]" if chat.sample < 6 else "[[normal entity]]" if chat.sample < 10 else "?"
+        return "1. RV64I\n2. RV128E"
+
+    found, asked = synonyms(sentence, [("RV32E", "instruction set")], answer)
+    assert found[0].entity.named is True
+    assert found[0].decided_by == "vote: 6 of 10 say named"
+    assert found[0].text == "RV64I"
+    assert found[0].how == "replace"
+    assert found[0].votes == 7
+    questions = [chat.prompt for chat in asked]
+    assert len(asked) == 18
+    assert sorted(chat.sample for chat in asked[:11]) == list(range(11))
+    assert questions[0].startswith(f'Is the entity "RV32E" in the sentence "{sentence}" a "named entity"')
+    assert '(type: "instruction set") that could replace "RV32E"' in questions[-1]
+
+
+def test_pool_names() -> None:
+    """Named entities of pool classes cost no question, get different names, and by chance: the seed's and theirs."""
+    sentence = "Aaron Hill and Bella saw Kraków and Lyon in France in May 2011."
+    entities = [
+        ("Aaron Hill", "actor"),
+        ("Bella", "person"),
+        ("Kraków", "city"),
+        ("Lyon", "city"),
+        ("France", "country"),
+        ("May 2011", "date"),
+    ]
+    names = set()
+    for seed in range(20):
+        found, asked = synonyms(sentence, entities, seed=seed)
+        assert not asked
+        assert {s.how for s in found} == {"pool"}
+        assert {s.votes for s in found} == {0}
+        texts = [s.text for s in found]
+        assert len(set(texts)) == 6
+        assert not set(texts) & {name for name, _ in entities}
+        for synonym, cls in zip(found, ("person", "person", "city", "city", "country", "date"), strict=True):
+            assert synonym.text in POOL.names[cls]
+            assert len(synonym.text.split()) == len(synonym.entity.name.split())
+        names.add(tuple(texts))
+        alone, _ = synonyms(sentence, entities[1:3], seed=seed)
+        assert [s.text for s in alone] == texts[1:3] or len({texts[2], texts[3]}) < 2
+    assert len(names) == 20
+
+
+def test_pool_order_is_of_chance() -> None:
+    """Over many seeds a name is replaced by all that the pool has for it, none much more often than another."""
+    pool = Pool({"city": ("Oslo", "Rome", "Cairo", "Lima")})
+    counts = Counter(
+        synonyms("He left Bern.", [("Bern", "city")], seed=seed, pool=pool)[0][0].text for seed in range(400)
+    )
+    assert set(counts) == set(pool.names["city"])
+    assert min(counts.values()) > 60
+
+
+@pytest.mark.parametrize(
+    ("name", "shaped"),
+    [("1872", "9999"), ("14 March 1931", "9 X 9999"), ("March 3, 1931", "X 9, 9999"), ("1960s", "9999x")],
+)
+def test_dates_keep_their_form(name: str, shaped: str) -> None:
+    """A year is replaced by a year, a day by a day written alike."""
+    assert form(name) == shaped
+    for seed in range(5):
+        (found,), _ = synonyms(f"It was {name} then.", [(name, "date")], seed=seed)
+        assert form(found.text) == shaped
+        assert found.text != name
+
+
+def test_form_without_a_name_asks() -> None:
+    """A date written as none of the pool's is replaced by prompt 3."""
+    (found,), asked = synonyms("It was Tuesday.", [("Tuesday", "date")], lambda chat: "1. Friday\n2. Monday")
+    assert (found.text, found.how, len(asked)) == ("Friday", "replace", 7)
+
+
+def test_non_named_ask_for_synonyms() -> None:
+    """Prompt 4, seven times; the valid candidate that most replies offer, written as the sentence needs it."""
+    lists = [
+        "1. Building\n2. Works",
+        "1. Building\n2. Assembly",
+        "1. Edifice\n2. Building",
+        "1. the funds\n2. Edifice",
+        "Assembly, Edifice, Erection",
+        "I don't know",
+        "1. Award",
+    ]
+    sentence = "The award, along with funds for the construction of it, was large."
+    (found,), asked = synonyms(sentence, [("construction", "activity")], lambda chat: lists[chat.sample])
+    assert (found.text, found.how, found.votes) == ("building", "synonyms", 3)
+    assert len(asked) == 7
+    assert asked[0].prompt.startswith(
+        f'Please list synonyms for "construction" in the sentence "{sentence}".'
+    )
+    assert "[[" not in asked[0].prompt
+
+
+def test_nothing_valid() -> None:
+    """Where prompt 4 offers nothing valid prompt 3 is put; where that fails, too, there is no synonym, with reasons."""
+
+    def answer(chat: Chat) -> str:
+        return "1. dogs\n2. the cat" if "synonyms for" in chat.prompt else "1. cat\n2. the mat"
+
+    (found,), asked = synonyms("A cat sat on the mat.", [("cat", "animal")], answer)
+    assert (found.text, found.how, len(asked)) == ("", "none", 14)
+    assert dict(found.rejected)["dogs"] == "changes the grammatical number"
+    assert dict(found.rejected)["the mat"] == "already in the sentence"
+
+
+def test_synonyms_of_one_sentence_do_not_clash() -> None:
+    """Two entities never get the same replacement, nor one that contains the other's."""
+
+    def answer(chat: Chat) -> str:
+        return "1. beast\n2. big beast\n3. brute"
+
+    found, _ = synonyms("A cat saw a dog.", [("cat", "animal"), ("dog", "animal")], answer)
+    assert [s.text for s in found] == ["beast", "brute"]
+
+
+SENTENCE = "Crupet is a village in Wallonia, Belgium, a short distance south of the old road."
+
+
+def _entity(name: str, kind: str, named: bool) -> tuple[Entity, tuple[Entity, ...]]:
+    entities = locate(
+        [Extracted(n) for n in ("Crupet", "Wallonia", "Belgium", "old road", "village")], SENTENCE
+    )
+    own = next(e for e in entities if e.key == normalised(name))
+    return Entity(own.name, kind, named, own.spans), entities
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "named", "candidate", "why"),
+    [
+        ("Wallonia", "region", True, "Flanders", ""),
+        ("Wallonia", "region", True, "Liege, Belgium", "contains or is contained"),
+        ("Wallonia", "region", True, "the wallonia", "the entity itself"),
+        ("Wallonia", "region", True, "South Wallonia", "contains or is contained"),
+        ("old road", "thing", False, "road", "contains or is contained"),
+        ("Wallonia", "region", True, "Distance", "already in the sentence"),
+        ("Wallonia", "region", True, "short distance south Flanders", "repeats the sentence"),
+        (
+            "Crupet",
+            "village",
+            True,
+            "Vigra Church is located a few hundred metres to the north",
+            "too long",
+        ),
+        ("Wallonia", "region", True, "…", "empty"),
+        ("Wallonia", "region", True, "Namur", "clashes"),
+        ("Wallonia", "region", True, "Old Namur", "clashes"),
+        ("village", "place", False, "hamlets", "grammatical number"),
+        ("village", "place", False, "hamlet", ""),
+        ("village", "place", False, "2 hamlet", "number for a word"),
+        ("village", "place", False, "dozen hamlet", "number for a word"),
+        ("Wallonia", "region", True, "Region 51", ""),
+    ],
+)
+def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> None:
+    """Appendix A.3, type 3: what a replacement must not be; each reason on a candidate that only it refuses."""
+    entity, entities = _entity(name, kind, named)
+    found = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
+    assert (why in found) if why else not found
+
+
+def test_a_short_name_is_taken_out_as_a_word() -> None:
+    """What stands around "art" includes "artful": a candidate that says it again repeats the sentence."""
+    sentence = "The statue was given to art near the artful river."
+    entity = locate([Extracted("art")], sentence)[0]
+    assert (
+        objection("near the artful stream", entity, sentence, [entity], [], RULES) == "repeats the sentence"
+    )
+    assert not objection("near the muddy stream", entity, sentence, [entity], [], RULES)
+
+
+def test_numbers_in_words_stay_numbers() -> None:
+    """ "two grants" is a number; one in words or in digits may come, a word may not."""
+    sentence = "They made twenty-two grants."
+    entity = Entity("twenty-two", "number", False, ((10, 20),))
+    assert "number for a word" in objection("several", entity, sentence, [entity], [], RULES)
+    for candidate in ("fifteen", "15", "thirty-one"):
+        assert not objection(candidate, entity, sentence, [entity], [], RULES)
+
+
+@pytest.mark.parametrize(
+    "reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6]
+)
+def test_long_replies_are_read_in_no_time(reply: str) -> None:
+    """A hostile reply costs no more than its first part."""
+    started = time.process_time()
+    assert read_named(Reply(reply)) is None
+    counted([Reply(reply)], Entity("dog", "animal", False, ((0, 3),)), False)
+    assert time.process_time() - started < 1
+
+
+def test_numbers_stay_numbers() -> None:
+    """The paper's third example: a sum of money is not replaced by a word."""
+    sentence = "It was worth US$ 1.826 billion."
+    entity = locate([Extracted("US$ 1.826 billion", "money")], sentence)[0]
+    for named in (True, False):
+        own = Entity(entity.name, "money", named, entity.spans)
+        assert "number for a word" in objection("grant", own, sentence, [own], [], RULES)
+        assert not objection("US$ 2.1 million", own, sentence, [own], [], RULES)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "plural"),
+    [
+        ("registers", True),
+        ("members of parliament", True),
+        ("general-purpose registers", True),
+        ("children", True),
+        ("bus", False),
+        ("list of registers", False),
+        ("address", False),
+        ("analysis", False),
+        ("news", False),
+    ],
+)
+def test_plurals(phrase: str, plural: bool) -> None:
+    """The head of the phrase decides."""
+    assert RULES.is_plural(phrase) is plural
+
+
+@pytest.mark.parametrize(
+    ("candidate", "name", "named", "clean"),
+    [
+        ('"Hound"', "dog", False, "hound"),
+        ("Synonym1: Hound (a dog)", "dog", False, "hound"),
+        ("A hound.", "dog", False, "hound"),
+        ("Hound - a hunter", "dog", False, "hound"),
+        ("CPU", "processor", False, "CPU"),
+        ("The Salt Road", "Rain Season", True, "The Salt Road"),
+        ("U.S.", "France", True, "U.S."),
+        ("*Oslo*,", "Bern", True, "Oslo"),
+    ],
+)
+def test_cleaned_candidates(candidate: str, name: str, named: bool, clean: str) -> None:
+    """Labels, remarks, marks and indefinite articles go; a list's capital goes where the entity has none."""
+    assert cleaned(candidate, Entity(name, "", named)) == clean
+
+
+def test_candidates_are_counted_once_a_reply() -> None:
+    """Replies vote, not lines; among equals the higher place in the lists wins."""
+    replies = [Reply("1. a\n2. b\n3. A"), Reply("1. c\n2. b"), Reply("1. c"), Reply("")]
+    assert counted(replies, Entity("x"), False) == [("c", 2), ("b", 2), ("a", 1)]
+
+
+@given(st.text(max_size=200))
+def test_no_reply_breaks_the_generator(text: str) -> None:
+    """Whatever is offered, what is chosen passes the guards."""
+    sentence = "A cat saw Bella."
+    found, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")
+    for synonym in found:
+        assert not synonym.text or not objection(
+            synonym.text, synonym.entity, sentence, [s.entity for s in found], [], RULES
+        )
+
+
+def test_shapes() -> None:
+    """Letters, digits and the capital at a sentence's start."""
+    assert shape("Vigra 2b-É") == "Xxxxx 9x-X"
+    assert shape("Dogs", at_start=True) == "^xxx"
+    assert shape("dogs", at_start=True) == "xxxx"
+
+
+def test_data_of_this_project() -> None:
+    """The pool has at least 40 names a class, in the classes the rules ask for; dates in forms with choices."""
+    for cls in ("person", "location", "city", "country", "organization", "date", "film", "book"):
+        assert cls in RULES.pool_classes
+    assert all(len(POOL.names[cls]) >= 40 for cls in RULES.pool_classes)
+    forms = Counter(form(name) for name in POOL.names["date"])
+    assert min(forms.values()) >= 6
+    assert {"9999", "X 9999", "9 X 9999", "X 9, 9999"} <= set(forms)
+    for cls in RULES.pool_classes:
+        for name in random.Random(0).sample(POOL.names[cls], 10):
+            decided, _ = RULES.named(name.removeprefix("The "), cls, at_start=False)
+            assert decided, name
+
+
+def _change(path: list[Any], value: Any) -> Callable[[Any], None]:
+    def change(data: Any) -> None:
+        for key in path[:-1]:
+            data = data[key]
+        data[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_change(["format"], "x"), "format is 'x'"),
+        (_change(["prompts", "named"], "no field"), "prompt 'named'"),
+        (_change(["prompts"], []), "prompts: not a JSON object"),
+        (_change(["classes", "film"], ["book"]), "stands for"),
+        (_change(["classes", "film"], [1]), "not a list of texts"),
+        (
+            _change(["rules", 0, "pattern"], "("),
+            "rule 1 (no capital and no digit): 'pattern' is not a regular",
+        ),
+        (_change(["rules", 0, "named"], "yes"), "rule 1"),
+        (_change(["rules", 0, "class"], ["nosuch"]), "'nosuch' is no class"),
+        (_change(["rules"], {}), "rules: not a list"),
+        (_change(["pool_classes"], ["nosuch"]), "'nosuch' is no class"),
+        (_change(["longest_words"], 0), "longest_words: it is 0"),
+        (_change(["longest_repeat"], True), "longest_repeat: it is True"),
+    ],
+)
+def test_damaged_rules(change: Callable[[Any], None], says: str) -> None:
+    """What an editor may have broken is one line with file, place and fix."""
+    data = json.loads((DATA / "synonym_rules.json").read_text("utf-8"))
+    change(data)
+    with pytest.raises(DataError) as caught:
+        parse_rules(data, "my.json")
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("my.json")
+    assert "; " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_change(["format"], 1), "format is 1"),
+        (_change(["classes", "planet"], ["Mars"]), "no such class"),
+        (_change(["classes", "city"], []), "no names"),
+        (_change(["classes", "city"], ["Oslo", "the oslo"]), "'oslo' stands twice"),
+        (_change(["classes", "city"], ["Oslo", "..."]), "is no name"),
+        (_change(["classes", "city"], "Oslo"), "not a list of texts"),
+    ],
+)
+def test_damaged_pool(change: Callable[[Any], None], says: str) -> None:
+    """The same for the pool."""
+    data = copy.deepcopy(json.loads((DATA / "pool.json").read_text("utf-8")))
+    change(data)
+    with pytest.raises(DataError) as caught:
+        parse_pool(data, RULES, "my.json")
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("my.json")
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 3])
+def test_no_objects(document: object) -> None:
+    """A document that is no object is refused."""
+    with pytest.raises(DataError, match="not a JSON object"):
+        parse_rules(document)
+    with pytest.raises(DataError, match="not a JSON object"):
+        parse_pool(document, RULES)
+    assert isinstance(RULES, SynonymRules)

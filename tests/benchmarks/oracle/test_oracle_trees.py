@@ -1,0 +1,206 @@
+"""Constituency trees: reading brackets, unary chains, what an alignment must cover, places in the text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, collapsed, is_punctuation, located
+from pytest_llmprops.core.errors import DataError
+
+TEXT = "The old dog, tired of barking, slept."
+BRACKETS = """(ROOT (S (NP (NP (DT The) (JJ old) (NN dog)) (, ,) (ADJP (JJ tired) (PP (IN of)
+    (S (VP (VBG barking))))) (, ,)) (VP (VBD slept)) (. .)))"""
+
+
+def test_brackets_and_unary_chains() -> None:
+    """Chains become one node with joined labels; a leaf is its token under all labels of its chain."""
+    tree = Tree.from_brackets(BRACKETS)
+    assert tree.tokens == ("The", "old", "dog", ",", "tired", "of", "barking", ",", "slept", ".")
+    assert tree.tags == ("DT", "JJ", "NN", ",", "JJ", "IN", "VBG", ",", "VBD", ".")
+    assert tree.root.label == "ROOT+S"
+    assert [child.label for child in tree.root.children] == ["NP", "VP+VBD", "."]
+    assert [tree.nodes[place].label for place in tree.leaves][6] == "S+VP+VBG"
+    assert all(len(node.children) != 1 for node in tree.nodes)
+
+
+def test_kept_chains() -> None:
+    """Without collapsing every bracket is a node, and collapsing that tree gives the collapsed one."""
+    kept = Tree.from_brackets(BRACKETS, collapse=False)
+    assert len(kept.nodes) == BRACKETS.count("(")
+    assert collapsed(kept.root) == Tree.from_brackets(BRACKETS).root
+
+
+def test_walking() -> None:
+    """Nodes stand in pre-order with their parents; siblings are the parent's other parts."""
+    tree = Tree.from_brackets("(S (NP (DT a) (NN b)) (VP (V c) (NP (DT d) (NN e))))")
+    assert [(node.label, node.start, node.end) for node in tree.nodes] == [
+        ("S", 0, 5),
+        ("NP", 0, 2),
+        ("DT", 0, 1),
+        ("NN", 1, 2),
+        ("VP", 2, 5),
+        ("V", 2, 3),
+        ("NP", 3, 5),
+        ("DT", 3, 4),
+        ("NN", 4, 5),
+    ]
+    assert tree.parents == (-1, 0, 1, 1, 0, 4, 4, 6, 6)
+    assert tree.leaves == (2, 3, 5, 7, 8)
+    assert [node.label for node in tree.siblings(5)] == ["NP"]
+    assert tree.siblings(0) == ()
+
+
+def test_several_trees_get_one_root() -> None:
+    """A text of two sentences is one tree whose parts are the sentences."""
+    tree = Tree.from_brackets("(ROOT (S (A a) (B b))) (ROOT (S (C c) (D d)))")
+    assert tree.root == Node(
+        "TEXT",
+        0,
+        4,
+        (
+            Node("ROOT+S", 0, 2, (Node("A", 0, 1), Node("B", 1, 2))),
+            Node("ROOT+S", 2, 4, (Node("C", 2, 3), Node("D", 3, 4))),
+        ),
+    )
+
+
+def test_one_word() -> None:
+    """A one-word sentence is a single node, root and leaf at once; a bare bracket around a tree adds nothing."""
+    tree = Tree.from_brackets("( (NP (NN Rain)))")
+    assert tree.nodes == (Node("NP+NN", 0, 1),)
+    assert tree.leaves == (0,)
+    assert tree.core == (0, 1)
+
+
+def test_whole_sentence_is_whole_without_punctuation() -> None:
+    """A node that lacks only punctuation lacks nothing; one that lacks a word does."""
+    tree = Tree.from_brackets("(S (`` ``) (S (NP (A a) (B b)) (VP (C c) (D d))) ('' '') (. .))")
+    whole = [node.label for place, node in enumerate(tree.nodes) if tree.is_whole(place)]
+    assert whole == ["S", "S"]
+    assert tree.core == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("brackets", "problem"),
+    [
+        ("", "it is empty"),
+        ("(S (NP a)", "not closed"),
+        ("(S (NP a)))", "closes that was not opened"),
+        ("(S (NP a) b)", "either nodes or one token"),
+        ("(S (NP a b))", "either nodes or one token"),
+        ("(S ())", "either nodes or one token"),
+        ("a (S (NP b))", "outside of all brackets"),
+        ("None", "outside of all brackets"),
+    ],
+)
+def test_malformed_brackets(brackets: str, problem: str) -> None:
+    """What is no tree is refused in one line that says why."""
+    with pytest.raises(DataError, match=problem) as error:
+        Tree.from_brackets(brackets)
+    assert "\n" not in str(error.value)
+
+
+@given(st.text(alphabet="() ab\n", max_size=40))
+def test_any_text_is_a_tree_or_refused(text: str) -> None:
+    """Whatever a parser prints, the result is a tree over its tokens or a DataError."""
+    try:
+        tree = Tree.from_brackets(text)
+    except DataError:
+        return
+    assert [(tree.nodes[p].start, tree.nodes[p].end) for p in tree.leaves] == [
+        (n, n + 1) for n in range(len(tree.tokens))
+    ]
+
+
+def test_a_deep_tree() -> None:
+    """Depth does not matter to reading or walking."""
+    deep = "(A (B b) " * 5_000 + "(C c)" + ")" * 5_000
+    assert len(Tree.from_brackets(deep).nodes) == 10_001
+
+
+def test_leaves_must_be_the_tokens() -> None:
+    """A tree made by hand must have a leaf and a tag for each token."""
+    root = Node("S", 0, 2, (Node("A", 0, 1), Node("B", 1, 2)))
+    with pytest.raises(DataError, match="leaves are not its tokens"):
+        Tree(root, ("a", "b", "c"), ("A", "B", "C"))
+    with pytest.raises(DataError, match="2 tokens and 1 tags"):
+        Tree(root, ("a", "b"), ("A",))
+
+
+@pytest.mark.parametrize(
+    ("tag", "token", "must"),
+    [
+        ("IN", "of", False),
+        ("TO", "to", False),
+        ("ADP", "In", False),
+        ("IN", "if", True),
+        ("IN", "Because", True),
+        ("RB", "not", True),
+        ("RP", "up", True),
+        (".", ".", False),
+        ("``", "``", False),
+        ("NN", "%", True),
+        ("$", "$", True),
+        ("-LRB-", "-LRB-", False),
+    ],
+)
+def test_what_must_be_covered(tag: str, token: str, must: bool) -> None:
+    """Prepositions by their tag and punctuation need no cover; conjunctions tagged alike, signs and words do."""
+    assert Tree.from_brackets(f"({tag} {token})").must_be_covered(0) is must
+
+
+def test_punctuation() -> None:
+    """Every mark of a token must be punctuation."""
+    assert all(map(is_punctuation, (".", "--", "…", "''", "“", "?!")))
+    assert not any(map(is_punctuation, ("U.S.", "%", "'s", "&", "$", "€", "3")))
+
+
+def test_places_in_the_text() -> None:
+    """Tokens are found in order, treebank brackets and quotes as what they stand for; phrases are the text's."""
+    text = 'He (the "boss") didn\'t  go.'
+    tokens = ("He", "(", "the", "``", "boss", "''", ")", "did", "n't", "go", ".")
+    spans = located(text, tokens)
+    assert [text[start:end] for start, end in spans] == [
+        *("He", "(", "the", '"', "boss", '"', ")", "did", "n't", "go", ".")
+    ]
+    tree = Tree.from_brackets("(S (A He) (B (-LRB- -LRB-) (DT the) (`` ``) (NN boss) ('' '') (-RRB- -RRB-)) "
+                              "(V did) (RB n't) (VB go) (. .))")  # fmt: skip
+    sentence = Parsed(text, tree, spans)
+    assert sentence.phrase((1, 7)) == '(the "boss")'
+    assert sentence.phrase((7, 10)) == "didn't  go"
+
+
+@pytest.mark.parametrize("text", ["See -LRB-a) or b.", "See (a-RRB- or b.", "See -LRB-a-RRB- or b."])
+def test_brackets_that_stand_in_the_text_as_treebanks_write_them(text: str) -> None:
+    """A tree has the same token for a bracket and for its name: either is found, as it stands in the text."""
+    brackets = "(S (VB See) (NP (-LRB- -LRB-) (NN a) (-RRB- -RRB-)) (CC or) (NN b) (. .))"
+    sentence = Parsed.of(text, brackets)
+    assert sentence.phrase((1, 4)) == text[4:-6]
+    assert sentence.phrase((4, 7)) == "or b."
+    glued = text[4:-6]
+    assert located(text, ("See", "(a)", "or", "b", ".")) == ((0, 3), (4, 4 + len(glued)), *sentence.spans[4:])
+
+
+@pytest.mark.parametrize("tokens", [("He", "goes"), ("go", "He"), ("He",) * 2, ("He", "home")])
+def test_tokens_that_are_not_in_the_text(tokens: tuple[str, ...]) -> None:
+    """A token that does not come next is refused: its phrases would be another sentence's."""
+    with pytest.raises(DataError, match="is not what follows"):
+        located("He did go home", tokens)
+
+
+def test_one_place_a_token() -> None:
+    """A sentence needs as many places as tokens."""
+    with pytest.raises(DataError, match="1 places for 2 tokens"):
+        Parsed("a b", Tree.from_brackets("(S (A a) (B b))"), ((0, 1),))
+
+
+def test_leftover_words() -> None:
+    """Runs as they stand in the text, without punctuation at the ends; lone prepositions are not left over."""
+    sentence = Parsed.of(TEXT, BRACKETS)
+    assert sentence.uncovered([False] * 10) == ("The old dog, tired of barking, slept",)
+    assert sentence.uncovered([True] * 3 + [False] * 2 + [True] * 5) == ("tired",)
+    assert sentence.uncovered([True] * 5 + [False] + [True] * 4) == ()
+    assert sentence.uncovered([True] * 5 + [False] * 2 + [True] * 3) == ("of barking",)
+    assert sentence.uncovered([False] * 2 + [True] * 5 + [False] * 3) == ("The old", "slept")

@@ -1,0 +1,262 @@
+"""The trust strategy against oracles of known behaviour, and its bound."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paraphrase_oracles import FakeOracle
+from scipy.stats import binomtest
+
+from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases
+from pytest_llmprops.benchmarks.oracle.trust import (
+    Candidate,
+    Trust,
+    category_of,
+    drawn,
+    judged,
+    put_to_the_test,
+    usable,
+)
+from pytest_llmprops.core.seeds import generator
+
+SENTENCES = ("The dog slept.", "The cat ran.")
+#: five paraphrases of each, which say which sentence they are of
+CANDIDATES = [Candidate(f"{source}-{number}", source) for source in (1, 2) for number in range(5)]
+TRIALS = 20_000
+Judge = Callable[[str, str], bool]
+
+
+def _perfect(first: str, second: str) -> bool:
+    """Knows which sentence each paraphrase is of."""
+    return SENTENCES[int(first[0]) - 1] == second
+
+
+def _coin(seed: int) -> Judge:
+    rng = generator("fair coin", seed)
+    return lambda first, second: rng.random() < 0.5
+
+
+def _always(source: int) -> Judge:
+    """Names the same source whatever it is asked."""
+    return lambda first, second: second == SENTENCES[source - 1]
+
+
+def _trust(judge: Judge, tests: int = 1, seed: int = 0, candidates: list[Candidate] = CANDIDATES) -> Trust:
+    oracle = FakeOracle(sentences=judge).oracle
+    return asyncio.run(put_to_the_test(SENTENCES, candidates, oracle, generator(seed), tests))
+
+
+def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
+    """Of so many cases, in how many the judge passes the first test, the first two, and so on to all."""
+
+    async def run() -> list[int]:
+        fake, rng, passed = FakeOracle(sentences=judge), generator("trials", tests), [0] * tests
+        for _ in range(trials):
+            trust = await put_to_the_test(SENTENCES, CANDIDATES, fake.oracle, rng, tests)
+            for count in range(tests):
+                passed[count] += Trust(None, trust.tests[: count + 1], trust.fair).outcome == "accepted"
+            fake.log.clear()
+            fake.chats.clear()
+        return passed
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "outcome"),
+    [
+        (False, True, "accepted"),
+        (True, True, "triangular"),
+        (False, False, "inconsistent"),
+        (True, False, "inconsistent"),
+        (None, True, "unreadable"),
+        (False, None, "unreadable"),
+        (None, None, "unreadable"),
+    ],
+)
+def test_one_test(other: bool | None, own: bool | None, outcome: str) -> None:
+    """No, then yes is passed; two yes are triangular evidence; the rest is inconsistent, or cannot be read."""
+    assert judged(other, own) == outcome
+
+
+def test_questions() -> None:
+    """The paraphrase is put first, with the other sentence, then with its own; test t asks its own sample."""
+    fake = FakeOracle(sentences=_perfect)
+    trust = asyncio.run(put_to_the_test(SENTENCES, CANDIDATES, fake.oracle, generator(1), 20))
+    assert len(fake.log) == 40
+    asked = fake.asked("sentences")
+    for test, other, own in zip(trust.tests, asked[::2], asked[1::2], strict=True):
+        source = test.candidate.source
+        assert other == (test.candidate.text, SENTENCES[2 - source])
+        assert own == (test.candidate.text, SENTENCES[source - 1])
+    assert [chat.sample for chat in fake.chats] == [n // 2 for n in range(40)]
+
+
+def test_a_perfect_judge_passes() -> None:
+    """Whoever knows the source passes every test, whatever the coin."""
+    for seed in range(20):
+        trust = _trust(_perfect, tests=10, seed=seed)
+        assert trust.outcome == "accepted"
+        assert trust.accepted_by_paper
+        assert trust.values["passed"] == 10
+
+
+def test_constant_yes_is_triangular_evidence() -> None:
+    """Always yes is rejected under both rules."""
+    trust = _trust(lambda first, second: True)
+    assert trust.outcome == "triangular"
+    assert not trust.accepted_by_paper
+
+
+def test_constant_no_is_inconsistent() -> None:
+    """Always no denies its own paraphrases: rejected here, though the paper's rule accepts it."""
+    trust = _trust(lambda first, second: False, tests=3)
+    assert trust.outcome == "inconsistent"
+    assert trust.accepted_by_paper
+    assert trust.values["inconsistent"] == 3
+    assert trust.values["triangular"] == 0
+
+
+def test_a_fair_coin_passes_as_often_as_four_to_the_minus_n() -> None:
+    """Random answers pass n tests with frequency 4^-n (two-sided binomial test over 20,000 trials)."""
+    for count, passed in enumerate(_passed(_coin(2), 2), 1):
+        assert binomtest(passed, TRIALS, 0.25**count).pvalue > 0.001
+
+
+@pytest.mark.parametrize("source", [1, 2])
+def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
+    """An oracle that always names one source passes n tests with frequency 2^-n, which is the bound."""
+    trials = 4_000
+    for count, passed in enumerate(_passed(_always(source), 3, trials), 1):
+        assert binomtest(passed, trials, _trust(_perfect, count).bound.probability).pvalue > 0.001
+
+
+def test_learning_from_earlier_tests_does_not_help() -> None:
+    """A guesser that names the source that came up more often before is no better: coins have no memory."""
+    seen: Counter[int] = Counter()
+    questions = itertools.count()
+    named = 1
+
+    def judge(first: str, second: str) -> bool:
+        nonlocal named
+        if next(questions) % 2 == 0:
+            named = 1 if seen[1] >= seen[2] else 2
+        else:
+            seen[int(first[0])] += 1
+        return second == SENTENCES[named - 1]
+
+    trials = 4_000
+    assert binomtest(_passed(judge, 1, trials)[0], trials, 0.5).pvalue > 0.001
+    assert sum(seen.values()) == trials
+
+
+@given(st.lists(st.integers(0, 1000), min_size=4, max_size=4).filter(any))
+def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int]) -> None:
+    """For any joint distribution of (answer on s1, answer on s2), a fair coin leaves at most one half."""
+    pairs = list(itertools.product((False, True), repeat=2))
+    passed = 0
+    for (on_first, on_second), weight in zip(pairs, weights, strict=True):
+        answers = (on_first, on_second)
+        for source in (1, 2):
+            passed += weight * (judged(answers[2 - source], answers[source - 1]) == "accepted")
+    assert passed <= sum(weights)  # of 2 * sum(weights)
+
+
+def test_the_bound_in_words() -> None:
+    """2^-n for the run's own n, for an oracle whose answers do not depend on the coin."""
+    assert _trust(_perfect).bound.text == (
+        "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
+    )
+    bound = _trust(_perfect, tests=4).bound
+    assert "passes 4 tests with probability at most 0.0625" in bound.text
+    assert bound.probability == 2**-4
+
+
+def test_no_bound_without_a_choice() -> None:
+    """Where one sentence only has paraphrases, naming it always passes, and no bound is printed."""
+    second = [c for c in CANDIDATES if c.source == 2]
+    trust = _trust(_always(2), tests=10, candidates=second)
+    assert trust.outcome == "accepted"
+    assert not trust.fair
+    assert trust.values["fair_coin"] == 0
+    assert trust.bound.probability is None
+    assert "only sentence 2" in trust.bound.text
+
+
+def test_no_paraphrase() -> None:
+    """Without a paraphrase nothing is asked, nothing accepted under either rule, and no bound claimed."""
+    fake = FakeOracle()
+    trust = asyncio.run(put_to_the_test(SENTENCES, [], fake.oracle, generator(0), 3))
+    assert fake.log == []
+    assert trust.outcome == "untested"
+    assert not trust.accepted_by_paper
+    assert trust.bound.probability is None
+    assert trust.values["trust"] == 5
+    with pytest.raises(ValueError, match="no paraphrase"):
+        drawn([], generator(0))
+
+
+def test_the_worst_test_decides() -> None:
+    """Triangular evidence in any test is what is reported, then inconsistency, then an unreadable answer."""
+    said = {SENTENCES[0]: True, SENTENCES[1]: True}
+    trust = _trust(lambda first, second: said[second] if first.endswith("0") else _perfect(first, second), 50)
+    assert {test.outcome for test in trust.tests} == {"accepted", "triangular"}
+    assert trust.outcome == "triangular"
+    assert 0 < trust.values["triangular"] < 50
+    made = {
+        outcome: _trust(lambda first, second, said=said: said).tests  # type: ignore[misc]
+        for outcome, said in (("triangular", True), ("inconsistent", False), ("unreadable", "hm"))
+    }
+    assert Trust(None, made["inconsistent"] + made["triangular"], True).outcome == "triangular"
+    assert Trust(None, made["unreadable"] + made["inconsistent"], True).outcome == "inconsistent"
+
+
+def test_unreadable_answers() -> None:
+    """Replies that are no JSON pass no test, under neither rule."""
+    trust = _trust(lambda first, second: "hm")  # type: ignore[arg-type, return-value]
+    assert trust.outcome == "unreadable"
+    assert trust.values["passed"] == 0
+    assert not trust.accepted_by_paper, "it cannot be known whether there is triangular evidence"
+
+
+def test_the_coin_is_fair_whatever_the_numbers() -> None:
+    """Each source is drawn in half of the cases though one has five candidates and the other one; each as often."""
+    candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
+    rng = generator("draws")
+    counts = Counter(drawn(candidates, rng).text for _ in range(TRIALS))
+    assert binomtest(counts["2-3"], TRIALS, 0.5).pvalue > 0.001
+    for number in range(5):
+        assert binomtest(counts[f"1-{number}"], TRIALS, 0.1).pvalue > 0.001
+
+
+def test_draws_are_with_replacement() -> None:
+    """A paraphrase may be drawn again, and is then asked again as another sample."""
+    fake = FakeOracle(sentences=_perfect)
+    asyncio.run(put_to_the_test(SENTENCES, CANDIDATES[:1], fake.oracle, generator(0), 2))
+    assert len(fake.log) == 4
+    assert len({chat.sample for chat in fake.chats}) == 2
+
+
+def test_the_same_generator_gives_the_same_tests() -> None:
+    """Choices come from the generator alone."""
+    first, second = ([test.candidate for test in _trust(_perfect, tests=8, seed=5).tests] for _ in range(2))
+    assert first == second
+
+
+def test_categories() -> None:
+    """Table 5: A is an alignment of the sentences, I an indifferentiable paraphrase."""
+    found = [category_of(a, i) for a, i in ((True, True), (False, True), (True, False), (False, False))]
+    assert found == ["AI", "ĀI", "AĪ", "ĀĪ"]
+
+
+def test_usable_paraphrases() -> None:
+    """Left out: the sentence's own words in other marks or case, a repetition, no words at all, the sixth."""
+    given = ("the dog slept!", "A dog slept.", "“A dog slept”", "...", "Sleep came.", "Too late.")
+    assert usable(Paraphrases(given), "The dog slept.", 5) == ("A dog slept.", "Sleep came.")
+    assert usable(Paraphrases(("The dog slept.",)), "The dog slept.", 5) == ()

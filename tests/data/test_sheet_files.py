@@ -1,0 +1,201 @@
+"""Sheets on the disk: what spreadsheets make of them, formulas, whole saves, one writer."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.sheet_files import (
+    Record,
+    Table,
+    escaped,
+    only_one,
+    read_table,
+    sheet_text,
+    unescaped,
+    write_new,
+)
+from pytest_llmprops.data.whole_files import write_text
+
+COLUMNS = ("question", "sentence", "choice")
+TEXTS = ("1", 'Sag "ja", bitte; ஆம், はい, بله\u200cها', "2")
+TABLE = Table(COLUMNS, (Record(2, dict(zip(COLUMNS, TEXTS, strict=True))),))
+
+
+def test_a_spreadsheet_takes_it_for_utf8(tmp_path: Path) -> None:
+    """The file starts with a byte-order mark and has the line ends of RFC 4180."""
+    write_text(tmp_path / "a.csv", sheet_text(TABLE))
+    raw = (tmp_path / "a.csv").read_bytes()
+    assert raw.startswith(codecs.BOM_UTF8 + b"question,")
+    assert raw.endswith(b"\r\n")
+    assert raw.count(b"\n") == 2
+
+
+def as_saved(delimiter: str = ",", end: str = "\r\n", start: str = "\ufeff", quote: bool = False) -> bytes:
+    """The table as a spreadsheet program saves it."""
+    marks = (delimiter, '"', "\n")
+    lines = [
+        delimiter.join(
+            '"' + text.replace('"', '""') + '"' if quote or any(m in text for m in marks) else text
+            for text in fields
+        )
+        for fields in (COLUMNS, TEXTS)
+    ]
+    return (start + "".join(line + end for line in lines)).encode()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(as_saved(), id="excel"),
+        pytest.param(as_saved(";"), id="excel-semicolon"),
+        pytest.param(as_saved("\t", start=""), id="tabs"),
+        pytest.param(as_saved(start="", end="\n"), id="libreoffice"),
+        pytest.param(as_saved(";", start="", end="\n", quote=True), id="libreoffice-all-quoted"),
+        pytest.param(as_saved(end="\r"), id="old-mac"),
+        pytest.param(as_saved(";", start="\ufeffsep=;\r\n"), id="sep-line"),
+        pytest.param(as_saved().rstrip(), id="no-last-line-end"),
+        pytest.param(as_saved(end=",,\r\n") + b",,,,\r\n,,,,\r\n", id="empty-columns-and-lines"),
+        pytest.param(as_saved(end="\r\n\r\n"), id="blank-lines"),
+    ],
+)
+def test_what_spreadsheets_write_is_read(tmp_path: Path, raw: bytes) -> None:
+    """Whatever Excel and LibreOffice make of a sheet, its cells are the same."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(raw)
+    table = read_table(path, "question")
+    assert [record.cells for record in table.records] == [TABLE.records[0].cells]
+    write_text(path, sheet_text(table))
+    again = read_table(path, "question")
+    assert (again.delimiter, again.preamble) == (table.delimiter, table.preamble)
+    assert [record.cells for record in again.records] == [record.cells for record in table.records]
+
+
+def test_short_lines_and_own_columns(tmp_path: Path) -> None:
+    """Excel leaves out empty cells at the end; a column that somebody added stays where it is."""
+    path = tmp_path / "a.csv"
+    path.write_text("question,note,choice\n1,hm\n2\n", encoding="utf-8")
+    table = read_table(path, "question")
+    assert [record.cells for record in table.records] == [
+        {"question": "1", "note": "hm", "choice": ""},
+        {"question": "2", "note": "", "choice": ""},
+    ]
+    assert [record.line for record in table.records] == [2, 3]
+    assert "question,note,choice" in sheet_text(table)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "line 1: no column 'question'"),
+        (b"nr,sentence\n1,x\n", "line 1: no column 'question'; keep the header"),
+        (b"question,a,a\n1,x,y\n", "line 1: column 'a' stands twice"),
+        (b"question,,a\n1,x,y\n", "line 1: a column has no name"),
+        (b"question,a\n1,x\n2,y,z\n", "line 3: 3 cells, the header has 2"),
+        (b'question,a\n1,"x" y\n', "line 2: "),
+        (b'question,a\n1,x\n2,"y\n', "line 3: "),
+        ("question,a\n1,é\n".encode("latin-1"), "not UTF-8"),
+        ("question,a\n1,x\n".encode("utf-16"), "in a spreadsheet as 'CSV UTF-8'"),
+    ],
+)
+def test_damaged_files_are_one_line(tmp_path: Path, raw: bytes, says: str) -> None:
+    """One line names file, line and fix."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(raw)
+    with pytest.raises(DataError) as caught:
+        read_table(path, "question")
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert says in message
+    assert "; " in message
+    assert "\n" not in message
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    """No such file, or a folder in its place."""
+    with pytest.raises(DataError, match=r"a\.csv: No such file or directory; put it back"):
+        read_table(tmp_path / "a.csv", "question")
+    with pytest.raises(DataError, match="directory"):
+        read_table(tmp_path, "question")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-You mean this?", "@SUM(A1)", "\t=1", "＝1+1", "'=1", "''-"])
+def test_formulas_are_text(text: str) -> None:
+    """A cell that a spreadsheet would run starts with an apostrophe, and comes back as it was."""
+    assert escaped(text) == f"'{text}"
+    assert unescaped(escaped(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "'tis", "a=b", "it's -1", "'", "1-2"])
+def test_other_texts_stay(text: str) -> None:
+    """Apostrophes and signs elsewhere are left alone."""
+    assert escaped(text) == text == unescaped(text)
+
+
+@given(
+    st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3), max_size=5)
+)
+def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
+    """Cells of any characters come back, and none begins as a formula does."""
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    texts = [[f"x{text}".strip() if place == 2 else text for place, text in enumerate(row)] for row in rows]
+    table = Table(
+        COLUMNS, tuple(Record(2, dict(zip(COLUMNS, row, strict=True))) for row in texts), delimiter=";"
+    )
+    write_text(path, sheet_text(table))
+    found = read_table(path, "question")
+    assert [list(record.cells.values()) for record in found.records] == texts
+    assert not any(escaped(cell).startswith(tuple("=+-@\t\r")) for row in texts for cell in row)
+
+
+def test_sheets_are_never_overwritten(tmp_path: Path) -> None:
+    """A folder with sheets is refused, and so is one that cannot be written."""
+    write_new(tmp_path / "new" / "deep", {"a_1.csv": "x"}, taken=("a_*.csv",))
+    with pytest.raises(UsageError, match="has sheets already"):
+        write_new(tmp_path / "new" / "deep", {"b": "y"}, taken=("a_*.csv",))
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_new(tmp_path / "new" / "deep" / "a_1.csv", {"b": "y"}, taken=())
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pytest_llmprops.data.sheet_files import only_one
+with only_one(Path(sys.argv[1]), "x"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    """A second process is refused; the lock goes with its owner, even one that is killed, and leaves no file."""
+    path = tmp_path / "a.csv"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(UsageError, match=r"a\.csv: it is taken"), only_one(path, "it is taken"):
+            pass
+        os.kill(other.pid, signal.SIGKILL)
+    for _ in range(2):
+        with only_one(path, "it is taken"):
+            assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """The lock's failure is one line too."""
+    with (
+        pytest.raises(UsageError, match="its folder cannot be written"),
+        only_one(tmp_path / "no" / "a.csv", "x"),
+    ):
+        pass

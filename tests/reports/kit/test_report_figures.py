@@ -1,0 +1,128 @@
+"""Plots: text stays text, colours follow the page, labels keep apart."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from pytest_llmprops.reports.kit.figures import INK, SERIES, Point, colour, draw, inline, marker
+from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
+from pytest_llmprops.reports.kit.scatter import Spot, overlap, placed, scatter
+
+ROWS = [
+    ForestRow("rhyme", (Point(0, 0.75, 0.6, 0.9), Point(1, 0.25, 0.1, 0.4)), (Mark("GPT 4o", 0.68),), 0.5),
+    ForestRow("uppercase", (Point(0, 0.5, 0.4, 0.6),)),
+]
+
+
+def test_a_plot_is_text_and_numbers() -> None:
+    """Tasks, values, models and the best published figure can be read and searched in the SVG."""
+    svg, png = draw(lambda: forest(ROWS, {0: "one", 1: "two"}))
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    for text in (
+        "rhyme",
+        "uppercase",
+        "75.0",
+        "25.0",
+        "50.0",
+        "one",
+        "two",
+        "GPT 4o 68.0",
+        "guessing",
+        "published",
+    ):
+        assert text in texts
+    assert png.startswith(b"\x89PNG")
+
+
+def test_a_plot_without_published_figures_explains_none() -> None:
+    """The legend names only what is drawn."""
+    svg, _ = draw(lambda: forest([ROWS[1]], {0: "one"}))
+    assert "published" not in svg
+    assert "guessing" not in svg
+
+
+def test_a_plot_in_the_page_takes_the_pages_colours() -> None:
+    """Every colour of ours becomes a variable, and ids of two plots do not meet."""
+    svg, _ = draw(lambda: forest(ROWS, {0: "one", 1: "two"}))
+    found = inline(svg, "name")
+    assert not [shade for shade in (*INK, *SERIES) if shade in found]
+    assert "var(--s0)" in found
+    assert "var(--s1)" in found
+    assert "var(--ink)" in found
+    assert all(name.startswith("name-") for name in re.findall(r'\bid="([^"]+)"', found))
+    assert found.startswith("<svg")
+    assert "<style" not in found
+    targets = set(re.findall(r"#(name-[\w-]+)", found))
+    assert targets <= set(re.findall(r'\bid="([^"]+)"', found))
+
+
+def _contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2.2 (1.4.3)."""
+
+    def luminance(shade: str) -> float:
+        parts = [int(shade[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_pages_colours_can_be_read() -> None:
+    """In both themes text and marks stand out from both backgrounds by 4.5 to 1 or more."""
+    from pytest_llmprops.reports.page.html import ASSETS
+
+    style = (ASSETS / "page.css").read_text(encoding="utf-8")
+    themes = [
+        dict(re.findall(r"(--[\w]+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r"{([^{}]*--paper:[^{}]*)}", style)
+    ]
+    assert len(themes) == 4
+    assert themes[1] == themes[2]
+    assert themes[0] == themes[3]
+    assert [themes[0][f"--s{n}"] for n in range(len(SERIES))] == list(SERIES)
+    names = [
+        "--ink",
+        "--muted",
+        "--accent",
+        "--good",
+        "--bad",
+        "--odd",
+        "--unclear",
+        *(f"--s{n}" for n in range(6)),
+    ]
+    for theme, name, ground in itertools.product(themes, names, ("--paper", "--raised")):
+        assert _contrast(theme[name], theme[ground]) >= 4.5, (name, theme[name], ground)
+
+
+def test_series_differ_in_shape_as_well() -> None:
+    """Six series have six colours and six shapes; the next ones repeat a colour with another shape."""
+    assert len({colour(n) for n in range(6)}) == len({marker(n) for n in range(6)}) == 6
+    assert len({(colour(n), marker(n)) for n in range(24)}) == 24
+
+
+@pytest.mark.parametrize("many", [2, 6, 10])
+def test_labels_in_a_crowd_keep_apart(many: int) -> None:
+    """Labels of points close to each other cover neither each other nor a mark, while there is room."""
+    spots = [
+        Spot(f"model {n}", Point(-1, 0.5 + n / 90, 0, 0), Point(-1, 0.4 + n / 70, 0, 0)) for n in range(many)
+    ]
+    across, up = 455.0, 270.0 / 1.04
+    boxes = []
+    for spot, (dx, dy, side) in zip(spots, placed(spots, 1.0), strict=True):
+        x, y, width = spot.x.value * across + dx, spot.y.value * up + dy, 5.4 * len(spot.label)
+        left = x if side == "left" else x - width
+        boxes.append((left, y - 5, left + width, y + 5))
+    assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
+
+
+def test_every_point_of_a_scatter_plot_is_named() -> None:
+    """Own and published models stand in the plot by name."""
+    spots = [Spot("mine", Point(0, 0.6, 0.5, 0.7), Point(0, 0.3, 0.2, 0.4), 0),
+             Spot("theirs", Point(-1, 0.5, 0.5, 0.5), Point(-1, 0.4, 0.4, 0.4))]  # fmt: skip
+    svg, _ = draw(lambda: scatter(spots, "across", "up", (0.5, 0.25)))
+    for text in ("mine", "theirs", "across", "up", "guessing"):
+        assert f">{text}</text>" in svg

@@ -1,0 +1,94 @@
+"""Texts of models in reports: everything is shown, nothing takes effect."""
+
+from __future__ import annotations
+
+import html
+
+import pytest
+
+from pytest_llmprops.reports.kit.text import joined, one_line, percent, points, visible, with_interval
+from pytest_llmprops.reports.page.html import script_json
+from pytest_llmprops.reports.page.markdown import code, plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred", "␛[31mred"),
+        ("\x00\x7f\x9b", "␀␡[U+009B]"),
+        ("\u202egnp.exe", "[U+202E]gnp.exe"),
+        ("\u2066x\u2069", "[U+2066]x[U+2069]"),
+        ("a\u2028b\ufeff", "a[U+2028]b[U+FEFF]"),
+        ("\ud800", "[U+D800]"),
+        ("one\r\ntwo\tthree", "one\ntwo\tthree"),
+        ("one\rtwo", "one␍two"),
+    ],
+)
+def test_control_characters_are_spelled_out(text: str, shown: str) -> None:
+    """What drives a terminal or reorders a line becomes letters; line ends and tabs stay."""
+    assert shown == visible(text)
+
+
+@pytest.mark.parametrize("text", ["می‌خواهم", "க்‍ஷ", "篮子", "‏حمراء‎", "👩‍🚀"])
+def test_writing_is_left_alone(text: str) -> None:
+    """Joiners and direction marks that Persian, Tamil, Arabic and emoji need stay."""
+    assert text == visible(text)
+
+
+def test_a_line_is_cut_with_a_mark() -> None:
+    """A long text ends in an ellipsis and is as long as asked."""
+    assert one_line("a\n b") == "a b"
+    assert one_line("x" * 50, 10) == "x" * 9 + "…"
+
+
+def test_numbers_read_as_a_person_writes_them() -> None:
+    """Shares are percentages, differences are signed points, nothing is a dash."""
+    assert with_interval(0.9, 0.84, 0.94) == "90.0% (84 to 94)"
+    assert (percent(None), points(-0.125), points(0.01)) == ("–", "−12.5", "+1.0")
+    assert [joined([]), joined(["a"]), joined(["a", "b", "c"])] == ["", "a", "a, b and c"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["</script><script>alert(1)</script>", "<!-- <script>", "]]>", "a\u2028b\u2029c", "&lt;", "{{ 7 * 7 }}"],
+)
+def test_json_in_a_script_element_is_only_data(text: str) -> None:
+    """No text can end the element, open a comment or end a line, and it is read back as it was."""
+    import json
+
+    written = script_json([text])
+    assert not set("<>&\u2028\u2029") & set(written)
+    assert json.loads(written) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a|b", "a\\|b"),
+        ("<img src=x>", "&lt;img src=x&gt;"),
+        ("![i](u)", "\\!\\[i\\](u)"),
+        ("`code` *b* _i_ ~~s~~", "\\`code\\` \\*b\\* \\_i\\_ \\~\\~s\\~\\~"),
+        ("https://a.b www.c.d :smile:", "https\\://a.b www\\.c.d \\:smile:"),
+        ("# h", "\\# h"),
+        ("- item", "\\- item"),
+        ("1. item", "1\\. item"),
+        ("$x$ @user", "\\$x\\$ \\@user"),
+        ("a: b, k = 4 (c)", "a: b, k = 4 (c)"),
+        ("one\ntwo", "one two"),
+    ],
+)
+def test_markdown_makes_nothing_of_a_text(text: str, written: str) -> None:
+    """Formatting, links, images, HTML, tables and mentions are escaped; plain prose stays as it is."""
+    assert written == plain(text)
+
+
+@pytest.mark.parametrize("text", ["`", "a``b", "``` x ```", "plain", " padded", "a|b", "<b>"])
+def test_a_code_span_holds_any_text(text: str) -> None:
+    """The fence is longer than any run of backticks inside, and a bar does not end the cell."""
+    span = code(text)
+    fence = span[: len(span) - len(span.lstrip("`"))]
+    inner = span[len(fence) : -len(fence)]
+    assert span.endswith(fence)
+    assert fence not in inner
+    assert html.unescape(inner.replace("\\|", "|")).strip() == " ".join(text.split())
+    assert code("") == ""

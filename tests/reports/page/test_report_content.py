@@ -1,0 +1,386 @@
+"""From recorded runs to sections, tables and notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import exchange, recorded, verdict, verdicts
+from fixtures.runs import ROOT
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.reports.kit import benchmarks
+from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport, report_of
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
+from pytest_llmprops.reports.kit.series import Measured
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+
+HOMOPHONES = {"benchmark": "homophones"}
+HTEST = {"benchmark": "htest"}
+
+
+def report(*folders: Path) -> Report:
+    """The report on recorded runs."""
+    runs = [read_run(folder) for folder in folders]
+    return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
+
+
+def blocks(section: Section) -> list[Block]:
+    """All blocks of a section, folded ones too."""
+
+    def walk(found: tuple[Block, ...]) -> list[Block]:
+        return [x for b in found for x in ([b, *walk(b.blocks)] if isinstance(b, Fold) else [b])]
+
+    return walk(section.blocks)
+
+
+def table(section: Section, title: str) -> list[list[str]]:
+    """A table's headings and rows as text."""
+    found = next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
+    return [[name for name, _ in found.columns], *([cell.text for cell in row] for row in found.rows)]
+
+
+def protocol(k: int, cot: bool = False) -> dict[str, Any]:
+    """The recorded protocol of an H-TEST run."""
+    return {"htest": {"name": "quick", "settings": {"k": k, "cot": cot}, "gives_up": "36 examples"}}
+
+
+def htest_run(folder: Path, correct: int, k: int, *, cot: bool = False, **more: Any) -> Path:
+    """A run of two tasks and Letter Geometry."""
+    records = [
+        *verdicts("rhyme", correct, 20 - correct, **HTEST, **more),
+        *verdicts("uppercase", correct, 20 - correct, **HTEST, **more),
+        *verdicts("letter_geometry", correct // 2, 20 - correct // 2, **HTEST, **more),
+    ]
+    return recorded(folder, records, protocols=protocol(k, cot))
+
+
+def test_one_model_under_several_settings_is_told_apart(tmp_path: Path) -> None:
+    """Series of one model are labelled by the settings that differ, and by nothing else."""
+    runs = [htest_run(tmp_path / f"{k}{cot}", 12, k, cot=cot) for k in (4, 50) for cot in (False, True)]
+    assert report(*runs).series == (
+        "model · k 4", "model · k 4 · with CoT", "model · k 50", "model · k 50 · with CoT",
+    )  # fmt: skip
+
+
+def test_equal_runs_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+    """Two runs of one model under one protocol are labelled by their ids."""
+    runs = [htest_run(tmp_path / name, 12, 14) for name in ("monday", "tuesday")]
+    assert report(*runs).series == ("model · monday", "model · tuesday")
+
+
+def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
+    """Tasks are rows; k ascends, without chain of thought first; the paper's best stands beside."""
+    runs = [htest_run(tmp_path / f"{k}{cot}", c, k, cot=cot) for k, cot, c in
+            ((50, False, 15), (4, False, 10), (4, True, 12))]  # fmt: skip
+    heading, *rows = table(report(*runs).sections[0], "Task by number of examples")
+    assert heading == [
+        "Task", "k = 4", "k = 50", "k = 4, with CoT", "Best of the paper, k = 4", "Best of the paper, k = 50",
+    ]  # fmt: skip
+    assert [row[0] for row in rows] == ["rhyme", "uppercase", "all 2 tasks"]
+    assert [cell.split("%")[0] for cell in rows[0][1:4]] == ["50.0", "75.0", "60.0"]
+    assert rows[0][5] == "Claude V1 89.5"
+
+
+def test_unreadable_replies_are_left_out_of_the_grid(tmp_path: Path) -> None:
+    """Adjusted accuracy stands where replies could not be read, and is marked."""
+    records = [*verdicts("rhyme", 6, 2, **HTEST), *(verdict("rhyme", n, "unparsed", **HTEST) for n in (8, 9))]
+    run = recorded(
+        tmp_path / "run", [*records, *verdicts("uppercase", 5, 5, **HTEST)], protocols=protocol(14)
+    )
+    _, rhyme, uppercase, _ = table(report(run).sections[0], "Task by number of examples")
+    assert rhyme[1].startswith("75.0%")
+    assert rhyme[1].endswith("†")
+    assert uppercase[1].startswith("50.0%")
+    assert "†" not in uppercase[1]
+
+
+def test_letter_geometry_stands_beside_the_papers_models(tmp_path: Path) -> None:
+    """The plot's numbers are the run's and those of every model for which the paper prints both."""
+    heading, *rows = table(
+        report(htest_run(tmp_path / "run", 12, 14)).sections[0], "Ten tasks and Letter Geometry"
+    )
+    assert heading == ["Model", "Ten tasks", "Letter Geometry", "From"]
+    assert rows[0][0] == "model"
+    assert rows[0][1].startswith("60.0%")
+    assert rows[0][2].startswith("30.0%")
+    printed = {row[0]: row[1:] for row in rows[1:]}
+    assert printed["Claude V1"] == ["66.5%", "40.0%", "paper, k = 50"]
+    # Its figures at 50 examples are in doubt.
+    assert printed["Command"] == ["54.3%", "14.4%", "paper, k = 28"]
+
+
+def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:
+    """One setting has no line over k to draw."""
+    one, two = (htest_run(tmp_path / str(k), 12, k) for k in (4, 14))
+    names = [[b.name for b in blocks(report(*runs).sections[0]) if isinstance(b, Figure)]
+             for runs in ((one,), (one, two))]  # fmt: skip
+    assert "htest-grid" not in names[0]
+    assert "htest-grid" in names[1]
+
+
+def test_clues_stand_side_by_side(tmp_path: Path) -> None:
+    """Each language has asked, both controls, what sound adds, and the paper's models beside asked."""
+    records = [
+        *verdicts("asked", 9, 1, **HOMOPHONES),
+        *verdicts("context_only", 4, 6, **HOMOPHONES),
+        *verdicts("word_only", 1, 9, **HOMOPHONES),
+        *verdicts("asked", 2, 8, **HOMOPHONES, language="es"),
+    ]
+    heading, english, spanish = table(
+        report(recorded(tmp_path / "run", records)).sections[0], "By language and clue"
+    )
+    assert heading[2:] == ["Asked", "Context only", "Word only", "Sound adds", "Published, asked"]
+    assert [cell.split("%")[0] for cell in english[2:5]] == ["90.0", "40.0", "10.0"]
+    assert english[5] == "+50.0"
+    assert english[6].startswith("GPT-4 90.0, Ernie-4.0 83.0")
+    assert spanish[3:6] == ["–", "–", "–"]
+
+
+def test_a_benchmark_of_ones_own_has_a_section(tmp_path: Path) -> None:
+    """Accuracy, counts, metrics and protocol need no code of the benchmark's."""
+    metric = {
+        "model": "model", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin", "group": "",
+        "name": "carry_rate", "value": 0.25, "n": 8, "ci_low": 0.1, "ci_high": 0.5, "direction": "lower",
+    }  # fmt: skip
+    run = recorded(
+        tmp_path / "run",
+        [*verdicts("add", 7, 1), verdict("add", 9, "refused"), verdict("add", 10, "error")],
+        metrics=[metric],
+        protocols={"sums": {"name": "paper", "settings": {"digits": 3}, "assumed": ["base ten"]}},
+    )
+    section = report(run).sections[0]
+    heading, row = table(section, "Results")
+    assert dict(zip(heading, row, strict=True)) == {
+        "Task": "add", "Language": "English", "Items from": "builtin", "Items": "10",
+        "Accuracy": "77.8% (45 to 94)", "Wrong": "1", "Refused": "1", "Unparsed": "0", "Errors": "1",
+    }  # fmt: skip
+    assert table(section, "Metrics")[1] == [
+        "carry rate",
+        "add",
+        "English",
+        "",
+        "25.0% (10 to 50)",
+        "8",
+        "lower",
+    ]
+    said = " ".join(b.text for b in blocks(section) if isinstance(b, Note))
+    assert "Protocol paper: digits 3." in said
+    assert "base ten" in said
+
+
+def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point with the benchmark's name gives title, noun, chance and section."""
+
+    def section(measured: Measured) -> Section:
+        return Section("sums", "ignored", "", (Note(f"{len(measured.places)} places"),))
+
+    class Point:
+        def load(self) -> object:
+            return BenchmarkReport("Sums", "all sums", section, chance={"": 0.1})
+
+    monkeypatch.setattr(benchmarks, "entry_points", lambda group, name: [Point()] if name == "sums" else [])
+    found = report(recorded(tmp_path / "run", verdicts("add", 7, 1)))
+    assert found.title.startswith("model answers 87.5% of all sums")
+    assert (found.sections[0].title, found.sections[0].blocks) == ("Sums", (Note("1 places"),))
+    assert found.overview[0].chance == 0.1
+
+
+def test_an_entry_point_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says which entry point is wrong."""
+
+    class Point:
+        def load(self) -> object:
+            return "text"
+
+    monkeypatch.setattr(benchmarks, "entry_points", lambda group, name: [Point()])
+    with pytest.raises(UsageError, match=r"pytest_llmprops\.reports: sums must be a BenchmarkReport"):
+        report_of("sums")
+
+
+def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
+    """The comparison pairs the items that both have and says whether the difference is clear."""
+    first = recorded(tmp_path / "a", verdicts("add", 50, 50, model="a"))
+    second = recorded(tmp_path / "b", verdicts("add", 80, 20, model="b"))
+    heading, row = table(report(first, second).sections[0], "Comparison")
+    assert heading[3:] == ["a", "b", "Change"]
+    assert row[3].startswith("50.0%")
+    assert row[4].startswith("80.0%")
+    assert row[5].startswith("+30.0 (+")
+    assert row[5].endswith(", better")
+
+
+def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:
+    """A comparison of runs under different protocols says what differs."""
+    runs = [htest_run(tmp_path / str(k), 12, k) for k in (4, 14)]
+    assert any("k 4 → 14" in line for line in report(*runs).warnings)
+    assert not any("differ" in line for line in report(runs[0]).warnings)
+
+
+def test_deviations_are_starred(tmp_path: Path) -> None:
+    """A model whose API forced something has a star everywhere, and the star is explained."""
+    run = recorded(tmp_path / "run", verdicts("add", 7, 1), deviations={"model": ["no temperature"]})
+    found = report(run)
+    assert found.title.startswith("model* answers")
+    assert found.overview[0].label == "model*"
+    notes = [b for b in found.sections[0].blocks if isinstance(b, Note)]
+    assert [n.text for n in notes if n.tone == "warn"] == ["* model: the API forced no temperature."]
+
+
+def test_estimates_of_a_run_that_a_gate_ended_are_marked(tmp_path: Path) -> None:
+    """A model's name says so wherever its numbers stand."""
+    gate = {"decision": "fail", "line": "fail: a drop", "stopped_early": True, "items_used": 8}
+    found = report(recorded(tmp_path / "run", verdicts("add", 7, 1), gate=gate))
+    assert found.overview[0].label == found.series[0] == "model (stopped early)"
+    assert "the gate ended the run early: its estimates are of 8 items" in found.warnings
+
+
+def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of docs/report.md makes a section with its own table."""
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+
+    class Point:
+        def load(self) -> object:
+            return names["REPORT"]
+
+    monkeypatch.setattr(benchmarks, "entry_points", lambda group, name: [Point()])
+    metric = {
+        "model": "model", "benchmark": "capitals", "task": "name", "language": "en", "source": "builtin", "group": "",
+        "name": "island_rate", "value": 0.5, "n": 4, "ci_low": 0.2, "ci_high": 0.8, "direction": "none",
+    }  # fmt: skip
+    run = recorded(tmp_path / "run", verdicts("name", 3, 1, benchmark="capitals"), metrics=[metric])
+    found = report(run).sections[0]
+    assert found.title == "Capitals"
+    assert table(found, "Islands")[1] == ["model", "50.0% (20 to 80)"]
+
+
+def test_what_is_wrong_with_a_run_is_said(tmp_path: Path) -> None:
+    """Incomplete and stopped runs, errors, unserved items and the record's own notes are listed."""
+    run = recorded(
+        tmp_path / "run",
+        [*verdicts("add", 3, 1), verdict("add", 9, "error"), verdict("add", 10, "error")],
+        complete=False,
+        stopped="the key is wrong",
+        not_served={"eras": {"model": 3}},
+        notes=["imported"],
+    )
+    said = "\n".join(report(run).warnings)
+    for words in (
+        "incomplete",
+        "the key is wrong",
+        "3 items of eras",
+        "imported",
+        "2 calls could not be made",
+    ):
+        assert words in said
+
+
+def test_a_note_on_every_run_is_said_once(tmp_path: Path) -> None:
+    """Equal notes are joined; a note on some runs names them."""
+    runs = [
+        recorded(tmp_path / n, verdicts("add", 3, 1, model=n), notes=["imported", f"of {n}"]) for n in "ab"
+    ]
+    warnings = report(*runs).warnings
+    assert warnings[:3] == ("imported", "a: of a", "b: of b")
+
+
+def test_refusals_and_errors_stand_under_the_figure(tmp_path: Path) -> None:
+    """The overview says what is neither right nor wrong."""
+    records = [
+        *verdicts("add", 3, 1),
+        *(verdict("add", n, "refused") for n in (5, 6)),
+        verdict("add", 7, "error"),
+    ]
+    assert report(recorded(tmp_path / "run", records)).overview[0].rest == "2 refused, 1 error"
+
+
+def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
+    """Model, revision, date, calls, cost, protocol, versions and data can be looked up."""
+    run = recorded(
+        tmp_path / "run",
+        verdicts("add", 3, 1),
+        calls={"requests": 4, "cost_usd": 0.125, "prompt_tokens": 12_345},
+        data={"builtin:sums.csv": "abc"},
+        protocols={"sums": {"name": "quick", "settings": {"k": 1}}},
+        helpers={"reader": {"spec": "gpt-x", "identity": {"revision": "r1"}}},
+    )
+    found = report(run)
+    facts = dict(found.runs[0][1])
+    assert facts["Model model"] == "spec model"
+    assert facts["Helper reader"] == "spec gpt-x, identity (revision r1)"
+    assert facts["Protocol of sums"] == "name quick, settings (k 1)"
+    assert facts["Calls"] == "requests 4, cost_usd 0.125, prompt_tokens 12,345"
+    assert (facts["Cost"], facts["Data builtin:sums.csv"]) == ("0.1250 USD", "abc")
+    assert dict(found.facts)["Measured"] == "2026-01-02"
+
+
+def test_items_hold_prompt_and_reply_with_shared_beginnings_once(tmp_path: Path) -> None:
+    """A beginning that all prompts of a task share is stored once and can be put back."""
+    shared = "\n".join(f"Input: example {n} Label: A" for n in range(20)) + "\n\n"
+    prompts = [f"{shared}Input: item {n}" for n in range(3)]
+    run = recorded(
+        tmp_path / "run",
+        [verdict("add", n, requests=[f"k{n}"]) for n in range(3)],
+        requests=[
+            exchange(f"k{n}", prompt, f"reply {n}", finish_reason="length")
+            for n, prompt in enumerate(prompts)
+        ],
+    )
+    items = report(run).items
+    assert len(items["prefixes"]) == 1
+    calls = [row[items["fields"].index("calls")][0] for row in items["rows"]]
+    for (role, [[who, (prefix, rest)]], reply, remark), prompt in zip(calls, prompts, strict=True):
+        assert (role, who, remark) == ("subject", "user", "ended by length")
+        assert items["prefixes"][prefix] + rest == prompt
+        assert reply.startswith("reply")
+
+
+def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
+    """Requests of other kinds than chat show what was asked and what came."""
+    run = recorded(
+        tmp_path / "run",
+        [verdict("add", 0, requests=["k"])],
+        requests=[
+            exchange("k", "", "", kind="segment", request={"text": "abc"}, reply={"value": ["a", "bc"]})
+        ],
+    )
+    (_, [[kind, (_, asked)]], reply, _) = report(run).items["rows"][0][-2][0]
+    assert kind == "segment"
+    assert '"abc"' in asked
+    assert '"bc"' in reply
+
+
+def test_a_page_shows_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many calls each item shows its first ones, helpers' last, in all no more than fit, and says how many more."""
+    roles = ["subject", "reader", "subject", "reader", "subject", "subject"]
+    calls = [exchange(f"k{n}", f"p{n}", f"r{n}", role=role) for n, role in enumerate(roles)]
+    few = verdict("add", 1, requests=["k0"])
+    run = recorded(
+        tmp_path / "run", [verdict("add", 0, requests=[f"k{n}" for n in range(6)]), few], requests=calls
+    )
+
+    def shown(most: int) -> list[tuple[list[str], int]]:
+        monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_CALLS", most)
+        items = report(run).items
+        places = [items["fields"].index(name) for name in ("calls", "calls_left_out")]
+        return [([call[2] for call in row[places[0]]], row[places[1]]) for row in items["rows"]]
+
+    everything = ["r0", "r1", "r2", "r3", "r4", "r5"]
+    assert shown(7) == [(everything, 0), (["r0"], 0)]
+    assert shown(6) == [(["r0", "r1", "r2", "r4", "r5"], 1), (["r0"], 0)]
+    assert shown(4) == [(["r0", "r2", "r4"], 3), (["r0"], 0)]
+    assert shown(1) == [(["r0"], 5), (["r0"], 0)]
+
+
+def test_a_page_lists_so_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a very long run the page lists what is not correct first, and says how many it leaves out."""
+    monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_ROWS", 30)
+    found = report(recorded(tmp_path / "run", verdicts("add", 90, 20)))
+    statuses = [found.items["status"][row[5]] for row in found.items["rows"]]
+    assert (statuses.count("wrong"), statuses.count("correct")) == (20, 10)
+    assert any("80 items, correct ones first, are not listed" in line for line in found.warnings)

@@ -1,0 +1,229 @@
+"""What ``llmprops report`` writes, and when it refuses to."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from fixtures.records import exchange, recorded, verdict, verdicts
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.reports.page.build import write_report
+
+#: a reply that is an attack on every format it may be written into
+HOSTILE = (
+    "</script><img src=x onerror=alert(1)> ![i](https://evil.example) `tick` | {{ 7 * 7 }} \x1b[31m \u202egnp"
+)
+
+
+@pytest.fixture
+def htest(tmp_path: Path) -> Path:
+    """A recorded run of two H-TEST tasks and Letter Geometry."""
+    tasks = ("rhyme", "uppercase", "letter_geometry")
+    records = [v for task in tasks for v in verdicts(task, 12, 8, benchmark="htest")]
+    protocols = {"htest": {"name": "quick", "settings": {"k": 14, "cot": False}}}
+    return recorded(tmp_path / "htest", records, protocols=protocols)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A run in which every text that is not ours is hostile."""
+    texts = dict.fromkeys(("given", "expected", "reason", "model", "task", "source", "language"), HOSTILE)
+    records = [
+        verdict(status="wrong", number=0, id="item-0", benchmark="homophones", requests=["k"], **texts),
+        verdict(number=1, status="wrong", id=HOSTILE, benchmark="../" + HOSTILE, **texts),
+        verdict(number=2, status="wrong", benchmark="../" + HOSTILE, **{**texts, "source": "builtin"}),
+    ]
+    check = dict.fromkeys(("required", "measured", "reason"), HOSTILE) | {"verdict": "failed"}
+    gate = {
+        "decision": "fail", "passed": False, "line": f"fail: {HOSTILE}", "file": HOSTILE, "baseline": HOSTILE,
+        "stopped_early": False, "reasons": [HOSTILE], "notes": [HOSTILE],
+        "rules": [{"name": HOSTILE, "verdict": "failed", "partial": False, "checks": [check]}],
+    }  # fmt: skip
+    return recorded(
+        tmp_path / "hostile",
+        records,
+        requests=[exchange("k", HOSTILE, HOSTILE)],
+        notes=[HOSTILE],
+        gate=gate,
+        deviations={HOSTILE: [HOSTILE]},
+        versions={HOSTILE: HOSTILE},
+    )
+
+
+def test_one_page_one_text_and_every_figure_twice(htest: Path, tmp_path: Path) -> None:
+    """The page, the Markdown, and each figure as SVG and PNG; Markdown links only to figures that are there."""
+    out = tmp_path / "out"
+    written = write_report([htest], out)
+    figures = {path for path in written if path.parent.name == "figures"}
+    assert {out / "report.html", out / "report.md"} == set(written) - figures
+    assert {path.stem for path in figures if path.suffix == ".svg"} == {
+        path.stem for path in figures if path.suffix == ".png"
+    }
+    linked = re.findall(r"\]\((figures/[^)]+)\)", (out / "report.md").read_text(encoding="utf-8"))
+    assert linked
+    assert {str(path.relative_to(out)) for path in figures if path.suffix == ".svg"} == set(linked)
+    assert not [path for path in out.rglob("*") if path.name.startswith(".")]
+
+
+def test_the_page_refers_to_nothing_outside(htest: Path, tmp_path: Path) -> None:
+    """No address stands in an attribute or a style, and a policy forbids fetching any."""
+    page = write_report([htest], tmp_path / "out")[0].read_text(encoding="utf-8")
+    assert not re.search(r"""(?:src|href|srcset|action|data)\s*=\s*["']?(?!#|\{)[a-z]*:?//""", page)
+    assert not re.search(r"url\((?!#)|@import|@font-face", page)
+    assert "default-src 'none'" in page
+    assert {"http://www.w3.org"} == set(re.findall(r"\w+://[\w.]+", page))
+
+
+def test_equal_runs_give_equal_bytes(htest: Path, tmp_path: Path) -> None:
+    """Nothing of the time or place of writing is in any file."""
+    first, second = (write_report([htest], tmp_path / name) for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_run_given_twice_counts_once(htest: Path, tmp_path: Path) -> None:
+    """The same folder under two names is one run."""
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    write_report([htest], once)
+    write_report([htest, htest / ".." / "htest"], twice)
+    assert (once / "report.html").read_bytes() == (twice / "report.html").read_bytes()
+
+
+def test_an_earlier_report_is_replaced(htest: Path, hostile: Path, tmp_path: Path) -> None:
+    """A folder with a report takes the next one; what else is in it stays."""
+    out = tmp_path / "out"
+    write_report([hostile], out)
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    write_report([htest], out)
+    assert "H-TEST" in (out / "report.md").read_text(encoding="utf-8")
+    assert (out / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["run.json", "report.html"])
+def test_a_folder_of_something_else_is_refused(htest: Path, tmp_path: Path, name: str) -> None:
+    """Files that no report wrote are not written over, and nothing is added beside them."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("{}", encoding="utf-8")
+    with pytest.raises(UsageError, match="holds other files"):
+        write_report([htest], out)
+    assert [path.name for path in out.iterdir()] == [name]
+    with pytest.raises(UsageError, match="is not a folder"):
+        write_report([htest], out / name)
+
+
+def test_a_missing_package_is_named(htest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra, one line says how to install it, and nothing is written."""
+    real = importlib.util.find_spec
+
+    def without(name: str, *more: Any) -> Any:
+        return None if name == "matplotlib" else real(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(MissingExtra, match=r"matplotlib.*pytest-llmprops\[report\]"):
+        write_report([htest], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    htest: Path, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is one line; the page of before is whole and no half file is left."""
+    out = tmp_path / "out"
+    before = write_report([hostile], out)[0].read_bytes()
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        write_report([htest], out)
+    assert (out / "report.html").read_bytes() == before
+    assert not [path for path in out.rglob("*") if path.name.startswith(".")]
+
+
+def test_a_hostile_text_is_text_in_markdown(hostile: Path, tmp_path: Path) -> None:
+    """In Markdown no tag, image, link or open code span comes of a reply, and its table keeps its columns."""
+    write_report([hostile], tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    assert "<img" not in outside
+    assert "](https" not in outside.replace("\\]", "")
+    row = next(line for line in text.splitlines() if "item-0" in line)
+    heading = next(line for line in text.splitlines() if line.startswith("| item | status"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == len(re.findall(r"\|", heading))
+
+
+def test_a_hostile_text_is_data_in_html(hostile: Path, tmp_path: Path) -> None:
+    """In HTML no element comes of a reply, a label, a note or a gate, and no control character is left."""
+    page = write_report([hostile], tmp_path / "out")[0].read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_a_hostile_name_leaves_figures_whole(hostile: Path, tmp_path: Path) -> None:
+    """Figures are well-formed, lie in their folder, and hold no element of a name's."""
+    out = tmp_path / "out"
+    figures = [path for path in write_report([hostile], out) if path.suffix == ".svg"]
+    assert len(figures) == 2
+    for path in figures:
+        assert path.parent == out / "figures"
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter()}
+        assert "script" not in tags
+        assert "image" not in tags
+
+
+@pytest.mark.parametrize("label", ["a<b>&c", "$x^2$", "模型", 'q"t', "x" * 90])
+def test_any_name_of_a_model_can_be_drawn(tmp_path: Path, label: str) -> None:
+    """Names in any script, with mathematics or markup, are text in well-formed figures."""
+    run = recorded(tmp_path / "run", verdicts("add", 3, 1, model=label))
+    out = tmp_path / "out"
+    write_report([run], out)
+    ElementTree.parse(out / "figures" / "sums-accuracy.svg")
+    shown = label if len(label) < 40 else label[:39]
+    texts = "".join(ElementTree.parse(out / "figures" / "sums-accuracy.svg").getroot().itertext())
+    assert shown in texts
+
+
+@pytest.mark.parametrize("benchmark", ["homophones", "htest", "sums"])
+@pytest.mark.parametrize("task", ["asked", "letter_geometry", "word_only"])
+def test_a_run_of_errors_only_is_reported(tmp_path: Path, benchmark: str, task: str) -> None:
+    """Where nothing was answered there are dashes, not a failure, whatever tasks were chosen."""
+    run = recorded(tmp_path / "run", [verdict(task, 0, "error", benchmark=benchmark)])
+    write_report([run], tmp_path / "out")
+    assert "1 call could not be made" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_an_empty_run_is_reported(tmp_path: Path) -> None:
+    """A run that was stopped before its first verdict has a page that says so."""
+    run = recorded(tmp_path / "run", [], complete=False, stopped="the key is wrong")
+    write_report([run], tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "nothing to report" in text
+    assert "the key is wrong" in text
+
+
+def test_the_command_names_what_it_wrote(
+    htest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files' paths are printed, the page first; the status is 0."""
+    out = tmp_path / "out"
+    assert main(["report", str(htest), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == str(out / "report.html")
+
+
+def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that is not there is one line on standard error, status 2."""
+    assert main(["report", str(tmp_path / "nosuch"), "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "nosuch" in error
+    assert error.count("\n") == 1

@@ -1,0 +1,127 @@
+"""The report's headline follows from the numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import recorded, verdict, verdicts
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.runs.reader import read_run
+
+HOMOPHONES = {"benchmark": "homophones"}
+HTEST = {"benchmark": "htest"}
+
+
+def title(tmp_path: Path, *runs: list[dict[str, Any]], **facts: Any) -> str:
+    """The heading of a report on runs with these records."""
+    folders = [recorded(tmp_path / f"run{n}", records, **facts) for n, records in enumerate(runs)]
+    return report_on([read_run(folder) for folder in folders], {}).title
+
+
+def test_one_model_is_said_to_answer_a_share(tmp_path: Path) -> None:
+    """The share stands with its interval; without a weak spot nothing is said of one."""
+    assert title(tmp_path, verdicts("asked", 90, 10, **HOMOPHONES)) == (
+        "model answers 90.0% of homophones (83 to 94)."
+    )
+
+
+def test_the_weak_spot_is_named(tmp_path: Path) -> None:
+    """The language whose interval lies below what the others reach is named."""
+    records = verdicts("asked", 95, 5, **HOMOPHONES) + verdicts("asked", 60, 40, **HOMOPHONES, language="zh")
+    assert title(tmp_path, records).endswith("and loses most in Chinese.")
+
+
+def test_a_weak_spot_within_chance_is_not_named(tmp_path: Path) -> None:
+    """A task that might as well be as good as the others is not blamed."""
+    records = verdicts("rhyme", 8, 2) + verdicts("math", 7, 3)
+    assert "loses" not in title(tmp_path, records)
+
+
+def test_controls_do_not_count(tmp_path: Path) -> None:
+    """What is wrong on a control lowers no headline."""
+    records = verdicts("asked", 90, 10, **HOMOPHONES) + verdicts("word_only", 0, 100, **HOMOPHONES)
+    assert "90.0%" in title(tmp_path, records)
+
+
+@pytest.mark.parametrize(
+    ("correct", "words"),
+    [(102, "no better than guessing."), (150, "of H-TEST (69 to 80)."), (60, "fewer than guessing would.")],
+)
+def test_guessing_is_called_guessing(tmp_path: Path, correct: int, words: str) -> None:
+    """An A/B accuracy whose interval holds a half is no better than guessing."""
+    assert title(tmp_path, verdicts("rhyme", correct, 200 - correct, **HTEST)).endswith(words)
+
+
+def test_the_better_of_two_is_named(tmp_path: Path) -> None:
+    """The second run is better or worse than the first where the interval of the difference says so."""
+    low, high = (verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (60, 90))
+    assert title(tmp_path, low, high) == (
+        "m90 does better than m60 on homophones (+30.0 points, +20 to +39)."
+    )
+    worse = title(tmp_path / "again", high, low)
+    assert worse.startswith("m60 does worse than m90 on homophones (−30.0 points")
+
+
+def test_a_small_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
+    """No clear difference comes with the smallest drop that so many items would show."""
+    first, second = (verdicts("asked", n, 40 - n, **HOMOPHONES, model=f"m{n}") for n in (30, 31))
+    text = title(tmp_path, first, second)
+    assert "m31 and m30 do not clearly differ" in text
+    assert "40 items would show a drop of" in text
+
+
+def test_the_best_of_several_is_named_with_its_rivals(tmp_path: Path) -> None:
+    """Of three or more the best is named, and who is not clearly behind."""
+    runs = [verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (50, 89, 90)]
+    assert title(tmp_path, *runs) == (
+        "m90 does best on homophones: 90.0% (83 to 94), not clearly ahead of m89."
+    )
+
+
+def test_equals_are_not_ranked(tmp_path: Path) -> None:
+    """Where none is clearly ahead, no best is named."""
+    runs = [verdicts("asked", n, 20 - n, **HOMOPHONES, model=f"m{n}") for n in (15, 16, 17)]
+    assert title(tmp_path, *runs).startswith("3 models do not clearly differ on homophones")
+
+
+def test_no_items_in_common_is_said(tmp_path: Path) -> None:
+    """Two runs on different items are not compared."""
+    one = [verdict("asked", 1, **HOMOPHONES, model="a")]
+    other = [verdict("asked", 2, **HOMOPHONES, model="b")]
+    assert title(tmp_path, one, other) == "a and b have no item of Homophones in common."
+
+
+@pytest.mark.parametrize(
+    ("decision", "passed", "words"),
+    [
+        ("pass", True, "The gate passes: all is met."),
+        ("fail", False, "The gate fails: all is met."),
+        ("inconclusive", True, "The gate is inconclusive, which its file lets pass: all is met."),
+        ("invalid", False, "The gate cannot decide: all is met."),
+    ],
+)
+def test_a_gate_comes_first(tmp_path: Path, decision: str, passed: bool, words: str) -> None:
+    """A gate's decision is the heading."""
+    gate = {"decision": decision, "passed": passed, "line": f"{decision}: all is met"}
+    assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
+
+
+def test_nothing_measured_is_said(tmp_path: Path) -> None:
+    """A run without verdicts has a heading that says so."""
+    assert title(tmp_path, []) == "No case has a verdict, so there is nothing to report."
+    errors = [verdict("asked", 1, "error", **HOMOPHONES)]
+    assert title(tmp_path / "errors", errors) == "Nothing of Homophones was answered."
+
+
+def test_where_the_middle_is_best_nobody_answers(tmp_path: Path) -> None:
+    """Accuracy on eras implicit is best at one half: the heading says so, and calls no model better."""
+    runs = [verdicts("implicit", n, 100 - n, benchmark="eras", language="zh") for n in (41, 80)]
+    assert title(tmp_path / "one", runs[0]) == (
+        "Right by the sign on ERAS pairs, where 50.0% is best: model 41.0% (32 to 51)."
+    )
+    both = title(tmp_path / "two", *runs)
+    assert "where 50.0% is best" in both
+    assert "better" not in both

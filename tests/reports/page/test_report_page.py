@@ -1,0 +1,379 @@
+"""The report's page in headless Chromium, opened from the disk as a person opens it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import exchange, recorded, verdict, verdicts
+from pytest_llmprops.reports.page.build import write_report
+
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)></script>]]>--> "
+    "{{constructor.constructor('alert(4)')()}} ${alert(5)} \x1b[31mred \u202egnp.exe javascript:alert(6)"
+)
+REPLIES = {
+    "zh": "“蓝子”应当是“篮子”，即用竹子编成的容器。",
+    "ta": "சரியான சொல் ‘பள்ளி’. அவன் பள்ளியில் படித்தான்.",
+    "ar": "الكلمة الصحيحة هي «حمراء»، أي ذات اللون الأحمر.",
+}
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages that these tests open: one run with everything, and two runs of two models."""
+    folder = tmp_path_factory.mktemp("report")
+    number = {"sums/en/add/0003": "wrong", "sums/en/add/0004": "refused", "sums/en/add/0005": "error"}
+    records = [
+        verdict(
+            "add", n, number.get(f"sums/en/add/{n:04d}", "correct"), requests=[f"k{n}"], values={"digits": n}
+        )
+        for n in range(8)
+    ]
+    records += verdicts("take", 70, 30)
+    records += [
+        verdict("asked", 0, "wrong", benchmark="homophones", language=code, given=text, requests=[code])
+        for code, text in REPLIES.items()
+    ]
+    records.append(
+        verdict(
+            "asked",
+            1,
+            "wrong",
+            benchmark="homophones",
+            given=HOSTILE,
+            expected=HOSTILE,
+            reason=HOSTILE,
+            requests=["x"],
+        )
+    )
+    requests = [exchange(f"k{n}", f"What is {n} + 1?", f"The sum of {n} and one") for n in range(8)]
+    requests += [exchange(code, "what is meant?", text) for code, text in REPLIES.items()]
+    requests.append(exchange("x", HOSTILE, HOSTILE))
+    one = recorded(folder / "one", records, requests=requests)
+    two = [recorded(folder / m, verdicts("add", n, 10 - n, model=m)) for m, n in (("old", 4), ("new", 9))]
+    return {
+        "one": write_report([one], folder / "page-one")[0],
+        "two": write_report(two, folder / "page-two")[0],
+    }
+
+
+@pytest.fixture
+def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
+    """Opens one of the pages; afterwards it must have fetched nothing, and no script of a reply have run."""
+    noise: list[str] = []
+    browser_page.on("console", lambda message: noise.append(message.text))
+
+    def go(name: str = "one") -> Any:
+        browser_page.goto(pages[name].as_uri())
+        browser_page.wait_for_selector("[data-ready]", state="attached")
+        return browser_page
+
+    yield go
+    assert {url.split(":")[0] for url in browser_page.requests_seen} == {"file"}
+    assert len(browser_page.requests_seen) == 1 + browser_page.requests_seen[1:].count(browser_page.url)
+    assert (browser_page.errors_seen, browser_page.dialogs_seen, noise) == ([], [], [])
+
+
+def rows(page: Any) -> list[str]:
+    """The ids in the list of items, in order."""
+    return [text.strip() for text in page.locator("#list .open").all_inner_texts()]
+
+
+def count(page: Any, text: str) -> None:
+    """Wait until the list says how many items match."""
+    page.locator("#count").filter(has_text=re.compile(f"^{re.escape(text)} items$")).wait_for()
+
+
+def picker(page: Any, name: str) -> Any:
+    """One of the list's filters."""
+    return page.locator("#filters").get_by_label(name)
+
+
+def test_the_finding_is_the_heading(show: Open) -> None:
+    """One heading says what was found; every part of the page can be reached by its landmark."""
+    page = show("two")
+    assert page.locator("h1").inner_text().startswith("new does better than old on sums (+50.0 points")
+    for role, name in (("banner", None), ("main", None), ("navigation", "Sections"), ("search", "Items")):
+        assert page.get_by_role(role, **({"name": name} if name else {})).count() == 1
+    for link in page.get_by_role("navigation", name="Sections").get_by_role("link").all():
+        assert page.locator(f"[id='{link.get_attribute('href')[1:]}']").count() == 1
+
+
+def test_a_table_is_sorted_by_click_and_by_key(show: Open) -> None:
+    """A heading sorts by number up and down; the state is announced; the other headings forget theirs."""
+    page = show()
+    table = page.get_by_role("region", name="Results, table").first
+    heading = table.get_by_role("columnheader", name="Accuracy")
+
+    def column() -> list[float]:
+        cells = table.locator("tbody tr td:nth-child(5)")
+        return [float(cell.get_attribute("data-v")) for cell in cells.all()]
+
+    before = column()
+    assert before != sorted(before)
+    heading.get_by_role("button").click()
+    assert (heading.get_attribute("aria-sort"), column()) == ("ascending", sorted(before))
+    heading.get_by_role("button").press("Enter")
+    assert (heading.get_attribute("aria-sort"), column()) == ("descending", sorted(before, reverse=True))
+    table.get_by_role("columnheader", name="Language").get_by_role("button").press("Space")
+    assert heading.get_attribute("aria-sort") == "none"
+
+
+def test_search_looks_into_prompts_and_replies(show: Open) -> None:
+    """Typing narrows the list to items whose id, prompt, reply or answer holds the text."""
+    page = show()
+    count(page, "112 of 112")
+    search = page.get_by_label("Search")
+    search.fill("SUM OF 3")
+    count(page, "1 of 112")
+    assert rows(page) == ["sums/en/add/0003"]
+    search.fill("what is 4 +")
+    page.get_by_role("button", name="sums/en/add/0004").wait_for()
+    assert rows(page) == ["sums/en/add/0004"]
+    search.fill("竹子")
+    page.get_by_role("button", name="homophones/zh/asked/0000").wait_for()
+    assert rows(page) == ["homophones/zh/asked/0000"]
+    search.fill("nowhere")
+    count(page, "0 of 112")
+
+
+def test_filters_narrow_and_are_taken_back(show: Open) -> None:
+    """Status, benchmark, task and language narrow the list together; one button shows all again."""
+    page = show()
+    page.get_by_role("button", name=re.compile("wrong")).and_(page.locator(".chip")).click()
+    count(page, "35 of 112")
+    picker(page, "Benchmark").select_option("homophones")
+    count(page, "4 of 112")
+    picker(page, "Language").select_option("ta")
+    count(page, "1 of 112")
+    assert page.locator(".chip.wrong b").inner_text() == "1"
+    page.get_by_role("button", name="Show all").click()
+    count(page, "112 of 112")
+    assert page.locator(".chip[aria-pressed='true']").count() == 0
+    picker(page, "Task").select_option("take")
+    count(page, "100 of 112")
+
+
+def test_failures_come_first_and_pages_turn(show: Open) -> None:
+    """Errors stand before wrong answers and those before correct ones; fifty rows a page."""
+    page = show()
+    assert page.locator("#list .mark").first.inner_text() == "! error"
+    assert len(rows(page)) == 50
+    assert page.get_by_role("button", name="Previous").is_disabled()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Next").click()
+    assert (len(rows(page)), page.locator("#page").inner_text()) == (12, "Page 3 of 3")
+    assert page.get_by_role("button", name="Next").is_disabled()
+
+
+def test_the_list_is_sorted_by_its_headings(show: Open) -> None:
+    """Each heading sorts the whole list, not only the page shown."""
+    page = show()
+    heading = page.locator("#list").get_by_role("columnheader", name="Item")
+    heading.get_by_role("button").press("Enter")
+    first = rows(page)[0]
+    heading.get_by_role("button").press("Enter")
+    assert first.startswith("homophones/ar")
+    assert rows(page)[0] == "sums/en/take/0099"
+
+
+def test_a_row_opens_to_everything_about_its_item(show: Open) -> None:
+    """Prompt, reply, expected, given and values appear under the row and go away again."""
+    page = show()
+    page.get_by_label("Search").fill("add/0003")
+    count(page, "1 of 112")
+    button = page.get_by_role("button", name="sums/en/add/0003")
+    assert button.get_attribute("aria-expanded") == "false"
+    button.press("Enter")
+    text = page.locator(".detail").inner_text()
+    for part in ("What is 3 + 1?", "The sum of 3 and one", "Expected\nA", "Given\nB", "digits 3"):
+        assert part in text
+    assert button.get_attribute("aria-expanded") == "true"
+    button.click()
+    assert page.locator(".detail").count() == 0
+
+
+def test_a_number_in_a_table_opens_its_items(show: Open) -> None:
+    """The count of wrong answers of a task filters the list to them."""
+    page = show()
+    for summary in page.locator("summary", has_text="Counts").all():
+        summary.click()
+    row = page.locator("#\\31 -section, #\\32 -section").locator("tr", has_text="take")
+    row.get_by_role("button", name="30", exact=True).click()
+    count(page, "30 of 112")
+    assert all(name.startswith("sums/en/take/") for name in rows(page))
+    assert page.evaluate("() => document.activeElement.id") == "items-title"
+
+
+def test_two_models_are_shown_side_by_side(show: Open) -> None:
+    """An item shows what the other model gave, and the list can be narrowed to where they part."""
+    page = show("two")
+    picker(page, "Between models").select_option("split")
+    count(page, "10 of 20")
+    assert set(rows(page)) == {f"sums/en/add/{n:04d}" for n in range(4, 9)}
+    page.locator("#list .open").first.click()
+    elsewhere = page.locator(".detail .others").inner_text()
+    assert "new" in elsewhere
+    assert "correct" in elsewhere
+    page.locator("#filters [data-field=series]").select_option("new")
+    count(page, "5 of 20")
+
+
+def test_a_reply_is_text_and_nothing_else(show: Open) -> None:
+    """Markup, handlers, templates, escapes and overrides stand on the page as characters."""
+    page = show()
+    before = page.evaluate("() => document.querySelectorAll('script, img, svg, iframe').length")
+    page.get_by_label("Search").fill("onerror")
+    count(page, "1 of 112")
+    page.locator("#list .open").click()
+    assert page.evaluate("() => document.querySelectorAll('script, img, svg, iframe').length") == before
+    shown = page.locator(".detail").inner_text()
+    for part in (
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(2)>",
+        "]]>-->",
+        "{{constructor",
+        "${alert(5)}",
+    ):
+        assert shown.count(part) >= 3, part
+    assert "␛[31mred [U+202E]gnp.exe" in shown
+    assert not set("\x1b\u202e") & set(page.content())
+    assert page.locator("a[href^='javascript']").count() == 0
+
+
+@pytest.mark.parametrize("language", REPLIES)
+def test_replies_are_readable_in_their_script(show: Open, language: str) -> None:
+    """Chinese, Tamil and Arabic are whole, in lines with room, Arabic from the right."""
+    page = show()
+    picker(page, "Language").select_option(language)
+    count(page, "1 of 112")
+    page.locator("#list .open").click()
+    reply = page.locator(".detail .reply pre")
+    assert reply.inner_text() == REPLIES[language]
+    style = reply.evaluate("(e) => ({ ...getComputedStyle(e) })")
+    direction, align = style["direction"], style["textAlign"]
+    size, line = (float(style[name].removesuffix("px")) for name in ("fontSize", "lineHeight"))
+    assert direction == ("rtl" if language == "ar" else "ltr")
+    assert align == "start"
+    assert line >= 1.6 * size >= 1.6 * 15
+
+
+def _luminance(page: Any, selector: str, name: str) -> float:
+    colour = page.locator(selector).first.evaluate(f"(e) => getComputedStyle(e)['{name}']")
+    return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_follows_the_system_and_the_button(show: Open, browser_page: Any, scheme: str) -> None:
+    """Page and plots are light or dark as the system says; the button turns both, for the next visit too."""
+    browser_page.emulate_media(color_scheme=scheme)
+    page = show()
+
+    def is_dark() -> bool:
+        assert (_luminance(page, "body", "backgroundColor") < 200) == (
+            _luminance(page, "body", "color") > 500
+        )
+        assert (_luminance(page, ".plot text", "fill") > 400) == (_luminance(page, "body", "color") > 500)
+        return _luminance(page, "body", "backgroundColor") < 200
+
+    button = page.get_by_role("button", name="Dark colours")
+    assert (is_dark(), button.get_attribute("aria-pressed")) == (
+        scheme == "dark",
+        str(scheme == "dark").lower(),
+    )
+    button.press("Enter")
+    assert (is_dark(), button.get_attribute("aria-pressed")) == (
+        scheme != "dark",
+        str(scheme != "dark").lower(),
+    )
+    page = show()
+    assert is_dark() == (scheme != "dark")
+
+
+def test_a_dark_page_is_printed_on_white(show: Open, browser_page: Any) -> None:
+    """Printing takes the light colours and leaves out what can only be clicked."""
+    browser_page.emulate_media(color_scheme="dark")
+    page = show()
+    page.get_by_role("button", name="Dark colours").click()
+    page.get_by_role("button", name="Dark colours").click()
+    assert _luminance(page, "body", "color") > 500
+    page.emulate_media(media="print")
+    assert _luminance(page, "body", "color") < 200
+    assert not page.locator("#filters").is_visible()
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any, name: str) -> None:
+    """At 375 pixels the page is as wide as the window, opened items too; wide tables scroll in their own box."""
+    browser_page.set_viewport_size({"width": 375, "height": 800})
+    page = show(name)
+    for summary in page.locator("summary").all():
+        summary.click()
+    page.locator("#list .open").first.click()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+    wide = "(e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX === 'auto'"
+    assert page.locator(".scroll").first.evaluate(wide)
+    given = page.locator("#list tbody tr:not(.detail) .given").first.bounding_box()
+    assert given["x"] + given["width"] > 300
+
+
+def test_everything_is_reached_by_keyboard(show: Open) -> None:
+    """The first stop skips to the findings, and what has the focus can be seen to have it."""
+    page = show()
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.textContent") == "Skip to the findings"
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.id") == "main"
+    page.get_by_role("button", name="Dark colours").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    unnamed = page.evaluate(
+        "() => [...document.querySelectorAll('button, input, select')].filter((e) => !e.textContent.trim() "
+        "&& !e.labels?.length && !e.ariaLabel).length"
+    )
+    assert unnamed == 0
+
+
+def test_ten_thousand_items_open_and_stay_usable(browser_page: Any, tmp_path: Path) -> None:
+    """A page of 10,000 items with prompts and replies is small, shows soon, and searches within a second."""
+    seeded = random.Random(0)
+    words = ["owl", "knight", "sold", "flour", "to", "porter", "under", "stars"]
+
+    def say(n: int) -> str:
+        return " ".join(seeded.choices(words, k=n))
+
+    records = [
+        verdict("add", n, seeded.choice(["correct", "wrong"]), given=say(3), requests=[f"k{n}"])
+        for n in range(10_000)
+    ]
+    run = recorded(
+        tmp_path / "run", records, requests=[exchange(f"k{n}", say(20), say(60)) for n in range(10_000)]
+    )
+    path = write_report([run], tmp_path / "out")[0]
+    assert path.stat().st_size < 10_000_000
+    browser_page.goto(path.as_uri())
+    browser_page.wait_for_selector("[data-ready]", state="attached")
+    assert browser_page.locator("#list tbody tr").count() == 50
+    first = browser_page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert first < 5_000
+    spent = browser_page.evaluate(
+        """async () => {
+          const search = document.getElementById("search"), count = document.getElementById("count");
+          const begun = performance.now();
+          search.value = "owl owl owl";
+          search.dispatchEvent(new Event("input"));
+          const before = count.textContent;
+          while (count.textContent === before) await new Promise((done) => setTimeout(done, 5));
+          return performance.now() - begun;
+        }"""
+    )
+    assert spent < 3_000
+    assert browser_page.errors_seen == []
