@@ -43,6 +43,7 @@ demo: $(VENV)/base
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))

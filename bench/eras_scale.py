@@ -87,7 +87,8 @@ class Scale:
 
     def _checked(self, command: Sequence[str]) -> Measured:
         done = measure(command, cwd=self.folder, env=self.env)
-        assert done.code in (0, 1) and done.output, done.output[-2000:]
+        assert done.code in (0, 1), done.output[-2000:]
+        assert done.output, done.output[-2000:]
         return done
 
 

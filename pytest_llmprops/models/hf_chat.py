@@ -6,7 +6,7 @@ import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
@@ -17,7 +17,7 @@ from pytest_llmprops.models.prefix import PrefixCache, group_by_prefix, shared_p
 from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
 
 # Templates of some models print today's date. A prompt must not change from one day to the next.
-_DATE = datetime(2024, 7, 26)
+_DATE = date(2024, 7, 26)
 #: new tokens for which a batch reserves memory at first
 _ROOM = 32
 

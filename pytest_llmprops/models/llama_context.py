@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ BATCH = 512
 #: the fewest tokens of one step of a prompt that is longer than this
 SHORTEST_STEP = 8
 # Templates of some models print today's date. A prompt must not change from one day to the next.
-_DATE = datetime(2024, 7, 26)
+_DATE = date(2024, 7, 26)
 _log: list[str] = []
 _callback: Any = None
 

@@ -27,12 +27,18 @@ def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def write_half(path: Path, error: BaseException) -> None:
+    """Replace ``path``, and raise ``error`` after half of the draft."""
+    with replacing(path) as draft:
+        draft.write_text("half")
+        raise error
+
+
 @pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError])
 def test_whatever_ends_the_writing(tmp_path: Path, end: type[BaseException]) -> None:
     """An interrupted writer leaves no draft, and no file where there was none."""
-    with pytest.raises(end), replacing(tmp_path / "a") as draft:
-        draft.write_text("half")
-        raise end
+    with pytest.raises(end):
+        write_half(tmp_path / "a", end())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -54,6 +60,5 @@ def test_trouble_with_the_draft_does_not_hide_the_first(
         raise OSError(errno.EROFS, "read-only")
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(OSError, match="No space"), replacing(tmp_path / "a") as draft:
-        draft.write_text("half")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space"):
+        write_half(tmp_path / "a", OSError(errno.ENOSPC, "No space left on device"))

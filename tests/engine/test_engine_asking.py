@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ from pytest_llmprops.models.fake import FakeModel
 
 
 @pytest.fixture(autouse=True)
-def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setattr(limits, "FIRST_WAIT", 0.001)
-    yield
 
 
 def given(model: Any) -> str:

@@ -202,8 +202,7 @@ def test_waiting_has_an_end(loop: LoopThread) -> None:
     go_on = threading.Event()
 
     async def slow(label: str, role: str, request: Request) -> Reply:
-        while not go_on.is_set():
-            await asyncio.sleep(0.002)
+        await asyncio.to_thread(go_on.wait, 5)
         return Reply("A")
 
     evaluator = Evaluator(loop.loop, slow, window=1)

@@ -90,8 +90,7 @@ def batches_after(
     async def work() -> None:
         held = BatchLane(model)
         first = asyncio.create_task(held.send(Chat.user("m")))
-        while not begun.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(begun.wait, 5)
         rest = asyncio.create_task(meanwhile(held))
         await asyncio.sleep(0.01)
         go_on.set()

@@ -21,7 +21,8 @@ HOMOPHONES = str(ROOT / "suites" / "test_homophones.py")
 def _one_line(done: Finished, *said: str) -> str:
     """The single line of output that says all of ``said``; there is no traceback."""
     assert done.code not in (0, 1, 5), done.output
-    assert "Traceback" not in done.output and "INTERNALERROR" not in done.output, done.output
+    assert "Traceback" not in done.output, done.output
+    assert "INTERNALERROR" not in done.output, done.output
     lines = [line for line in done.output.splitlines() if all(part in line for part in said)]
     assert lines, done.output
     return lines[0]

@@ -252,7 +252,8 @@ def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None
     )
     assert time.monotonic() - begun < 40
     assert (run.folder / "killed").exists()
-    assert "crashed while running" in done.output and done.code == 1, done.output
+    assert "crashed while running" in done.output, done.output
+    assert done.code == 1, done.output
     asked = calls(run)
     if when == "first":
         assert _decision(done)["decision"] == "pass"

@@ -61,14 +61,16 @@ def test_labels_are_balanced(language: str) -> None:
     """Each variation of a concept is right equally often, so that guessing by frequency gains nothing."""
     for concept, rows in of_concepts(language).items():
         counts = Counter(row.label for row in rows)
-        assert len(counts) == len(rows[0].variations) and len(set(counts.values())) == 1, concept
+        assert len(counts) == len(rows[0].variations), concept
+        assert len(set(counts.values())) == 1, concept
 
 
 @every_language
 def test_clues(language: str) -> None:
     """Each sentence names words of its own that decide the choice, and not only the concept."""
     for row in rows_of(language):
-        assert row.clue and all(part in row.sentence for part in row.clue), row.id
+        assert row.clue, row.id
+        assert all(part in row.sentence for part in row.clue), row.id
         assert row.concept not in row.clue, row.id
 
 
@@ -97,7 +99,8 @@ def test_texts_are_normalised(language: str) -> None:
         forms = [form for variation in row.variations for form in variation.forms]
         assert len(forms) == len(set(forms))
         for text in (row.sentence, row.target, *forms):
-            assert unicodedata.is_normalized("NFC", text) and text == text.strip(), row.id
+            assert unicodedata.is_normalized("NFC", text), row.id
+            assert text == text.strip(), row.id
 
 
 @every_language

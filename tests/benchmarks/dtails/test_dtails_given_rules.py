@@ -69,10 +69,14 @@ def test_an_edited_file_is_taken(data: Path) -> None:
 
 def refusal(data: Path, given: str, *, select: str = "dtails") -> str:
     """The one line that refuses rules for the items whose id begins with ``select``."""
-    with pytest.raises((DataError, UsageError)) as caught:
+
+    def check() -> None:
         part = prepared(data, given)
         items = [item for item in part.items if item.id.startswith(select)]
         BENCHMARK.check_selected(items, part.context, None)
+
+    with pytest.raises((DataError, UsageError)) as caught:
+        check()
     message = str(caught.value)
     assert "\n" not in message
     return message

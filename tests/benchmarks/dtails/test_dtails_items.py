@@ -194,10 +194,13 @@ def test_any_list_that_python_writes_is_read_back(words: list[str]) -> None:
 @given(st.text(max_size=40))
 def test_variation_cells_are_read_or_refused_in_one_line(text: str) -> None:
     """Any cell is a list or a DataError of one line; nothing else escapes."""
+    refused = ""
     try:
         (row,) = read(cells(variations=text, label="a"))
     except DataError as error:
-        assert len(str(error).splitlines()) == 1
+        refused = str(error)
+    if refused:
+        assert len(refused.splitlines()) == 1
     else:
         assert len(row.variations) >= 2
 

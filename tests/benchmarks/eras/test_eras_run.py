@@ -41,7 +41,8 @@ register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",))
 def said_in_one_line(done: Finished, *said: str) -> None:
     """The run ended with a line that says all of ``said``, and without a traceback."""
     assert done.code not in (0, 1, 5), done.output
-    assert "Traceback" not in done.output and "INTERNALERROR" not in done.output, done.output
+    assert "Traceback" not in done.output, done.output
+    assert "INTERNALERROR" not in done.output, done.output
     assert any(all(part in line for part in said) for line in done.output.splitlines()), done.output
 
 

@@ -77,8 +77,10 @@ def test_lengths() -> None:
     """Every sentence has 8 to 35 words, a capital or a name at its start and a mark at its end."""
     for text in texts():
         assert SHORTEST <= len(text.split()) <= LONGEST, text
-        assert text == " ".join(text.split()) and text.isprintable(), text
-        assert re.match(r"[\"“]?[A-Z0-9]", text) and re.search(r"[.?!][\"”]?\Z", text), text
+        assert text == " ".join(text.split()), text
+        assert text.isprintable(), text
+        assert re.match(r"[\"“]?[A-Z0-9]", text), text
+        assert re.search(r"[.?!][\"”]?\Z", text), text
 
 
 def test_no_sentence_twice() -> None:

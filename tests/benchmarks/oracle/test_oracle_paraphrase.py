@@ -136,7 +136,8 @@ def test_a_perfect_judges_no_is_accepted() -> None:
     for table, probability in tables:
         for seed in range(10):
             found = _check(_fake(), Stub(table), seed=seed, tests=3)
-            assert found.accepted and found.outcome == "accepted-no", found.why
+            assert found.accepted, found.why
+            assert found.outcome == "accepted-no", found.why
             assert found.bound is not None
             assert found.bound.probability == probability
 

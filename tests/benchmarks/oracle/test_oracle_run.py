@@ -131,7 +131,8 @@ def test_a_gate_pairs_items_that_were_answered_differently(
     gated = (*limited, "--llm-gate", file, "--llm-baseline", str(before.folder))
     done = ask(run, YES, *gated, name="other")
     decided = done.run["gate"]
-    assert tasks(done).keys() == {"yes"} and decided["decision"] == "fail", gate_lines(done.output)
+    assert tasks(done).keys() == {"yes"}, gate_lines(done.output)
+    assert decided["decision"] == "fail", gate_lines(done.output)
     assert "missing" not in " ".join([*decided["reasons"], *decided["notes"]]), decided
     assert decided["items_of"] == 80
     assert (decided["items_used"] < 80) == sequential
@@ -144,7 +145,8 @@ def test_a_rule_on_a_task_counts_the_answers(run: Runner) -> None:
     """A rule on "no" judges all pairs that the model calls not equivalent, those labelled yes as well."""
     file = rule(run, 'task = "no"\nmin_accuracy = 0.8')
     done = ask(run, HONEST, *PAIRS, "--llm-limit", "30", "--llm-gate", file)
-    assert done.run["gate"]["decision"] == "pass" and done.code == 0, gate_lines(done.output)
+    assert done.run["gate"]["decision"] == "pass", gate_lines(done.output)
+    assert done.code == 0, gate_lines(done.output)
     assert done.run["gate"]["rules"][0]["items"] == tasks(done)["no"] > 30
 
 
@@ -152,7 +154,8 @@ def test_a_rule_fits_what_may_be_answered(run: Runner) -> None:
     """Pairs that are all labelled yes may be answered with no: a rule on "no" is taken, one on another task is not."""
     labelled_yes = ("-k", "oracle/pair/001] or oracle/pair/003]")
     done = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "no"\nmin_accuracy = 0.1'))
-    assert tasks(done).keys() == {"no"} and "gate decision: " in done.output, done.output
+    assert tasks(done).keys() == {"no"}, done.output
+    assert "gate decision: " in done.output, done.output
     other = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "linearity"\nmin_accuracy = 0.1'))
     assert other.code == 4
     assert "matches nothing" in other.output
@@ -184,7 +187,8 @@ def test_two_runs_are_compared(run: Runner) -> None:
     after = ask(run, HONEST, *PAIRS, "--llm-limit", "4", name="other")
     flipped = [n for n, v in before.verdicts.items() if v["status"] != after.verdicts[n]["status"]]
     done = command(run, "compare", str(before.folder), str(after.folder))
-    assert done.code == 0 and flipped, done.output
+    assert done.code == 0, done.output
+    assert flipped, done.output
     assert all(name in done.output for name in flipped)
     written = command(run, "report", str(before.folder), str(after.folder), "--out", "out")
     assert written.code == 0, written.output

@@ -266,7 +266,8 @@ def test_failures_are_one_line(
         arguments = arguments[:-2]
     assert extract(*arguments, *words) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("llmprops: ") and re.search(message, line), line
+    assert line.startswith("llmprops: "), line
+    assert re.search(message, line), line
     assert not (tmp_path / "out/dtails").exists()
 
 

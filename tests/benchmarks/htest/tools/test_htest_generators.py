@@ -105,7 +105,8 @@ def test_lists_hold_what_they_promise(lexicon: Lexicon) -> None:
     }
     assert len(lists) == 15
     for name, words in lists.items():
-        assert len(words) == len(set(words)) and all(words), name
+        assert len(words) == len(set(words)), name
+        assert all(words), name
 
     def sounds(word: str) -> set[bool]:
         return {phones[0][0] in "AEIOU" for phones in lexicon.get(word, ())}

@@ -223,11 +223,14 @@ def test_a_page_that_has_ended_takes_no_answer(sheet: Path) -> None:
         connection.request("GET", f"/{page.token}/state")
         assert connection.getresponse().read()
     body = json.dumps({"question": 1, "answers": {"choice": "1"}}).encode()
-    with pytest.raises((ConnectionError, http.client.HTTPException)):
-        connection.request(
-            "POST", f"/{page.token}/answer", body, JSON | {"Origin": page.url.rsplit("/", 2)[0]}
-        )
+    headers = JSON | {"Origin": page.url.rsplit("/", 2)[0]}
+
+    def post() -> None:
+        connection.request("POST", f"/{page.token}/answer", body, headers)
         connection.getresponse()
+
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        post()
     connection.close()
     assert {line["choice"] for line in read_cells(sheet)} == {""}
 
