@@ -45,6 +45,7 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	SKIP=ruff-check,ruff-format,mypy $(BIN)/pre-commit run --all-files --show-diff-on-failure
 
 test: lint $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
 	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest --timeout 300
