@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rapidfuzz.distance import Indel
+
 from pytest_llmprops.core.words import TOKENIZER, folded, is_word_character, unicode_words
 
 __all__ = [
@@ -41,21 +43,10 @@ def indel_ratio(first: str, second: str) -> float:
     """Similarity in [0, 1]: ``2 L / (len(first) + len(second))``, L the longest common subsequence; 1 for "", "".
 
     The normalised Indel similarity, known as Levenshtein ratio (a substitution is a deletion and an insertion).
-    L is counted with Hyyrö's bit-parallel recurrence (Bit-parallel LCS-length computation revisited, 2004),
-    on Python's integers: O(len(second)) big-integer steps.
     """
     total = len(first) + len(second)
-    if not total:
-        return 1.0
-    places: dict[str, int] = {}
-    for index, character in enumerate(first):
-        places[character] = places.get(character, 0) | 1 << index
-    every = (1 << len(first)) - 1
-    rows = every
-    for character in second:
-        matched = rows & places.get(character, 0)
-        rows = (rows + matched | rows - matched) & every
-    return 2 * (len(first) - rows.bit_count()) / total
+    # One division, not 1 - distance / total: a ratio of 0.8 is then 0.8, which thresholds are compared with.
+    return Indel.similarity(first, second) / total if total else 1.0
 
 
 def occurrences(form: str, text: str, *, whole: bool = False) -> int:

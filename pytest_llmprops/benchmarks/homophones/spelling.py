@@ -10,21 +10,12 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-
-def levenshtein(a: str, b: str) -> int:
-    """Number of single-letter insertions, deletions and substitutions that turn ``a`` into ``b``."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
-        previous, row = row, [i]
-        for j, y in enumerate(b, start=1):
-            row.append(min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (x != y)))
-    return row[-1]
+from rapidfuzz.distance import Levenshtein
 
 
 def spelling_distance(word: str, answer: str) -> float:
     """Edit distance over the longer length, in [0, 1]: 0 the same letters, 1 none kept. Case is ignored."""
-    a, b = word.casefold(), answer.casefold()
-    return levenshtein(a, b) / max(len(a), len(b), 1)
+    return Levenshtein.normalized_distance(word.casefold(), answer.casefold())
 
 
 @dataclass(frozen=True, slots=True)
