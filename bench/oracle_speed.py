@@ -17,15 +17,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.process import Measured, measure
 from bench.stub_server import RunningStub, running_stub
+from bench.suite import PLAIN, ROOT, Bench
 
-if TYPE_CHECKING:
-    from bench.__main__ import Bench
-
-ROOT = Path(__file__).resolve().parent.parent
 SENTENCES, NAMES, PER_SENTENCE = 40, 12, 165
 DELAY, CONCURRENCY = 0.2, 64
 MOST = 1.5
@@ -44,8 +41,6 @@ def sentences() -> list[str]:
 
 def command(bench: Bench, url: str, model: str, data: Path, store: Path, run: Path) -> list[str]:
     """One run of the suite over the sentences."""
-    from bench.__main__ import PLAIN
-
     return [
         sys.executable, "-m", "pytest", "suites/test_oracle.py::test_oracle", *PLAIN, "-q", "-p", "no:cacheprovider",
         "--model", model, "--llm-base-url", url, "--llm-concurrency", str(CONCURRENCY),

@@ -12,14 +12,12 @@ import io
 import json as json_module
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.location import builtin_data
-
-if TYPE_CHECKING:
-    from pytest_llmprops.data.manifest import ManifestEntry
+from pytest_llmprops.data.manifest_entry import ManifestEntry
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -7,13 +7,13 @@ the folder given to ``--llm-data``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.manifest_entry import ManifestEntry
 
 COLUMNS = ("file", "repository", "commit", "upstream_path", "bytes", "sha256", "licence")
 
@@ -23,33 +23,6 @@ _SHAPES = {
     "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
     "bytes": (re.compile(r"[0-9]+"), "a whole number"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestEntry:
-    """One published file.
-
-    :param file: path inside the folder of published data, with ``/``.
-    :param repository: ``owner/name`` of the authors' repository.
-    :param commit: the pinned commit, 40 hexadecimal digits.
-    :param upstream_path: path inside the repository.
-    :param bytes: size of the file.
-    :param sha256: of the file's bytes, 64 hexadecimal digits.
-    :param licence: what the repository states.
-    """
-
-    file: str
-    repository: str
-    commit: str
-    upstream_path: str
-    bytes: int
-    sha256: str
-    licence: str
-
-    @property
-    def benchmark(self) -> str:
-        """First folder of ``file``."""
-        return self.file.partition("/")[0]
 
 
 def read_manifest(path: Path | None = None) -> tuple[ManifestEntry, ...]:

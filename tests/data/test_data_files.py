@@ -16,7 +16,8 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.manifest import ManifestEntry, read_manifest
+from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.manifest_entry import ManifestEntry
 
 
 @pytest.fixture
