@@ -8,7 +8,6 @@ pull that was cut off goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +15,9 @@ from typing import Any, NoReturn, Protocol
 from urllib.parse import quote
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.manifest import ManifestEntry, read_manifest
+from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.manifest_entry import ManifestEntry
+from pytest_llmprops.data.whole_files import replacing
 
 BASE_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
@@ -155,16 +156,16 @@ def _fetch(
     sleep: Callable[[float], None] | None,
 ) -> None:
     """Download one file into place, with retries."""
-    import random
     import time
 
     import tenacity
 
+    backoff = tenacity.wait_exponential(multiplier=0.5, max=8) + tenacity.wait_random(0, 0.5)
+
     def wait(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         asked = error.wait if isinstance(error, _TransientError) else 0.0
-        backoff = min(8.0, 0.5 * 2.0 ** (state.attempt_number - 1)) + random.uniform(0.0, 0.5)
-        return max(backoff, min(asked, _LONGEST_WAIT))
+        return max(backoff(state), min(asked, _LONGEST_WAIT))
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_TransientError),
@@ -177,11 +178,10 @@ def _fetch(
 
 
 def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> None:
-    """One try: stream to a temporary file beside the target, check, rename."""
+    """One attempt: stream to a draft beside the target, check it, and put it in place."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with partial.open("xb") as file:
+    with replacing(target) as draft:
+        with draft.open("wb") as file:
             size, digest = _stream(entry, url, opener, file.write)
         if size < entry.bytes:
             raise _TransientError(f"{url}: cut off after {size} of {entry.bytes} bytes")
@@ -190,9 +190,6 @@ def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> N
                 f"{url}: wrong sha256 {digest[:12]}… instead of {entry.sha256[:12]}…; nothing was kept, "
                 "the file upstream is not the one of the manifest"
             )
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _stream(

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 
 PACKAGES = ("jinja2", "matplotlib", "pandas")
-#: stands at the beginning of every ``report.html``
-MARK = '<meta name="generator" content="pytest-llmprops report">'
 
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
@@ -69,6 +66,8 @@ def _refuse_foreign(out: Path) -> None:
         return
     if not out.is_dir():
         raise UsageError(f"--out {out}: is not a folder")
+    from pytest_llmprops.reports.page.html import MARK
+
     page = out / "report.html"
     with contextlib.suppress(OSError), open(page, encoding="utf-8", errors="replace") as file:
         if MARK in file.read(2000):
@@ -79,24 +78,9 @@ def _refuse_foreign(out: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
-        with open(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes private files; a report is to be shared like any other file.
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        with replacing(path) as draft:
+            draft.write_bytes(content)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
         raise UsageError(f"--out {path}: {error.strerror}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -13,8 +13,9 @@ from typing import Any
 from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
 from pytest_llmprops.reports.kit.text import counted, visible
-from pytest_llmprops.reports.page.build import MARK
 
+#: stands at the beginning of every ``report.html``
+MARK = '<meta name="generator" content="pytest-llmprops report">'
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("page.js", "items.js")
 #: what must not stand in a script element, or ends a line for JavaScript
