@@ -43,7 +43,7 @@ ALLOWED = {
 }
 #: The parts that do no input or output, and what they may import from outside the package.
 PURE = {
-    "core": {"numpy", "scipy", "statsmodels"},
+    "core": {"numpy", "scipy"},
     "benchmark": {"numpy", "scipy", "rapidfuzz"},
 }
 IMPURE_MODULES = {

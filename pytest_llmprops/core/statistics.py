@@ -1,5 +1,5 @@
 """Intervals of one run. Closed forms stand here in plain Python, because every run prints them and importing
-scipy or statsmodels would cost more time than a small run; the tests hold them to statsmodels' values.
+scipy would cost more time than a small run; the tests hold them to statsmodels' values.
 The comparison of two runs is in ``core/comparison.py``."""
 
 from __future__ import annotations

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from statsmodels.stats.inter_rater import aggregate_raters
+from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import (
     expert_set,
@@ -36,6 +41,14 @@ def test_kappa_by_hand() -> None:
     ratings = [(1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 0, 0)]
     assert fleiss_kappa(ratings) == pytest.approx((5 / 6 - 74 / 144) / (1 - 74 / 144))
     assert fleiss_kappa(ratings) == pytest.approx(23 / 35)
+
+
+@given(st.integers(2, 5).flatmap(lambda size: st.lists(st.tuples(*[st.integers(0, 3)] * size), min_size=1)))
+def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
+    """The value of statsmodels to rounding, for any number of questions, annotators and categories."""
+    assume(len({answer for answers in ratings for answer in answers}) > 1)
+    table, _ = aggregate_raters(np.array(ratings))
+    assert fleiss_kappa(ratings) == pytest.approx(statsmodels_kappa(table), abs=1e-12)
 
 
 @pytest.mark.parametrize("ratings", [[], [(True, True, True)] * 5])

@@ -48,23 +48,19 @@ def total_agreement(ratings: Ratings) -> float:
 
 
 def fleiss_kappa(ratings: Ratings) -> float:
-    """Fleiss' kappa (1971), by statsmodels. NaN where chance agrees always: all answers are the same, or none.
+    """Return Fleiss' kappa (1971); NaN if all answers are the same, or there are none: chance always agrees then.
 
     :raises DataError: as :func:`total_agreement`.
     """
     _check(ratings)
-    found = {answer for answers in ratings for answer in answers}
-    if len(found) < 2:
+    totals = Counter(answer for answers in ratings for answer in answers)
+    if len(totals) < 2:
         return math.nan
-    import numpy as np
-    from statsmodels.stats.inter_rater import fleiss_kappa as kappa
-
-    places = {answer: place for place, answer in enumerate(found)}
-    table = np.zeros((len(ratings), len(places)), dtype=int)
-    for row, answers in zip(table, ratings, strict=True):
-        for answer in answers:
-            row[places[answer]] += 1
-    return float(kappa(table, method="fleiss"))
+    size = len(ratings[0])
+    agreeing = sum(n * (n - 1) for answers in ratings for n in Counter(answers).values())
+    observed = agreeing / (len(ratings) * size * (size - 1))
+    chance = sum(n * n for n in totals.values()) / totals.total() ** 2
+    return (observed - chance) / (1 - chance)
 
 
 def pabak(ratings: Ratings, *, categories: int = 2) -> float:
