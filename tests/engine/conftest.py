@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_models import MakeBroker
 
+from fixtures.engine_models import MakeBroker
 from pytest_llmprops.engine import limits
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig

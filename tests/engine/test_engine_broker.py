@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_models import MakeBroker, ask_all, failing, final, kinds, transient
 
+from fixtures.engine_models import MakeBroker, ask_all, failing, final, kinds, transient
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_models import MakeBroker, ask_all
 
+from fixtures.engine_models import MakeBroker, ask_all
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker

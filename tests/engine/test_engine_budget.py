@@ -6,8 +6,8 @@ import itertools
 import time
 
 import pytest
-from engine_models import Local, MakeBroker, ask_all, failing, kinds, transient
 
+from fixtures.engine_models import Local, MakeBroker, ask_all, failing, kinds, transient
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.fake import FakeModel
 

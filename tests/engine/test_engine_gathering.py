@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from engine_models import MakeBroker, served
 
+from fixtures.engine_models import MakeBroker, served
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.gathering import POLL_SECONDS, Gathering

@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from engine_models import Local
 
+from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.engine.lanes import BatchLane, SingleLane, lane

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from engine_models import final, transient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.engine_models import final, transient
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker, worth_retrying
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_models import MakeBroker, ask_all
 
+from fixtures.engine_models import MakeBroker, ask_all
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Embed, Reply
 from pytest_llmprops.engine import wire

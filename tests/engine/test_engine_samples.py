@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
 
+from fixtures.engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_models import MakeBroker, served, transient
 
+from fixtures.engine_models import MakeBroker, served, transient
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_of
 
 from fixtures.dtails import row, write_language
+from fixtures.dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_of
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.core.errors import DataError, UsageError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
 
+from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
 from pytest_llmprops.core.benchmark import Loaded, loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Translate

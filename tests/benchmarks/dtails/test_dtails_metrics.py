@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
 
+from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
 from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.metrics import Metric

@@ -5,8 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from dtails_cases import BENCHMARK, LIVE, context, fenced, item, measured, prompt_of, says, shown, verdict_of
 
+from fixtures.dtails_cases import (
+    BENCHMARK,
+    LIVE,
+    context,
+    fenced,
+    item,
+    measured,
+    prompt_of,
+    says,
+    shown,
+    verdict_of,
+)
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply

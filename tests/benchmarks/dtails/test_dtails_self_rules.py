@@ -7,7 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from dtails_cases import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixtures.dtails import row, write_language
+from fixtures.dtails_cases import (
     BENCHMARK,
     CHAT,
     LIVE,
@@ -23,10 +27,6 @@ from dtails_cases import (
     shown_sentences,
     verdict_of,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from fixtures.dtails import row, write_language
 from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
 from pytest_llmprops.benchmarks.dtails.rows import parse_rows
 from pytest_llmprops.benchmarks.dtails.rule_sentences import english_tokens, sentence_key

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dtails_cases import TRANSLATOR, fenced, item, measured, says, verdict_of
 
+from fixtures.dtails_cases import TRANSLATOR, fenced, item, measured, says, verdict_of
 from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE, UNNEEDED
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eras_cases import BENCHMARK
 
+from fixtures.eras_cases import BENCHMARK
 from pytest_llmprops.benchmarks import find_benchmark
 from pytest_llmprops.benchmarks.eras.benchmark import MOST_PAIR_CASES, Settings
 from pytest_llmprops.benchmarks.eras.sentences import pair_to_row

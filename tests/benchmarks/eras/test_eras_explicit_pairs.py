@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 
+from fixtures.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 from pytest_llmprops.benchmarks.eras.items import Context
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
 
+from fixtures.eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
 from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment

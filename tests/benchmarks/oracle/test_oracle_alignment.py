@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paraphrase_oracles import aligned, parsed, vectors
 
+from fixtures.paraphrase_oracles import aligned, parsed, vectors
 from pytest_llmprops.benchmarks.oracle.alignment import (
     Alignments,
     Mapping,

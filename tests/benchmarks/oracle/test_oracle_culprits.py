@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 
+from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits, explanation, violated_bits
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples

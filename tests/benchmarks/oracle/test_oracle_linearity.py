@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle_fakes import (
+from scipy.stats import binomtest
+
+from fixtures.oracle_fakes import (
     ENTITIES,
     POOL,
     RULES,
@@ -23,8 +25,6 @@ from oracle_fakes import (
     present,
     sentence_in,
 )
-from scipy.stats import binomtest
-
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.linear_tests import Answers, linear_at
 from pytest_llmprops.benchmarks.oracle.linearity import (

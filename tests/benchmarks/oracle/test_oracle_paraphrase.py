@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from paraphrase_oracles import FakeOracle, World, answer, parsed
 from scipy.stats import binomtest
 
+from fixtures.paraphrase_oracles import FakeOracle, World, answer, parsed
 from pytest_llmprops.benchmarks.oracle import paraphrase_record
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
 from pytest_llmprops.benchmarks.oracle.paraphrase import QUICK, ParaphraseChecker, ParaphraseSettings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from paraphrase_oracles import FakeOracle, aligned, parsed
 
+from fixtures.paraphrase_oracles import FakeOracle, aligned, parsed
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
 

@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from oracle_fakes import POOL, RULES, SENTENCE, SMALL_POOL, Behaviour, Fake, check, present, sentence_in
 
+from fixtures.oracle_fakes import (
+    POOL,
+    RULES,
+    SENTENCE,
+    SMALL_POOL,
+    Behaviour,
+    Fake,
+    check,
+    present,
+    sentence_in,
+)
 from fixtures.strategies import replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import Context, OracleChecker
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest

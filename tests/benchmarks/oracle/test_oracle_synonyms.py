@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle_fakes import DATA, POOL, RULES
 
+from fixtures.oracle_fakes import DATA, POOL, RULES
 from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle

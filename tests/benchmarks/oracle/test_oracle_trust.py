@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paraphrase_oracles import FakeOracle
 from scipy.stats import binomtest
 
+from fixtures.paraphrase_oracles import FakeOracle
 from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
