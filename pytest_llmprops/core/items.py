@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from pytest_llmprops.core.errors import DataError
 
@@ -76,3 +76,36 @@ def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster:
         ranked = sorted(members, key=lambda item: _order(seed, item.base_id))
         chosen.update(item.id for item in ranked[:limit])
     return [item for item in items if item.id in chosen]
+
+
+class Placed(Protocol):
+    """Whatever gate rules and tables sort by benchmark, task, language and source."""
+
+    @property
+    def benchmark(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def language(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+
+
+class PlacedItem(Placed, Protocol):
+    """Something :class:`Placed` that is about one item."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def cluster(self) -> str: ...
+
+
+class ItemPlace(NamedTuple):
+    """An item and where it is counted, before it has a verdict."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    id: str = ""
+    cluster: str = ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
-Record = Mapping[str, Any]
+Record = VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)

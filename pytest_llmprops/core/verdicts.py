@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.strict_json import JSON
 
 Status = Literal["correct", "wrong", "refused", "unparsed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Verdict:
         could be read, an empty or cut-off reply included).
     :param score: 1.0 for correct, else 0.0, unless the benchmark defines parts.
     :param values: flat numbers from which every metric of the benchmark can be recomputed.
-    :param evidence: texts worth showing a person; never needed for a metric.
+    :param evidence: a JSON object with the benchmark's own keys: what a person or a report needs to know about the
+        judgement. Plain dicts and lists; never needed for a metric.
     :param task: the task of the record, where the answer decides it (``Benchmark.tasks_by_answer``); else empty.
     """
 
@@ -31,7 +33,7 @@ class Verdict:
     reason: str = ""
     score: float = 0.0
     values: Mapping[str, float] = field(default_factory=dict)
-    evidence: Mapping[str, str] = field(default_factory=dict)
+    evidence: Mapping[str, JSON] = field(default_factory=dict)
     task: str = ""
 
     @classmethod
@@ -51,25 +53,26 @@ def record_of(
     model: str,
     verdict: Verdict | None,
     *,
-    requests: list[str],
+    requests: Sequence[str],
     error: str = "",
     sample: int = 0,
-) -> dict[str, Any]:
-    """One line of ``verdicts.jsonl`` (DESIGN, "Run record"); without a verdict the status is ``error``."""
-    return {
-        "model": model,
-        "benchmark": benchmark,
-        "task": (verdict.task if verdict is not None else "") or item.task,
-        "language": item.language,
-        "source": item.source,
-        "id": item.id,
-        "cluster": item.cluster,
-        "sample": sample,
-        "status": "error" if verdict is None else verdict.status,
-        "score": None if verdict is None else verdict.score,
-        "expected": "" if verdict is None else verdict.expected,
-        "given": "" if verdict is None else verdict.given,
-        "reason": error if verdict is None else verdict.reason,
-        "values": {} if verdict is None else dict(verdict.values),
-        "requests": requests,
-    }
+) -> VerdictRecord:
+    """Return the record of one item's verdict; without a verdict its status is ``error``."""
+    return VerdictRecord(
+        model=model,
+        benchmark=benchmark,
+        task=(verdict.task if verdict is not None else "") or item.task,
+        language=item.language,
+        source=item.source,
+        id=item.id,
+        cluster=item.cluster,
+        sample=sample,
+        status="error" if verdict is None else verdict.status,
+        score=None if verdict is None else verdict.score,
+        expected="" if verdict is None else verdict.expected,
+        given="" if verdict is None else verdict.given,
+        reason=error if verdict is None else verdict.reason,
+        values={} if verdict is None else verdict.values,
+        evidence={} if verdict is None else verdict.evidence,
+        requests=tuple(requests),
+    )

@@ -14,6 +14,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict, record_of
 
@@ -68,7 +69,7 @@ class Outcome:
     fault: Exception | None = None
     calls: Sequence[Call] = ()
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> VerdictRecord:
         """The case's line of ``verdicts.jsonl``."""
         failure = self.error or self.fault
         message = " ".join(str(failure).split()) if failure else ""

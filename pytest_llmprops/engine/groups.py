@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.verdicts import Status
 from pytest_llmprops.engine.evaluator import Case, Outcome
 
@@ -73,10 +74,10 @@ class GroupOutcome:
     fault: Exception | None = None
     counts: dict[str, int] = field(default_factory=dict)
     #: the items' records, and the same as lines of ``verdicts.jsonl``
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[VerdictRecord] = field(default_factory=list)
     lines: str = ""
     #: the first records that are not correct
-    failures: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[VerdictRecord] = field(default_factory=list)
 
     @property
     def status(self) -> str:
@@ -103,16 +104,16 @@ def group_outcome(group: Group, outcomes: Iterable[Outcome]) -> GroupOutcome:
             result.stopped = outcome.stopped
             continue
         record = outcome.record()
-        counts[record["status"]] += 1
+        counts[record.status] += 1
         result.records.append(record)
-        if record["status"] != "correct" and len(result.failures) < LISTED:
+        if record.status != "correct" and len(result.failures) < LISTED:
             result.failures.append(record)
         if outcome.fault is not None and result.fault is None:
             result.fault = outcome.fault
         if first_error is None:
             first_error = outcome.error
     result.counts = counts
-    lines = "".join([_encode(record) + "\n" for record in result.records])
+    lines = "".join([_encode(record.to_json()) + "\n" for record in result.records])
     # Lone surrogates of an untrusted reply could not cross to another process.
     result.lines = lines.encode("utf-8", "replace").decode()
     if result.stopped is not None or result.fault is not None:
@@ -134,8 +135,8 @@ def _reason(result: GroupOutcome) -> str:
     first, *more = [f"{counts[s]} {'errors' if s == 'error' else s}" for s in (*_BAD, "error") if counts[s]]
     number, _, status = first.partition(" ")
     told = ", ".join([f"{number} of {total} items {status}", *more])
-    named = [r for r in result.failures if r["status"] != "error"][:NAMED]
-    listed = "; ".join(f"{r['id']} ({_short(r['reason'])})" for r in named)
+    named = [r for r in result.failures if r.status != "error"][:NAMED]
+    listed = "; ".join(f"{r.id} ({_short(r.reason)})" for r in named)
     rest = sum(counts[s] for s in _BAD) - len(named)
     return f"{told}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
 

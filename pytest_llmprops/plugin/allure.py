@@ -106,7 +106,7 @@ class AllureCases:
         unit = current.unit
         case, name = (unit.cases[0], unit.name) if isinstance(unit, Group) else (unit, unit.item.id)
         outcome = current.outcome or Outcome(case, stopped="not needed")
-        record = {"expected": ""} if isinstance(outcome, GroupOutcome) else outcome.record()
+        record = None if isinstance(outcome, GroupOutcome) else outcome.record()
         if current.expected:
             result.status = Status.SKIPPED
         models = self._session.cases.models
@@ -116,7 +116,8 @@ class AllureCases:
         result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
         doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
         result.description = None
-        result.descriptionHtml = allure_case.description(case.benchmark, case.item, doc, record)
+        expected = "" if record is None else record.expected
+        result.descriptionHtml = allure_case.description(case.benchmark, case.item, doc, expected)
         _set_message(result, outcome)
         if isinstance(outcome, GroupOutcome):
             if outcome.failures and self._session.settings.attach != "none":
@@ -141,8 +142,8 @@ class AllureCases:
             for step in steps:
                 result.steps.append(self._step(step, time))
                 time += round(1000 * step.seconds)
-        if attach and outcome.verdict is not None:
-            text = allure_case.verdict_text(record, outcome.verdict.evidence)
+        if attach and record is not None and outcome.verdict is not None:
+            text = allure_case.verdict_text(record)
             result.attachments.insert(0, self._attachment(allure_case.Attachment(_VERDICT, text)))
 
     def not_written(self, error: OSError) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.engine.session import BrokerProcess, Engine
 from pytest_llmprops.plugin.in_process_facts import NOTHING_ASKED, add_in_process
 from pytest_llmprops.plugin.last_facts import in_order, last_facts
@@ -16,7 +17,7 @@ from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
-from pytest_llmprops.runs.searches import SearchRecord
+from pytest_llmprops.runs.searches import SearchLog
 
 
 class Controller:
@@ -27,14 +28,14 @@ class Controller:
         self.session = session
         self.settings = session.settings
         self.record: RunRecord | None = None
-        self.searches: SearchRecord | None = None
+        self.searches: SearchLog | None = None
         self.progress: Progress | None = None
         self.broker_process: BrokerProcess | None = None
         #: lines for the summary that are neither results nor errors of a case
         self.notes: list[str] = []
         self.stopped: str | None = None
         self._facts: dict[str, Any] = {}
-        self._in_order: list[dict[str, Any]] = []
+        self._in_order: list[VerdictRecord] = []
         self._monitor: Engine | None = None
         self._interrupted = False
         self._refused = ""
@@ -96,7 +97,7 @@ class Controller:
         try:
             folder = new_run_folder(self.settings.run, models, root)
             self.record = RunRecord(folder, self._first_facts())
-            self.searches = SearchRecord(folder)
+            self.searches = SearchLog(folder)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         except OSError as error:
@@ -153,7 +154,7 @@ class Controller:
                 self.progress.count("gate decided")
         searched = hasattr(report, "llmprops_search")
         if searched and self.searches is not None:
-            self._keep(self.searches.add, report.llmprops_search)
+            self._keep(self.searches.add, SearchRecord.from_json(report.llmprops_search))
         if self.progress is not None and (searched or hasattr(report, "llmprops_unsearched")):
             self.progress.count("searched", {})
         if record is None or self.record is None:
@@ -164,7 +165,7 @@ class Controller:
             # Taken out, since pytest keeps every report to its end.
             self._keep(self.record.add_lines, record.pop("lines"), record.pop("records", None))
         else:
-            self._keep(self.record.add, record)
+            self._keep(self.record.add, VerdictRecord.from_json(record))
 
     def _keep(self, add: Callable[..., None], *what: Any) -> None:
         """Append to the record; when the disk is full the run ends."""
@@ -281,7 +282,7 @@ class Controller:
             whole=not self._interrupted and self.stopped is None,
             unneeded=len(self._unneeded),
             default_roles=self.session.cases.default_roles,
-            searches=self.searches.rows if self.searches is not None else (),
+            searches=self.searches.records if self.searches is not None else (),
         )
         last |= {"stopped": self.stopped, "notes": self.notes}
         if self.session.gating is not None:
@@ -343,7 +344,7 @@ class Controller:
         reporter.section("llmprops", sep="=")
         for line in summary_lines(facts, self._in_order, self.record.folder, self.notes):
             reporter.write_line(line)
-        for line in search_lines(facts.get("searches", ()), self.searches.rows if self.searches else ()):
+        for line in search_lines(facts.get("searches", ()), self.searches.records if self.searches else ()):
             reporter.write_line(line)
         if "gate" in facts:
             from pytest_llmprops.reports.gate import gate_lines

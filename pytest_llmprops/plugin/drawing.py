@@ -8,21 +8,20 @@ When a worker is lost, whoever waits for it does its part: replies that were pai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.plugin.gating import Gating, place_of
 from pytest_llmprops.runs.gate import decide, rule_open, settled
 from pytest_llmprops.runs.gate_draw import blocks, plan_of
 
-Record = dict[str, Any]
 Key = tuple[str, str, str]
 #: the rules that still need items; none when the decision is settled
 Look = list[str]
-#: what a look reads of a record; texts and evidence stay where they are
-READ = ("model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score")
 
 
 class Drawing:
@@ -50,7 +49,7 @@ class Drawing:
         self._facts = {**facts, **told_later, "sequential": self.plan, "metrics": []}
         self._share: Mapping[Key, int] = {}
         self._exchange: Engine | None = None
-        self._records: dict[Key, Record] = {}
+        self._records: dict[Key, VerdictRecord] = {}
         self._looks: list[Look] = []
         self._begun: set[tuple[int, int]] = set()
         #: outcomes that a look needed before pytest came to their cases
@@ -95,10 +94,13 @@ class Drawing:
         key = outcome.case.key
         if outcome.stopped is not None or key in self._records:
             return
-        record = outcome.record()
-        self._records[key] = {name: record[name] for name in READ}
+        # A look reads no text or number of the benchmark's own: they stay where they are.
+        record = replace(
+            outcome.record(), expected="", given="", reason="", values={}, evidence={}, requests=()
+        )
+        self._records[key] = record
         if self._exchange is not None:
-            self._exchange.post(_name(key), self._records[key])
+            self._exchange.post(_name(key), record.to_json())
 
     def _share_of(self, case: Case) -> int:
         return self._share.get(case.key, 0)
@@ -119,7 +121,9 @@ class Drawing:
         if missing and self._exchange is not None:
             told = self._exchange.gather([_name(case.key) for case in missing], wait=wait)
             self._records |= {
-                case.key: record for case, record in zip(missing, told, strict=True) if record is not None
+                case.key: VerdictRecord.from_json(record)
+                for case, record in zip(missing, told, strict=True)
+                if record is not None
             }
             missing = [case for case in missing if case.key not in self._records]
         engine.submit(missing)

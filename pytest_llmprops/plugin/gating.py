@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin.cases import Cases
@@ -17,7 +18,7 @@ from pytest_llmprops.plugin.options import Settings
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate import GateResult, decide
-from pytest_llmprops.runs.gate_file import PLACE, read_gate
+from pytest_llmprops.runs.gate_file import read_gate
 from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.reader import Run, read_run
 
@@ -80,9 +81,9 @@ class Gating:
 
         :raises UsageError: naming the rule.
         """
-        places: list[Mapping[str, Any]] = [place for case in selected for place in _possible(case)]
+        places: list[Placed] = [place for case in selected for place in _possible(case)]
         for selection in cases.selections.values():
-            places += [dict(zip(PLACE, place, strict=True)) for place in selection.places_not_served]
+            places += [ItemPlace(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
         for problem in misplaced(self.gate, places):
             raise UsageError(f"{self.gate.file}: {problem}")
@@ -111,21 +112,14 @@ class Gating:
         return decide(self.gate, facts, records, self.baseline)
 
 
-def _possible(case: Case) -> list[dict[str, str]]:
+def _possible(case: Case) -> list[ItemPlace]:
     """Where a case may stand once its answer is known."""
     place, decided = place_of(case), case.benchmark.tasks_by_answer
     tasks = sorted(decided) if case.item.task in decided else [case.item.task]
-    return [{**place, "task": task} for task in tasks]
+    return [place._replace(task=task) for task in tasks]
 
 
-def place_of(case: Case) -> dict[str, str]:
+def place_of(case: Case) -> ItemPlace:
     """Where a case stands, as rules name it, with its id and cluster."""
     item = case.item
-    return {
-        "benchmark": case.benchmark.name,
-        "task": item.task,
-        "language": item.language,
-        "source": item.source,
-        "id": item.id,
-        "cluster": item.cluster,
-    }
+    return ItemPlace(case.benchmark.name, item.task, item.language, item.source, item.id, item.cluster)

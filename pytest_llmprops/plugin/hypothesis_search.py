@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.core.benchmark import Counterexample, Searched
 from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.runs.searches import CUT_SHORT
@@ -122,27 +123,27 @@ class Search:
         assert self.found is not None
         return printable(f"counterexample: {self.found.why}{CUT_SHORT if self.spent else ''}")
 
-    def record(self) -> dict[str, Any]:
-        """The line of ``searches.jsonl``, as plain values."""
+    def record(self) -> SearchRecord:
+        """The line of ``searches.jsonl``."""
         item = self.case.item
         backend = isinstance(self.failure, BackendError)
         found = None
         if self.found is not None:
             found = {"why": self.found.why, **self.found.values, "evidence": dict(self.found.evidence)}
-        return {
-            "model": self.case.model,
-            "benchmark": self.case.benchmark.name,
-            "task": item.task,
-            "language": item.language,
-            "source": item.source,
-            "id": item.id,
-            "examples": self.examples,
-            "requests": self.requests,
-            "calls": self.calls,
-            "spent": self.spent,
-            "counterexample": found,
-            "error": str(self.failure) if backend else "",
-        }
+        return SearchRecord(
+            model=self.case.model,
+            benchmark=self.case.benchmark.name,
+            task=item.task,
+            language=item.language,
+            source=item.source,
+            id=item.id,
+            examples=self.examples,
+            requests=self.requests,
+            calls=self.calls,
+            spent=self.spent,
+            counterexample=found,
+            error=str(self.failure) if backend else "",
+        )
 
 
 def properties(search: Search) -> list[tuple[str, str]]:

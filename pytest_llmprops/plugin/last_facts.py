@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.plugin.cases import HELPER, load_benchmark
 from pytest_llmprops.runs.record import RunRecord
 from pytest_llmprops.runs.searches import search_counts
-from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
-
-Record = dict[str, Any]
+from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
 
 def in_order(records: Iterable[Record], facts: Mapping[str, Any]) -> list[Record]:
@@ -21,9 +21,9 @@ def in_order(records: Iterable[Record], facts: Mapping[str, Any]) -> list[Record
 
     :param facts: what :meth:`~pytest_llmprops.plugin.session.LLMSession.facts` knows of the collection.
     """
-    latest = {(r["model"], r["benchmark"], r["id"], r["sample"]): r for r in records}
+    latest = {r.key: r for r in records}
     places = {tuple(group): place for place, group in enumerate(facts.get("groups", ()))}
-    return sorted(latest.values(), key=lambda r: places.get(tuple(r[n] for n in GROUP), 0))
+    return sorted(latest.values(), key=lambda r: places.get(r.group, 0))
 
 
 def last_facts(
@@ -35,14 +35,14 @@ def last_facts(
     whole: bool,
     unneeded: int,
     default_roles: Collection[str] = (),
-    searches: Sequence[Record] = (),
+    searches: Sequence[SearchRecord] = (),
 ) -> dict[str, Any]:
     """The facts known only at the end.
 
     :param report: the broker's. :param whole: the run was neither interrupted nor stopped.
     :param unneeded: cases that a sequential gate did not need.
     :param default_roles: helpers that nobody named: recorded where they served something.
-    :param searches: those that were made, as :class:`~pytest_llmprops.runs.searches.SearchRecord` has them.
+    :param searches: those that were made, as :class:`~pytest_llmprops.runs.searches.SearchLog` has them.
     """
     models = record.facts["models"]
     served = {label.removeprefix(HELPER) for label, found in report["models"].items() if found["served_as"]}
@@ -81,7 +81,7 @@ def last_facts(
         "remarks": _remarks(verdicts, benchmarks),
     }
     if searches:
-        last["searches"] = search_counts(searches)
+        last["searches"] = [counts.to_json() for counts in search_counts(searches)]
     if facts.get("sequential"):
         # Whoever interrupts a run, or stops it, leaves cases that are neither done nor known as unneeded.
         ended = whole and unneeded > 0 and done + unneeded >= expected
@@ -92,7 +92,7 @@ def last_facts(
 def _remarks(verdicts: Sequence[Record], benchmarks: Mapping[str, Benchmark]) -> list[dict[str, str]]:
     groups: dict[tuple[str, str], list[Record]] = {}
     for verdict in verdicts:
-        groups.setdefault((verdict["model"], verdict["benchmark"]), []).append(verdict)
+        groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
     return [
         {"model": model, "benchmark": name, "text": text}
         for (model, name), members in groups.items()

@@ -213,7 +213,7 @@ class Searching:
         if (backend or ours) and report.failed:
             report.llmprops_own = True
         if call.when == "call" and search is not None and (report.passed or backend or ours):
-            report.llmprops_search = search.record()
+            report.llmprops_search = search.record().to_json()
             if search.found is not None and ours and self._session.settings.failures == "xfail":
                 report.outcome, report.wasxfail = "skipped", search.line
         return report

@@ -367,8 +367,10 @@ class LLMSession:
 
     def record_of(self, outcome: Outcome | GroupOutcome) -> dict[str, Any]:
         """What a report tells the controller of a case or group."""
+        if isinstance(outcome, Outcome):
+            return outcome.record().to_json()
         record = outcome.record()
-        if self.is_worker and isinstance(outcome, GroupOutcome):
+        if self.is_worker:
             # Lines cross to the controller as one string; it reads them again.
             del record["records"]
         return record

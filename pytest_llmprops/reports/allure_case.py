@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
 
 #: characters of one attachment; of a longer text the beginning and the end are kept
@@ -95,10 +96,10 @@ def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]
     return [*found, ("tag", "control")] if control else found
 
 
-def description(benchmark: Benchmark, item: Item, doc: str, record: Mapping[str, Any]) -> str:
+def description(benchmark: Benchmark, item: Item, doc: str, expected: str) -> str:
     """What the case tests, as HTML of paragraphs in which every text is escaped.
 
-    :param doc: the test function's docstring. :param record: the case's line of ``verdicts.jsonl``.
+    :param doc: the test function's docstring. :param expected: the expected answer; may be empty.
     """
     about = " ".join(filter(None, (benchmark.about, " ".join(doc.split()))))
     task = benchmark.task_about.get(item.task, "")
@@ -107,8 +108,8 @@ def description(benchmark: Benchmark, item: Item, doc: str, record: Mapping[str,
         parts.append(_paragraph(f"{item.task.replace('_', ' ')}: {task}"))
     if item.task in benchmark.controls:
         parts.append(_paragraph("A control: it shows what the other clues are worth by themselves."))
-    if record["expected"]:
-        parts.append(_paragraph(f"Expected answer: {_short(record['expected'])}"))
+    if expected:
+        parts.append(_paragraph(f"Expected answer: {_short(expected)}"))
     return "".join(parts)
 
 
@@ -167,12 +168,15 @@ def _array(value: Any) -> str:
     return f"{shape} numbers" if shape else type(value).__name__
 
 
-def verdict_text(record: Mapping[str, Any], evidence: Mapping[str, str]) -> str:
-    """Expected and given answer, verdict, reason and values, one below the other."""
-    rows = [("verdict", record["status"]), ("expected", record["expected"]), ("given", record["given"])]
-    rows.append(("reason", record["reason"]))
-    rows += [(name, f"{value:g}") for name, value in record["values"].items()]
-    rows += list(evidence.items())
+def verdict_text(record: VerdictRecord) -> str:
+    """Expected and given answer, verdict, reason, values and evidence, one below the other."""
+    rows = [("verdict", str(record.status)), ("expected", record.expected), ("given", record.given)]
+    rows.append(("reason", record.reason))
+    rows += [(name, f"{value:g}") for name, value in record.values.items()]
+    rows += [
+        (name, shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False))
+        for name, shown in record.evidence.items()
+    ]
     width = max(len(name) for name, _ in rows)
     indent = "\n" + " " * (width + 2)
     lines = (f"{name:<{width}}  {value or '-'}".replace("\n", indent) for name, value in rows)

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT, visible
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.terminal import summary_lines
@@ -197,7 +198,7 @@ def _check(check: Mapping[str, Any]) -> str:
 
 def run_files(
     facts: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[VerdictRecord],
     folder: Path,
     *,
     notes: Iterable[str] = (),

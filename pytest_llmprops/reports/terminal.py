@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import binomial_standard_error
 from pytest_llmprops.reports.published import beside
 
@@ -26,7 +27,7 @@ HEADER = (
 
 
 def summary_lines(
-    facts: Mapping[str, Any], records: Sequence[Mapping[str, Any]], folder: Path, notes: Iterable[str]
+    facts: Mapping[str, Any], records: Sequence[VerdictRecord], folder: Path, notes: Iterable[str]
 ) -> list[str]:
     """The summary of a run whose ``run.json`` holds ``facts``."""
     lines: list[str] = []
@@ -58,7 +59,7 @@ def summary_lines(
 
 
 def _benchmark(
-    facts: Mapping[str, Any], records: Sequence[Mapping[str, Any]], model: str, benchmark: str
+    facts: Mapping[str, Any], records: Sequence[VerdictRecord], model: str, benchmark: str
 ) -> list[str]:
     rows = [r for r in facts["summary"] if (r["model"], r["benchmark"]) == (model, benchmark)]
     protocol = facts["protocols"].get(benchmark, {})
@@ -128,15 +129,13 @@ def _metrics(facts: Mapping[str, Any], model: str, benchmark: str) -> list[str]:
     return [f"  {name}: {', '.join(values)}" for name, values in found.items()]
 
 
-def _failures(records: Sequence[Mapping[str, Any]], model: str, benchmark: str) -> list[str]:
-    bad = [
-        r for r in records if (r["model"], r["benchmark"]) == (model, benchmark) and r["status"] != "correct"
-    ]
+def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
+    bad = [r for r in records if (r.model, r.benchmark) == (model, benchmark) and r.status != "correct"]
     lines = []
     for record in bad[:SHOWN]:
-        given = f", given {shortened(record['given'])!r}" if record["given"] else ""
-        expected = f": expected {shortened(record['expected'])!r}{given}" if record["expected"] else ""
-        lines.append(f"  {record['status']} {record['id']}{expected} ({shortened(record['reason'])})")
+        given = f", given {shortened(record.given)!r}" if record.given else ""
+        expected = f": expected {shortened(record.expected)!r}{given}" if record.expected else ""
+        lines.append(f"  {record.status} {record.id}{expected} ({shortened(record.reason)})")
     if len(bad) > SHOWN:
         lines.append(f"  … and {len(bad) - SHOWN} more in verdicts.jsonl")
     return lines

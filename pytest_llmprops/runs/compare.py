@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pytest_llmprops.benchmarks import find_benchmark
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import PlacedItem
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
@@ -64,26 +65,26 @@ class Paired:
     errors: list[Key]
 
 
-def with_tasks_of(records: Iterable[Record], others: Iterable[Record]) -> list[Record]:
+def with_tasks_of(records: Iterable[Record], others: Iterable[PlacedItem]) -> list[Record]:
     """``records``, each under the task that ``others`` have the same item under.
 
     Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two. Any
     other item stays where it is.
 
-    :param others: records, or whatever else has ``benchmark``, ``task``, ``language``, ``source`` and ``id``.
+    :param others: records, or the places of cases.
     """
-    tasks = {_without_task(r): r["task"] for r in others}
+    tasks = {_without_task(r): r.task for r in others}
     found = []
     for record in records:
-        task = tasks.get(_without_task(record), record["task"])
-        if task != record["task"] and {task, record["task"]} <= _tasks_by_answer(record["benchmark"]):
-            record = {**record, "task": task}
+        task = tasks.get(_without_task(record), record.task)
+        if task != record.task and {task, record.task} <= _tasks_by_answer(record.benchmark):
+            record = replace(record, task=task)
         found.append(record)
     return found
 
 
-def _without_task(record: Record) -> tuple[str, str, str, str]:
-    return record["benchmark"], record["language"], record["source"], record["id"]
+def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
+    return record.benchmark, record.language, record.source, record.id
 
 
 @cache
@@ -113,20 +114,20 @@ def pair_records(baseline: Iterable[Record], candidate: Iterable[Record]) -> Pai
         if old is None or new is None:
             paired.errors.append(key)
         else:
-            paired.pairs.append(Pair(key, records[0]["cluster"], old, new))
+            paired.pairs.append(Pair(key, records[0].cluster, old, new))
     return paired
 
 
 def _by_item(records: Iterable[Record]) -> dict[Key, list[Record]]:
     found: dict[Key, list[Record]] = {}
     for r in records:
-        key = Key(r["benchmark"], r["task"], r["language"], r["source"], r["id"])
+        key = Key(r.benchmark, r.task, r.language, r.source, r.id)
         found.setdefault(key, []).append(r)
     return found
 
 
 def _share(records: Sequence[Record]) -> float | None:
-    answered = [r["status"] == "correct" for r in records if r["status"] != "error"]
+    answered = [r.status == "correct" for r in records if r.status != "error"]
     return sum(answered) / len(answered) if answered else None
 
 
@@ -139,9 +140,9 @@ class Column:
     model: str
 
     @property
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Record]:
         """The model's verdicts."""
-        return [r for r in self.run.records if r["model"] == self.model]
+        return [r for r in self.run.records if r.model == self.model]
 
     def row(self, place: Place) -> dict[str, Any] | None:
         """The model's row of the run's summary, if it was measured there."""
@@ -301,9 +302,9 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
             flips.append(
                 Flip(
                     pair.key,
-                    first["expected"] or second["expected"],
-                    Side(first["status"], pair.baseline, reply_of(first, asked)),
-                    Side(second["status"], pair.candidate, reply_of(second, answered)),
+                    first.expected or second.expected,
+                    Side(first.status, pair.baseline, reply_of(first, asked)),
+                    Side(second.status, pair.candidate, reply_of(second, answered)),
                 )
             )
     common = {p.key.benchmark for p in paired.pairs}
@@ -320,7 +321,7 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
 
 def _shown(records: Sequence[Record], correct: bool) -> Record:
     """The sample that shows what a flip is about."""
-    fitting = [r for r in records if (r["status"] == "correct") == correct and r["status"] != "error"]
+    fitting = [r for r in records if (r.status == "correct") == correct and r.status != "error"]
     return (fitting or records)[0]
 
 

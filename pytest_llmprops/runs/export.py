@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests
@@ -20,7 +21,7 @@ TABLES: tuple[Table, ...] = get_args(Table)
 #: columns of the longer tables, so that an empty one has them, too
 VERDICTS = (
     "run_id", "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status",
-    "score", "expected", "given", "reason", "requests",
+    "score", "expected", "given", "reason", "evidence", "requests",
 )  # fmt: skip
 REQUESTS = (
     "run_id", "key", "role", "kind", "request", "reply", "reply_value", "finish_reason", "served_model",
@@ -36,7 +37,8 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
     """One table over all ``runs``, its first column ``run_id``.
 
     ``verdicts``: ``values`` become float columns ``value_<name>``, empty where a benchmark has no such
-    number, and ``requests`` a list of texts. ``summary`` and ``metrics``: the rows of ``run.json``.
+    number, and ``requests`` a list of texts and ``evidence``
+    JSON text, null where it is empty. ``summary`` and ``metrics``: the rows of ``run.json``.
     ``requests``: prompts as JSON text, replies as text. ``searches``: of a counterexample that was ``found`` the line
     on it as ``why``, all of it as JSON text.
 
@@ -58,7 +60,7 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
         texts = dict.fromkeys(("reply", "reply_value"), "string")
         return pd.DataFrame(rows, columns=list(REQUESTS)).astype(texts)
     if name == "searches":
-        rows = [_search(run.run_id, row) for run in runs for row in run.searches]
+        rows = [_search(run.run_id, record) for run in runs for record in run.searches]
         texts = dict.fromkeys(("why", "counterexample"), "string")
         return pd.DataFrame(rows, columns=list(SEARCHES)).astype(texts)
     rows = [{"run_id": run.run_id, **row} for run in runs for row in run.facts[name]]
@@ -71,8 +73,11 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
 
 
 def _verdicts(pd: Any, runs: Sequence[Run]) -> pd.DataFrame:
-    rows = [{"run_id": run.run_id, **record} for run in runs for record in run.records]
+    rows = [{"run_id": run.run_id, **record.to_json()} for run in runs for record in run.records]
     frame = pd.DataFrame(rows, columns=list(VERDICTS))
+    # Every benchmark has its own keys, and Parquet needs one type per column.
+    texts = [json.dumps(row["evidence"], ensure_ascii=False) if row["evidence"] else None for row in rows]
+    frame["evidence"] = pd.Series(texts, index=frame.index, dtype="string")
     frame["score"] = frame["score"].astype("float64")
     keys = [[str(key) for key in row["requests"]] for row in rows]
     frame["requests"] = pd.Series(keys, index=frame.index, dtype="object")
@@ -95,14 +100,14 @@ def _request(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _search(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    found = row["counterexample"]
+def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
+    shown = record.counterexample
     return {
-        **{name: row.get(name) for name in SEARCHES},
+        **record.to_json(),
         "run_id": run_id,
-        "found": found is not None,
-        "why": found and found["why"],
-        "counterexample": found and json.dumps(found, ensure_ascii=False),
+        "found": shown is not None,
+        "why": None if shown is None else record.why,
+        "counterexample": None if shown is None else json.dumps(shown, ensure_ascii=False),
     }
 
 

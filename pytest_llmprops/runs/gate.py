@@ -78,7 +78,7 @@ def decide(
     """
     # Of several models none is judged: unfit() says so.
     first = baseline.models[:1] if baseline is not None else []
-    theirs = [r for r in baseline.records if r["model"] in first] if baseline is not None else []
+    theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
     drawing = _same_terms(gate, facts, theirs)
     metrics = facts.get("metrics") or ()
     rules = [RuleData.of(rule, metrics, records, theirs, drawing) for rule in gate.rules]

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.runs.compare import Pair, pair_records, with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
@@ -59,17 +60,17 @@ class RuleData:
             (:func:`~pytest_llmprops.runs.gate_draw.plan_of`), else empty.
         """
         every = list(ours)
-        ours = rule.select(every)
+        own = rule.select(every)
         # An item that the answer puts under a task stands there for both models.
-        theirs = rule.select(with_tasks_of(theirs, every)) if rule.paired else []
-        items = _by_id(ours)
+        others = rule.select(with_tasks_of(theirs, every)) if rule.paired else []
+        items = _by_id(own)
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
         unanswered = [name for name in items if name not in answered]
         plan = drawing["rules"][rule.name] if drawing else None
         total = plan["items"] if plan is not None else len(items)
         drawn_only = plan is not None and len(items) < total
-        paired = pair_records([r for r in theirs if not drawn_only or r["id"] in items], ours)
+        paired = pair_records([r for r in others if not drawn_only or r.id in items], own)
         if plan is not None:
             answers.sort(key=lambda a: draw_key(drawing["seed"], a.id))
             paired.pairs.sort(key=lambda p: draw_key(drawing["seed"], p.key.id))
@@ -129,18 +130,18 @@ class RuleData:
 def _by_id(records: Iterable[Record]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(record["id"], []).append(record)
+        found.setdefault(record.id, []).append(record)
     return found
 
 
 def _answer(records: Sequence[Record]) -> Answer | None:
-    statuses = [r["status"] for r in records if r["status"] != "error"]
+    statuses = [r.status for r in records if r.status != "error"]
     if not statuses:
         return None
     shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))
-    return Answer(records[0]["id"], str(records[0]["cluster"]), *shares)
+    return Answer(records[0].id, records[0].cluster, *shares)
 
 
 def _row_matches(rule: Rule, row: Mapping[str, Any]) -> bool:
     group = rule.group is None or fnmatchcase(row["group"], rule.group)
-    return group and fnmatchcase(row["name"], rule.metric) and rule.matches(row)
+    return group and fnmatchcase(row["name"], rule.metric) and rule.matches(MetricRow.from_json(row))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
-from pytest_llmprops.runs.gate_file import PLACE, Gate, Rule
+from pytest_llmprops.runs.gate_file import Gate, Rule
 
 #: a look costs a drained queue: there are about this many at most
 MOST_BLOCKS = 40
@@ -30,7 +31,7 @@ def draw_key(seed: int, item_id: str) -> bytes:
     return hashlib.sha256(f"draw\0{seed}\0{item_id}".encode()).digest()
 
 
-def rule_of(gate: Gate, place: Mapping[str, Any]) -> str | None:
+def rule_of(gate: Gate, place: Placed) -> str | None:
     """The name of the rule that judges items of this place; metric rules count after the others."""
     for by_metric in (False, True):
         for rule in gate.rules:
@@ -39,10 +40,8 @@ def rule_of(gate: Gate, place: Mapping[str, Any]) -> str | None:
     return None
 
 
-def blocks(
-    gate: Gate, places: Sequence[Mapping[str, Any]], *, concurrency: int, seed: int
-) -> list[list[int]]:
-    """Positions in ``places`` (one a case: benchmark, task, language, source, id), block by block.
+def blocks(gate: Gate, places: Sequence[PlacedItem], *, concurrency: int, seed: int) -> list[list[int]]:
+    """Positions in ``places`` (one a case), block by block.
 
     Inside a block positions rise, so that requests with a common prefix stay together. Cases under no rule
     come last: the decision needs none of them.
@@ -55,7 +54,7 @@ def blocks(
     left_over = strata.pop(None, [])
     drawn: list[tuple[float, int]] = []
     for positions in strata.values():
-        positions.sort(key=lambda p: draw_key(seed, places[p]["id"]))
+        positions.sort(key=lambda p: draw_key(seed, places[p].id))
         drawn += [((n + 0.5) / len(positions), p) for n, p in enumerate(positions)]
     drawn.sort()
     size = max(concurrency, SMALLEST_BLOCK, math.ceil(len(drawn) / MOST_BLOCKS))
@@ -69,7 +68,7 @@ def blocks(
 
 
 def plan_of(
-    gate: Gate, places: Sequence[Mapping[str, Any]], baseline: Iterable[Record], seed: int
+    gate: Gate, places: Sequence[PlacedItem], baseline: Iterable[Record], seed: int
 ) -> dict[str, Any]:
     """What ``run.json`` holds under ``sequential``.
 
@@ -77,7 +76,7 @@ def plan_of(
     was not needed; ``rules`` has, by name, how many items and pairs there are (with their effective numbers,
     see :class:`~pytest_llmprops.runs.gate_bounds.Population`), and the ids that can be no pair.
 
-    :param places: one a case: benchmark, task, language, source, id, cluster.
+    :param places: one a case.
     :param baseline: the baseline's records; their items are the pairs that can be had.
     """
     baseline = list(baseline)
@@ -92,29 +91,27 @@ def plan_of(
 
 def fingerprint(records: Iterable[Record]) -> str:
     """A hash of which items the records answer, whatever the answers."""
-    answered = sorted({(r["benchmark"], r["id"]) for r in records if r["status"] != "error"})
+    answered = sorted({(r.benchmark, r.id) for r in records if r.status != "error"})
     return hashlib.sha256(repr(answered).encode()).hexdigest()
 
 
-def _plan_of_rule(
-    rule: Rule, places: Sequence[Mapping[str, Any]], baseline: Sequence[Record]
-) -> dict[str, Any]:
+def _plan_of_rule(rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[Record]) -> dict[str, Any]:
     found = {_key(p): p for p in rule.select(places)}
-    items = Population.of([p["cluster"] for p in found.values()])
+    items = Population.of([p.cluster for p in found.values()])
     plan: dict[str, Any] = {"items": items.items, "effective": items.effective, "faults": {}}
     if rule.paired:
         # A case's task may be a guess until its answer is known; the baseline's answer is no better one.
         theirs = rule.select(with_tasks_of(baseline, places))
-        known, answered = {_key(r) for r in theirs}, {_key(r) for r in theirs if r["status"] != "error"}
+        known, answered = {_key(r) for r in theirs}, {_key(r) for r in theirs if r.status != "error"}
         faults = {
             IN_ERROR: [key[-1] for key in found if key in known - answered],
             ABSENT_HERE: sorted(key[-1] for key in known - found.keys()),
             ABSENT_THERE: [key[-1] for key in found if key not in known],
         }
-        pairs = Population.of([p["cluster"] for key, p in found.items() if key in answered])
+        pairs = Population.of([p.cluster for key, p in found.items() if key in answered])
         plan |= {"faults": faults, "pairs": pairs.items, "pairs_effective": pairs.effective}
     return plan
 
 
-def _key(place: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(place[name]) for name in (*PLACE, "id"))
+def _key(place: PlacedItem) -> tuple[str, ...]:
+    return place.benchmark, place.task, place.language, place.source, place.id

@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import ItemPlace, Placed
 
 PLACE = ("benchmark", "task", "language", "source")
+PlacedT = TypeVar("PlacedT", bound=Placed)
 DEFAULTS: Mapping[str, Any] = {"alpha": 0.05, "detect": 0.10, "max_errors": 0.01, "min_items": 30}
 
 
@@ -69,16 +71,16 @@ class Rule:
         # A limit of 0 is a limit, and equals False.
         return tuple(name for name, value in values if value is not None and value is not False)
 
-    def matches(self, place: Mapping[str, Any]) -> bool:
+    def matches(self, place: Placed) -> bool:
         """Whether ``place`` (a record, a summary row, …) lies under the rule's patterns."""
-        return all(fnmatchcase(str(place[name]), pattern) for name, pattern in self.where.items())
+        return all(fnmatchcase(getattr(place, name), pattern) for name, pattern in self.where.items())
 
-    def select(self, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def select(self, records: Iterable[PlacedT]) -> list[PlacedT]:
         """Those of ``records`` that the rule is about, in their order."""
         known: dict[tuple[Any, ...], bool] = {}
         found = []
         for record in records:
-            place = tuple(record[name] for name in self.where)
+            place = tuple(getattr(record, name) for name in self.where)
             if place not in known:
                 known[place] = self.matches(record)
             if known[place]:
@@ -103,7 +105,7 @@ class Gate:
         """Whether some rule compares with a baseline."""
         return any(rule.paired for rule in self.rules)
 
-    def check_matches(self, places: Iterable[Mapping[str, Any]]) -> None:
+    def check_matches(self, places: Iterable[Placed]) -> None:
         """Refuse rules that match none of ``places``, and two rules about the same items.
 
         :raises UsageError: naming the rule and what there is to match.
@@ -114,7 +116,7 @@ class Gate:
         for problem in self.overlaps(places):
             raise UsageError(f"{self.file}: {problem}")
 
-    def empty_rules(self, places: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    def empty_rules(self, places: Iterable[Placed]) -> dict[str, str]:
         """The rules that match none of ``places``: name -> that, and what there is to match."""
         known = _distinct(places)
         return {
@@ -123,13 +125,13 @@ class Gate:
             if not any(map(rule.matches, known))
         }
 
-    def overlaps(self, places: Iterable[Mapping[str, Any]]) -> list[str]:
+    def overlaps(self, places: Iterable[Placed]) -> list[str]:
         """One line for each two rules about the same items; a rule on a metric may share them."""
         found: dict[tuple[str, str], str] = {}
         for place in _distinct(places):
             names = [rule.name for rule in self.rules if not rule.metric and rule.matches(place)]
             for pair in combinations(names, 2):
-                found.setdefault(pair, "/".join(place[n] for n in PLACE))
+                found.setdefault(pair, "/".join(place[:4]))
         return [
             f"rules '{one}' and '{other}' both are about {where}; an item may stand under one rule"
             for (one, other), where in found.items()
@@ -160,8 +162,8 @@ class Gate:
                 )
 
 
-def _distinct(places: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    return [dict(p) for p in dict.fromkeys(tuple((n, str(p[n])) for n in PLACE) for p in places)]
+def _distinct(places: Iterable[Placed]) -> list[ItemPlace]:
+    return list(dict.fromkeys(ItemPlace(p.benchmark, p.task, p.language, p.source) for p in places))
 
 
 def wrong_side(rule: Rule, name: str, direction: str) -> str:
@@ -179,13 +181,13 @@ def wrong_side(rule: Rule, name: str, direction: str) -> str:
     return ""
 
 
-def _there(rule: Rule, places: Sequence[Mapping[str, str]]) -> str:
+def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
     for name, pattern in rule.where.items():
-        values = sorted({p[name] for p in places})
+        values = sorted({getattr(p, name) for p in places})
         if not any(fnmatchcase(v, pattern) for v in values):
             return f"{name} is one of {', '.join(values) or '(nothing)'}"
     more = ", …" if len(places) > 12 else ""
-    return "there are " + ", ".join("/".join(p[n] for n in PLACE) for p in places[:12]) + more
+    return "there are " + ", ".join("/".join(p[:4]) for p in places[:12]) + more
 
 
 def _share(value: Any) -> float:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
+from pytest_llmprops.core.items import Placed
 from pytest_llmprops.runs.gate_file import Gate
 
 #: requirements that take more correct items for better
 _HIGHER = ("min_accuracy", "no_regression", "max_drop")
 
 
-def misplaced(gate: Gate, places: Iterable[Mapping[str, Any]]) -> list[str]:
+def misplaced(gate: Gate, places: Iterable[Placed]) -> list[str]:
     """One line for each rule that takes accuracy for better where it is not.
 
-    :param places: whatever has ``benchmark``, ``task``, ``language`` and ``source``: records, cases.
+    :param places: records, or the places of cases.
     """
-    tasks = {(p["benchmark"], p["task"], p["language"], p["source"]): p for p in places}
+    tasks = {(p.benchmark, p.task, p.language, p.source): p for p in places}
     found: dict[str, str] = {}
     for (benchmark, task, *_), place in tasks.items():
         targets = find_benchmark(benchmark).accuracy_targets if benchmark in BUILT_IN else {}

@@ -7,26 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.verdicts import RecordStatus
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.runs.record import SCHEMA
 from pytest_llmprops.runs.searches import FILE as SEARCHES
-from pytest_llmprops.runs.searches import SEARCH_COUNTS, search_counts, search_key, wrong_search
+from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import GROUP, metric_rows, summary_rows
 
-STATUSES = frozenset(get_args(RecordStatus))
-#: what a verdict must hold, by type
-TEXTS = (*GROUP, "id", "cluster", "status", "expected", "given", "reason")
-OTHERS: dict[str, tuple[type, ...]] = {
-    "sample": (int,),
-    "score": (int, float, type(None)),
-    "values": (dict,),
-    "requests": (list,),
-}
 #: what ``run.json`` must hold where it is there at all; absent ones are read as empty
 OBJECTS = ("models", "helpers", "protocols", "options", "versions", "data", "deviations", "calls")
+T = TypeVar("T")
 COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
 _NUMBER = (int, float, type(None))
 #: the tables of ``run.json``: what a row must hold, by type
@@ -43,7 +35,7 @@ ROWS: dict[str, dict[str, tuple[type, ...]]] = {
     },
     "searches": {
         **dict.fromkeys(("benchmark", "model"), (str,)),
-        **dict.fromkeys(SEARCH_COUNTS, (int,)),
+        **dict.fromkeys(("searched", "counterexamples", "examples", "calls", "spent", "errors"), (int,)),
     },
 }
 
@@ -64,10 +56,10 @@ class Run:
 
     folder: Path
     facts: dict[str, Any]
-    records: tuple[dict[str, Any], ...]
+    records: tuple[VerdictRecord, ...]
     notes: tuple[str, ...] = ()
     writing: bool = False
-    searches: tuple[dict[str, Any], ...] = ()
+    searches: tuple[SearchRecord, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -77,7 +69,7 @@ class Run:
     @property
     def models(self) -> list[str]:
         """Labels of the models under test."""
-        return list(dict.fromkeys([*self.facts["models"], *(r["model"] for r in self.records)]))
+        return list(dict.fromkeys([*self.facts["models"], *(r.model for r in self.records)]))
 
     @property
     def state(self) -> str:
@@ -118,7 +110,7 @@ def read_run(folder: Path) -> Run:
         lines, torn = _verdicts(path)
     if facts["summary"] and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
-    latest = {(r["model"], r["benchmark"], r["id"], r["sample"]): r for r in lines}
+    latest = {r.key: r for r in lines}
     records = tuple(latest.values())
     notes = []
     if torn:
@@ -130,13 +122,13 @@ def read_run(folder: Path) -> Run:
     return Run(folder, facts, records, tuple(notes), writing, searches)
 
 
-def _searches(path: Path, facts: dict[str, Any], notes: list[str]) -> tuple[dict[str, Any], ...]:
-    rows, torn = json_lines(path, wrong_search)
+def _searches(path: Path, facts: dict[str, Any], notes: list[str]) -> tuple[SearchRecord, ...]:
+    rows, torn = json_lines(path, SearchRecord.from_json)
     if torn:
         notes.append(f"{SEARCHES}: its last line is torn and was left out")
-    found = tuple({search_key(row): row for _, row in rows}.values())
+    found = tuple({row.key: row for _, row in rows}.values())
     if found:
-        facts["searches"] = search_counts(found)
+        facts["searches"] = [counts.to_json() for counts in search_counts(found)]
     return found
 
 
@@ -213,12 +205,10 @@ def is_being_written(folder: Path) -> bool:
     return False
 
 
-def json_lines(
-    path: Path, check: Callable[[Any], str] = lambda row: ""
-) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
-    """The JSON objects of ``path`` as (line number, object), and whether a torn last line was left out.
+def json_lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[tuple[int, T]], bool]:
+    """Read the JSON objects of ``path`` as (line number, record), and whether a torn last line was left out.
 
-    :param check: what is wrong with an object, or an empty text.
+    :param read: makes a record of an object; raises ValueError with a phrase that completes "line 7 …".
     :raises DataError: for a damaged line that is not the last, and for a last line that is JSON but wrong.
     """
     try:
@@ -229,7 +219,7 @@ def json_lines(
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
     last = max((n for n, line in enumerate(raw, 1) if line.strip()), default=0)
-    rows: list[tuple[int, dict[str, Any]]] = []
+    rows: list[tuple[int, T]] = []
     for number, line in enumerate(raw, 1):
         if not line.strip():
             continue
@@ -241,36 +231,26 @@ def json_lines(
             raise DataError(
                 f"{path}: line {number} is damaged (no JSON); restore the file, or take the line out"
             ) from None
-        wrong = check(row) if isinstance(row, dict) else "is no object"
-        if wrong:
-            raise DataError(f"{path}: line {number} {wrong}; restore the file, or take the line out")
-        rows.append((number, row))
+        try:
+            if not isinstance(row, dict):
+                raise ValueError("is no object")
+            rows.append((number, read(row)))
+        except ValueError as error:
+            raise DataError(
+                f"{path}: line {number} {error}; restore the file, or take the line out"
+            ) from None
     return rows, False
 
 
-def _verdicts(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    rows, torn = json_lines(path, _wrong)
+def _verdicts(path: Path) -> tuple[list[VerdictRecord], bool]:
+    rows, torn = json_lines(path, VerdictRecord.from_json)
     return [row for _, row in rows], torn
-
-
-def _wrong(row: Mapping[str, Any]) -> str:
-    for name in TEXTS:
-        if not isinstance(row.get(name), str):
-            return f"has no text '{name}'" if name not in row else f"has a '{name}' that is no text"
-    for name, kinds in OTHERS.items():
-        if name not in row:
-            return f"has no '{name}'"
-        if not isinstance(row[name], kinds):
-            return f"has a '{name}' of the wrong kind ({type(row[name]).__name__})"
-    if row["status"] not in STATUSES:
-        return f"has the status {row['status'][:40]!r}, which is none of {', '.join(sorted(STATUSES))}"
-    return ""
 
 
 def _settle(
     facts: dict[str, Any],
-    records: tuple[dict[str, Any], ...],
-    lines: list[dict[str, Any]],
+    records: tuple[VerdictRecord, ...],
+    lines: list[VerdictRecord],
     writing: bool,
 ) -> list[str]:
     """Make ``facts`` fit the records; what had to be done, as notes."""
@@ -302,10 +282,8 @@ def _settle(
     return notes + unknown
 
 
-def _counts(records: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, ...]]:
-    return Counter(
-        (*(r[name] for name in GROUP), "errors" if r["status"] == "error" else r["status"]) for r in records
-    )
+def _counts(records: Iterable[VerdictRecord]) -> Counter[tuple[str, ...]]:
+    return Counter((*r.group, "errors" if r.status == "error" else r.status) for r in records)
 
 
 def _counts_of_summary(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, ...]]:
@@ -315,12 +293,12 @@ def _counts_of_summary(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, 
     return found
 
 
-def _metrics(records: tuple[dict[str, Any], ...]) -> tuple[list[dict[str, Any]], list[str]]:
+def _metrics(records: tuple[VerdictRecord, ...]) -> tuple[list[dict[str, Any]], list[str]]:
     from pytest_llmprops.benchmarks import find_benchmark
 
     rows, notes = [], []
-    for name in dict.fromkeys(r["benchmark"] for r in records):
-        members = [r for r in records if r["benchmark"] == name]
+    for name in dict.fromkeys(r.benchmark for r in records):
+        members = [r for r in records if r.benchmark == name]
         try:
             rows += metric_rows(members, {name: find_benchmark(name).metrics})
         except (LookupError, TypeError, ValueError, ArithmeticError):

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.whole_files import replacing
 
-SCHEMA = 1
+SCHEMA = 2
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-#: fields whose texts repeat from record to record
-_REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
 DEFAULT_ROOT = Path("reports") / "runs"
 
 
@@ -76,22 +75,21 @@ class RunRecord:
             "metrics": [],
             **facts,
         }
-        self.records: list[dict[str, Any]] = []
-        self._texts: dict[str, str] = {}
+        self.records: list[VerdictRecord] = []
         self.write_facts()
         self._verdicts = open(folder / "verdicts.jsonl", "a", encoding="utf-8", errors="replace")
         _lock(self._verdicts)
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: VerdictRecord) -> None:
         """Append a verdict, and keep it as it is.
 
         :raises OSError: on a full disk; the lines before are whole.
         """
-        self._verdicts.write(_encode(record) + "\n")
+        self._verdicts.write(_encode(record.to_json()) + "\n")
         self._verdicts.flush()
-        self._keep(record)
+        self.records.append(record)
 
-    def add_lines(self, lines: str, records: Sequence[dict[str, Any]] | None = None) -> None:
+    def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many: ``lines`` as they are to stand in the file.
 
         :param records: the same as values, where the caller has them.
@@ -100,17 +98,9 @@ class RunRecord:
         self._verdicts.write(lines)
         self._verdicts.flush()
         if records is None:
-            records = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
-        for record in records:
-            self._keep(record)
-
-    def _keep(self, record: dict[str, Any]) -> None:
-        # A quarter of a million records may stay in memory; most of their texts are the same few.
-        known = self._texts
-        for name in _REPEATED:
-            text = record[name]
-            record[name] = known.setdefault(text, text)
-        self.records.append(record)
+            rows = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
+            records = [VerdictRecord.from_json(row) for row in rows]
+        self.records += records
 
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.reader import json_lines
 
 
@@ -21,7 +22,7 @@ def read_requests(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / "requests.jsonl"
     prefixes: dict[str, str] = {}
     found: dict[str, dict[str, Any]] = {}
-    for number, row in json_lines(path)[0]:
+    for number, row in json_lines(path, dict[str, Any])[0]:
         try:
             if "prefix_id" in row:
                 prefixes[row["prefix_id"]] = row["text"]
@@ -47,12 +48,12 @@ def full_messages(request: Mapping[str, Any], prefixes: Mapping[str, str]) -> li
     ]
 
 
-def reply_of(record: Mapping[str, Any], requests: Mapping[str, Mapping[str, Any]]) -> str:
+def reply_of(record: VerdictRecord, requests: Mapping[str, Mapping[str, Any]]) -> str:
     """What the model said about the record's item: its last reply in full, else the answer read from it.
 
     Replies of helpers (a reader of the model's reasoning) are not the model's own.
     """
-    logged = [requests[key] for key in record["requests"] if key in requests]
+    logged = [requests[key] for key in record.requests if key in requests]
     own = [row for row in logged if row.get("role") == "subject"] or logged
     if own:
         reply = own[-1].get("reply")
@@ -62,4 +63,4 @@ def reply_of(record: Mapping[str, Any], requests: Mapping[str, Mapping[str, Any]
                 return text
             if value is not None:
                 return json.dumps(value, ensure_ascii=False)
-    return str(record["given"])
+    return record.given

@@ -1,58 +1,45 @@
-"""Searches for counterexamples in a run record: ``searches.jsonl``, and their counts in ``run.json``.
-
-A line of ``searches.jsonl``: ``{model, benchmark, task, language, source, id, examples, requests, calls, spent,
-counterexample, error}``. ``requests`` are those of the search itself, ``calls`` the ones that the store did not answer.
-``spent``: it stopped at the limit of its calls. ``error``: what ended it, a call that could not be made; else empty.
-``counterexample`` is null, or holds ``why``, ``evidence`` (texts) and what the benchmark says of it.
-"""
+"""Searches for counterexamples in a run record: writing ``searches.jsonl``, and their counts in ``run.json``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-Row = dict[str, Any]
+from pytest_llmprops.core.records import SearchCounts, SearchRecord
+
 FILE = "searches.jsonl"
 #: what is said of a counterexample that might have become smaller
 CUT_SHORT = "; the calls were spent before it was shrunk further"
-#: what ``run.json`` counts of a benchmark and model
-SEARCH_COUNTS = ("searched", "counterexamples", "examples", "calls", "spent", "errors")
-_TEXTS = ("model", "benchmark", "task", "language", "source", "id", "error")
-_COUNTS = ("examples", "requests", "calls")
 
 
-def search_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Of several searches with one key the last counts."""
-    return row["model"], row["benchmark"], row["id"]
-
-
-class SearchRecord:
+class SearchLog:
     """The searches of one run, appended and flushed as they come."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._file: IO[str] | None = None
-        self._rows: dict[tuple[str, str, str], Row] = {}
+        self._records: dict[tuple[str, str, str], SearchRecord] = {}
 
-    def add(self, row: Row) -> None:
+    def add(self, record: SearchRecord) -> None:
         """Append one.
 
         :raises OSError: on a full disk; the lines before are whole.
         """
-        found = row["counterexample"]
         # The evidence of a long run would pile up.
-        self._rows[search_key(row)] = {**row, "counterexample": found and {"why": found["why"]}}
+        short = None if record.counterexample is None else {"why": record.why}
+        self._records[record.key] = replace(record, counterexample=short)
         if self._file is None:
             self._file = open(self._path, "a", encoding="utf-8", errors="replace")
-        self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        self._file.write(json.dumps(record.to_json(), ensure_ascii=False) + "\n")
         self._file.flush()
 
     @property
-    def rows(self) -> list[Row]:
-        """One an item, of its counterexample the ``why`` only."""
-        return list(self._rows.values())
+    def records(self) -> list[SearchRecord]:
+        """One per item, of its counterexample the ``why`` only."""
+        return list(self._records.values())
 
     def close(self) -> None:
         """Close the file."""
@@ -61,41 +48,20 @@ class SearchRecord:
             self._file = None
 
 
-def wrong_search(row: Mapping[str, Any]) -> str:
-    """What keeps ``row`` from being a line of ``searches.jsonl``; an empty text where nothing does."""
-    for name in _TEXTS:
-        if not isinstance(row.get(name), str):
-            return f"has no text '{name}'"
-    for name in _COUNTS:
-        if type(row.get(name)) is not int:
-            return f"has no whole number '{name}'"
-    if not isinstance(row.get("spent"), bool):
-        return "has no 'spent', true or false"
-    found = row.get("counterexample", ...)
-    if found is not None and not (isinstance(found, dict) and isinstance(found.get("why"), str)):
-        return "has no 'counterexample', null or an object with a text 'why'"
-    return ""
-
-
-def search_counts(rows: Iterable[Row]) -> list[Row]:
-    """``searches`` of ``run.json``: a row for each benchmark and model, apart from every verdict.
-
-    ``searched`` items, ``counterexamples`` among them, ``examples`` that hypothesis tried, ``calls`` that were made
-    for them, ``spent``: searches that stopped at the limit of their calls, ``errors``: searches that a call which could
-    not be made ended, none of which is in ``searched``.
-    """
-    found: dict[tuple[str, str], Row] = {}
-    for row in rows:
-        place = row["benchmark"], row["model"]
-        counts = found.setdefault(
-            place,
-            {"benchmark": place[0], "model": place[1]} | dict.fromkeys(SEARCH_COUNTS, 0),
+def search_counts(records: Iterable[SearchRecord]) -> list[SearchCounts]:
+    """Count the searches of each benchmark and model."""
+    counts: dict[tuple[str, str], SearchCounts] = {}
+    for record in records:
+        place = record.benchmark, record.model
+        before = counts.get(place, SearchCounts(*place))
+        failed = bool(record.error)
+        counts[place] = replace(
+            before,
+            searched=before.searched + (not failed),
+            counterexamples=before.counterexamples + (record.counterexample is not None),
+            examples=before.examples + record.examples,
+            calls=before.calls + record.calls,
+            spent=before.spent + record.spent,
+            errors=before.errors + failed,
         )
-        error = bool(row["error"])
-        counts["errors"] += error
-        counts["searched"] += not error
-        counts["counterexamples"] += row["counterexample"] is not None
-        counts["spent"] += row["spent"]
-        for name in ("examples", "calls"):
-            counts[name] += row[name]
-    return list(found.values())
+    return list(counts.values())

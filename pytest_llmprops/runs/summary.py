@@ -19,19 +19,19 @@ def summary_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault(tuple(record[name] for name in GROUP), []).append(record)
+        groups.setdefault(tuple(getattr(record, name) for name in GROUP), []).append(record)
     return [_row(key, members) for key, members in groups.items()]
 
 
 def _row(key: tuple[str, ...], members: Sequence[Record]) -> dict[str, Any]:
     counts = dict.fromkeys(("error", "correct", "wrong", "refused", "unparsed"), 0)
     for record in members:
-        counts[record["status"]] += 1
-    answered = [r for r in members if r["status"] != "error"]
+        counts[record.status] += 1
+    answered = [r for r in members if r.status != "error"]
     row: dict[str, Any] = dict(zip(GROUP, key, strict=True))
     row |= {
         "items": len(members),
-        "clusters": len({r["cluster"] for r in members}),
+        "clusters": len({r.cluster for r in members}),
         "errors": counts.pop("error"),
         **counts,
         "accuracy": None,
@@ -40,8 +40,8 @@ def _row(key: tuple[str, ...], members: Sequence[Record]) -> dict[str, Any]:
         "ci_method": None,
     }
     if answered:
-        scores = [float(r["status"] == "correct") for r in answered]
-        interval = mean_interval(scores, [r["cluster"] for r in answered])
+        scores = [float(r.status == "correct") for r in answered]
+        interval = mean_interval(scores, [r.cluster for r in answered])
         row["accuracy"] = sum(scores) / len(scores)
         row["ci_low"], row["ci_high"], row["ci_method"] = interval
     return row
@@ -53,7 +53,7 @@ def metric_rows(
     """Every benchmark's own numbers, a model at a time; ``metrics`` maps benchmark names to functions."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        groups.setdefault((record["model"], record["benchmark"]), []).append(record)
+        groups.setdefault((record.model, record.benchmark), []).append(record)
     return [
         metric.to_json(model, benchmark)
         for (model, benchmark), members in groups.items()

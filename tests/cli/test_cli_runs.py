@@ -74,7 +74,7 @@ def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> N
     """Unreadable, unfinished and unwritten runs are told apart; the problem stands below the table."""
     write_run(RUNS / "killed", verdicts("cw"))
     reduce(RUNS / "killed", finished=None, complete=False, summary=[])
-    write_run(RUNS / "newer", verdicts("c"), schema=2)
+    write_run(RUNS / "newer", verdicts("c"), schema=3)
     (RUNS / "writing").mkdir()
     record = RunRecord(RUNS / "writing", {})
     record.add(verdict())
@@ -86,7 +86,7 @@ def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> N
     assert "50.0%" in rows["killed"]
     assert "unreadable" in rows["newer"]
     assert lines[-1].startswith("  newer: ")
-    assert "schema 2" in lines[-1]
+    assert "schema 3" in lines[-1]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -85,7 +85,9 @@ def test_a_stopped_group_keeps_what_was_judged() -> None:
 def test_lines_are_the_records() -> None:
     """Every item is one line, whatever separators its texts hold, and lone surrogates can cross."""
     found = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
-    assert [json.loads(line) for line in found.lines.rstrip("\n").split("\n")] == found.records
+    assert [json.loads(line) for line in found.lines.rstrip("\n").split("\n")] == [
+        record.to_json() for record in found.records
+    ]
     assert outcome_of("wrong", given="\ud800").lines.encode()
 
 

@@ -15,7 +15,7 @@ SUMMARY_KEYS = {
 }  # fmt: skip
 VERDICT_KEYS = {
     "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",
-    "expected", "given", "reason", "values", "requests",
+    "expected", "given", "reason", "values", "evidence", "requests",
 }  # fmt: skip
 RUN_KEYS = {
     "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options",
@@ -30,7 +30,7 @@ def test_record_holds_the_contract(run: Runner, workers: str) -> None:
     assert done.code == 1
     record = done.run
     assert record.keys() >= RUN_KEYS
-    assert record["schema"] == 1
+    assert record["schema"] == 2
     assert record["complete"] is True
     [row] = record["summary"]
     assert row.keys() == SUMMARY_KEYS

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.records import verdict
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.reports import allure_case
 
-RECORD: dict[str, Any] = {
-    "status": "wrong",
-    "expected": "two\nlines",
-    "given": "<i>x</i>",
-    "reason": "other",
-    "values": {"position": 2.0},
-}
+RECORD = verdict(
+    "position",
+    1,
+    "wrong",
+    expected="two\nlines",
+    given="<i>x</i>",
+    reason="other",
+    values={"position": 2.0},
+    evidence={"note": "seen", "rules": [1, None]},
+)
 
 
 class Demo(Benchmark):
@@ -64,12 +68,12 @@ def test_long_texts_keep_beginning_and_end() -> None:
 
 def test_description_escapes_every_text() -> None:
     """The description is paragraphs of escaped text."""
-    html = allure_case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD)
+    html = allure_case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD.expected)
     assert "<p>Is &lt;it&gt; so? Doc string &amp; &lt;b&gt;.</p>" in html
     assert "<p>word only: Only the *word*.</p>" in html
     assert "control" in html
     assert html.replace("<p>", "").replace("</p>", "").count("<") == 0
-    assert allure_case.description(Benchmark(), ITEM, "", RECORD | {"expected": ""}) == ""
+    assert allure_case.description(Benchmark(), ITEM, "", "") == ""
 
 
 def test_labels_name_benchmark_task_language_and_severity() -> None:
@@ -128,7 +132,7 @@ def test_prompts_of_several_turns_show_roles() -> None:
 
 def test_verdict_shows_expected_beside_given() -> None:
     """Verdict, answers, reason, values and evidence are aligned rows; further lines are indented."""
-    assert allure_case.verdict_text(RECORD, {"note": "seen"}).splitlines() == [
+    assert allure_case.verdict_text(RECORD).splitlines() == [
         "verdict   wrong",
         "expected  two",
         "          lines",
@@ -136,8 +140,9 @@ def test_verdict_shows_expected_beside_given() -> None:
         "reason    other",
         "position  2",
         "note      seen",
+        "rules     [1, null]",
     ]
-    assert "given     -" in allure_case.verdict_text(RECORD | {"given": ""}, {})
+    assert "given     -" in allure_case.verdict_text(replace(RECORD, given=""))
 
 
 def test_sample_is_one_in_twenty_by_seed_and_id() -> None:

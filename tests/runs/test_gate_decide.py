@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fixtures.gates import gate_of, judged, paired_runs
 from fixtures.recorded import verdict, verdicts
 from pytest_llmprops.core.comparison import detectable_drop, holm, mcnemar_drop, paired_interval
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.runs.gate import GateResult
 from pytest_llmprops.runs.gate_checks import Check
@@ -21,7 +23,7 @@ def check_of(result: GateResult, kind: str, rule: int = 0) -> Check:
     return found
 
 
-def new(statuses: str, **changes: Any) -> list[dict[str, Any]]:
+def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
     """The candidate's verdicts, a letter each."""
     return verdicts(statuses, model="new", **changes)
 
@@ -137,7 +139,7 @@ def test_holm_over_rules() -> None:
         for number, (lost, gained) in enumerate(counts):
             found = paired_runs(600 - lost - gained, lost, gained, 0)
             for records, into in zip(found, (ours, theirs), strict=True):
-                into += [{**r, "task": f"t{number}", "id": f"{number}/{r['id']}"} for r in records]
+                into += [replace(r, task=f"t{number}", id=f"{number}/{r.id}") for r in records]
         rules = [{"task": f"t{number}", "no_regression": True} for number in range(len(counts))]
         return judged(gate_of(*rules), ours, theirs)
 
@@ -178,9 +180,9 @@ def test_a_gain_is_shown_as_a_gain() -> None:
 # ---- clusters, repeats
 
 
-def in_clusters(statuses: str, size: int, model: str) -> list[dict[str, Any]]:
+def in_clusters(statuses: str, size: int, model: str) -> list[VerdictRecord]:
     """Verdicts whose neighbours share a cluster."""
-    return [{**r, "cluster": f"c{n // size}"} for n, r in enumerate(verdicts(statuses, model=model))]
+    return [replace(r, cluster=f"c{n // size}") for n, r in enumerate(verdicts(statuses, model=model))]
 
 
 def test_items_of_a_cluster_do_not_count_as_independent() -> None:
@@ -217,10 +219,10 @@ def test_accuracy_over_clusters() -> None:
         assert ten.decision == {0.5: "pass", 1.0: "fail"}[limit]
 
 
-def repeated(shares: list[int], of: int, model: str) -> list[dict[str, Any]]:
+def repeated(shares: list[int], of: int, model: str) -> list[VerdictRecord]:
     """``of`` samples of each item, so many of them correct."""
     return [
-        {**verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model), "sample": sample}
+        verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model, sample=sample)
         for n, right in enumerate(shares)
         for sample in range(of)
     ]
@@ -242,11 +244,10 @@ def test_repeats_are_averaged_first() -> None:
 def test_an_item_is_in_error_where_no_sample_has_an_answer() -> None:
     """One failed sample of three loses nothing; three lose the item."""
     records = repeated([3] * 40, 3, "new")
-    records[0]["status"] = "error"
+    records[0] = replace(records[0], status="error")
     gate = gate_of({"min_accuracy": 0.5, "max_errors": 0.0})
     assert judged(gate, records).decision == "pass"
-    for record in records[:3]:
-        record["status"] = "error"
+    records[:3] = [replace(record, status="error") for record in records[:3]]
     assert judged(gate, records).decision == "invalid"
 
 
@@ -378,7 +379,7 @@ def test_the_worst_rule_decides() -> None:
     """invalid before fail before inconclusive before pass; the line tells what was worst."""
     records = [*new("c" * 40, task="good"), *new("w" * 40, task="bad"), *new("cw" * 20, task="open"),
                *new("c" * 9, task="few")]  # fmt: skip
-    records = [{**r, "id": f"{r['task']}/{r['id']}"} for r in records]
+    records = [replace(r, id=f"{r.task}/{r.id}") for r in records]
     rules = {t: {"task": t, "min_accuracy": 0.5} for t in ("good", "bad", "open", "few")}
     for tasks, decision in [
         (("good",), "pass"),

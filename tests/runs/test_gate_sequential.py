@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -43,7 +44,7 @@ def pairs_as_runs(kinds: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict
 # ---- drawing
 
 
-def places_of(**sizes: int) -> list[dict[str, Any]]:
+def places_of(**sizes: int) -> Records:
     """Cases in file order, so many a task."""
     return [verdict(f"{task}/{n:04d}", task=task) for task, size in sizes.items() for n in range(size)]
 
@@ -60,7 +61,7 @@ def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
     assert all(block == sorted(block) for block in found)
     drawn = sum(map(len, found[:-1]))
     assert all(len(block) >= min(max(concurrency, 16), drawn) for block in found[:-1])
-    assert {PLACES[p]["task"] for p in found[-1]} == {"unruled"}
+    assert {PLACES[p].task for p in found[-1]} == {"unruled"}
     assert len(found) <= 42
 
 
@@ -68,10 +69,10 @@ def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
 def test_blocks_are_stratified_by_rule(seed: int) -> None:
     """After every block, and in every block, each rule has had its share within one item."""
     found = blocks(GATE, PLACES, concurrency=16, seed=seed)[:-1]
-    sizes = Counter(p["task"] for p in PLACES if p["task"] != "unruled")
+    sizes = Counter(p.task for p in PLACES if p.task != "unruled")
     drawn: Counter[str] = Counter()
     for block in found:
-        here = Counter(PLACES[p]["task"] for p in block)
+        here = Counter(PLACES[p].task for p in block)
         drawn.update(here)
         for task, size in sizes.items():
             share = size / sum(sizes.values())
@@ -81,12 +82,12 @@ def test_blocks_are_stratified_by_rule(seed: int) -> None:
 
 def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
     """What was drawn after any block are the first items in the order of the keys, whatever the file's order."""
-    order = sorted((p["id"] for p in PLACES if p["task"] == "large"), key=lambda i: draw_key(3, i))
+    order = sorted((p.id for p in PLACES if p.task == "large"), key=lambda i: draw_key(3, i))
     shuffled = random.Random(0).sample(PLACES, len(PLACES))
     for places in (PLACES, shuffled):
         drawn: list[str] = []
         for block in blocks(GATE, places, concurrency=20, seed=3):
-            drawn += [places[p]["id"] for p in block if places[p]["task"] == "large"]
+            drawn += [places[p].id for p in block if places[p].task == "large"]
             assert set(drawn) == set(order[: len(drawn)])
     other = blocks(GATE, PLACES, concurrency=20, seed=4)
     assert other != blocks(GATE, PLACES, concurrency=20, seed=3)
@@ -256,10 +257,10 @@ def accepted(gate: Any, ours: Records, theirs: Records | None, *, seed: int, lim
     """Whether a sequential gate with three looks accepts, early or at its end. Looks at which the items drawn are
     themselves beyond the limit are passed over: none could accept, and one that refuses only ends the run."""
     run = DrawnRun(gate, ours, theirs, seed=seed)
-    old = {r["id"]: r["status"] == "correct" for r in theirs or ()}
+    old = {r.id: r.status == "correct" for r in theirs or ()}
     for drawn in (len(ours) * third // 3 for third in (1, 2, 3)):
-        right = sum(r["status"] == "correct" for r in run.order[:drawn]) / drawn
-        before = sum(old[r["id"]] for r in run.order[:drawn]) / drawn if old else 0.0
+        right = sum(r.status == "correct" for r in run.order[:drawn]) / drawn
+        before = sum(old[r.id] for r in run.order[:drawn]) / drawn if old else 0.0
         if (before - right > limit) if old else (right < limit):
             continue
         result = run.after(drawn)
@@ -356,7 +357,7 @@ def test_the_plan_counts_items_and_pairs() -> None:
         "missing in this run": 1,
         "missing in the baseline": 5,
     }
-    clustered = [{**r, "cluster": f"c{n // 4}"} for n, r in enumerate(ours)]
+    clustered = [replace(r, cluster=f"c{n // 4}") for n, r in enumerate(ours)]
     rule = plan_of(gate_of({"max_drop": 0.1}), clustered, clustered, 0)["rules"]["rule 1"]
     assert (rule["pairs"], rule["pairs_effective"]) == (60, 15)
 
@@ -369,7 +370,7 @@ def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> No
         verdicts("c" * 180),
         [*verdicts("c" * 200), *verdicts("c" * 20, benchmark="sums", task="add")],
     ):
-        theirs = [*theirs[:200], *({**r, "id": f"more/{r['id']}"} for r in theirs[200:])]
+        theirs = [*theirs[:200], *(replace(r, id=f"more/{r.id}") for r in theirs[200:])]
         result = DrawnRun(gate, ours, theirs).after(0)
         assert result.decision == "invalid"
         assert settled(result)
@@ -384,13 +385,11 @@ def test_errors_may_be_outweighed_by_items_to_come() -> None:
     gate = gate_of({"max_drop": 0.3, "max_errors": 0.05}, sequential=True)
     ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
     run = DrawnRun(gate, ours, theirs)
-    for record in run.order[:6]:
-        record["status"] = "error"
+    run.order[:6] = [replace(record, status="error") for record in run.order[:6]]
     assert run.after(100).decision == "inconclusive"
     assert not settled(run.after(100))
     assert run.after(160).decision == "pass"
-    for record in run.order[6:11]:
-        record["status"] = "error"
+    run.order[6:11] = [replace(record, status="error") for record in run.order[6:11]]
     result = run.after(60)
     assert result.decision == "invalid"
     assert "of 200 items 11 in error" in result.line
@@ -415,7 +414,7 @@ def test_a_rule_on_a_metric_needs_all_its_items() -> None:
 def test_rules_settle_one_by_one() -> None:
     """A rule that is settled needs no more items; the run goes on for the other, and a failure ends it."""
     ours = [*verdicts("c" * 200, model="new", task="easy"), *verdicts("cw" * 100, model="new", task="hard")]
-    ours = [{**r, "id": f"{r['task']}/{r['id']}"} for r in ours]
+    ours = [replace(r, id=f"{r.task}/{r.id}") for r in ours]
     gate = gate_of(*({"task": t, "min_accuracy": 0.5} for t in ("easy", "hard")), sequential=True)
     result = DrawnRun(gate, ours).after(200)
     assert [rule_open(rule) for rule in result.rules] == [False, True]

@@ -8,12 +8,13 @@ import pytest
 
 from fixtures.gates import facts_of, gate_of, judged
 from fixtures.recorded import verdicts
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.comparable import differences
 
 ERAS = {"benchmark": "eras", "language": "zh"}
 
 
-def _records(task: str, letters: str) -> list[dict[str, Any]]:
+def _records(task: str, letters: str) -> list[VerdictRecord]:
     return verdicts(letters, **ERAS, task=task)
 
 

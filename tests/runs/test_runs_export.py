@@ -52,7 +52,7 @@ def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
     assert [(r["value_a"], r["value_b"]) for r in rows] == [(1.0, None), (2.0, 0.5), (None, None)]
     assert [r["requests"] for r in rows] == [["k"], [], []]
     assert "values" not in rows[0]
-    kept = {name for name in verdict() if name != "values"}
+    kept = {name for name in verdict().to_json() if name != "values"}
     assert rows[0].keys() == {"run_id", *kept, "value_a", "value_b"}
 
 

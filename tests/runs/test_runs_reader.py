@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,14 @@ def test_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
     """Line and paragraph separators of Unicode and control characters in a reply stay in their record."""
     given = "\u2028\u2029\x85\x0b\x0c\x1c\r\n\x00"
     run = read_run(write_run(tmp_path, [verdict(given=given), verdict("0002")]))
-    assert [r["given"] for r in run.records] == [given, "4"]
+    assert [r.given for r in run.records] == [given, "4"]
 
 
 def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
     """Of two lines for one case the last is kept and counted; samples are cases of their own."""
     rows = [verdict(status="wrong"), verdict(sample=1), verdict(status="correct"), verdict("0002")]
     run = read_run(write_run(tmp_path, rows))
-    assert [(r["id"], r["sample"], r["status"]) for r in run.records] == [
+    assert [(r.id, r.sample, r.status) for r in run.records] == [
         ("sums/0001", 0, "correct"),
         ("sums/0001", 1, "correct"),
         ("sums/0002", 0, "correct"),
@@ -80,6 +81,21 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
     assert counts(run) == [(3, 3, 0, 0, 1.0)]
     assert any("recorded again" in note for note in run.notes)
     assert run.state == "complete"
+
+
+def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
+    """Lines of schema 1 lack ``evidence``: it reads back as empty, and everything else as it was."""
+    rows = verdicts("cw", evidence={"rules": [{"name": "a", "right": True}]})
+    folder = write_run(tmp_path, rows)
+    assert read_run(folder).records == tuple(rows)
+    change(folder, lambda facts: facts.update(schema=1))
+    for number, row in enumerate(rows, 1):
+        line = row.to_json()
+        del line["evidence"]
+        set_line(folder, number, json.dumps(line))
+    old = read_run(folder)
+    assert old.records == tuple(replace(row, evidence={}) for row in rows)
+    assert (old.notes, counts(old)) == ((), [(2, 1, 1, 0, 0.5)])
 
 
 # what is refused
@@ -97,11 +113,11 @@ def test_no_run_json(tmp_path: Path) -> None:
 def test_newer_schema(tmp_path: Path) -> None:
     """A record of a newer version says both schemas and what to do."""
     folder = write_run(tmp_path / "r", verdicts("c"))
-    change(folder, lambda facts: facts.update(schema=2))
+    change(folder, lambda facts: facts.update(schema=3))
     with pytest.raises(DataError) as caught:
         read_run(folder)
     assert one_line(caught).endswith(
-        "run.json: written by a newer version: schema 2, this one reads 1; upgrade pytest-llmprops"
+        "run.json: written by a newer version: schema 3, this one reads 2; upgrade pytest-llmprops"
     )
 
 
@@ -168,23 +184,24 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
         ({"requests": "key"}, "'requests'"),
         ({"score": "1"}, "'score'"),
         ({"sample": None}, "'sample'"),
+        ({"evidence": []}, "'evidence'"),
     ],
 )
 def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_path: Path) -> None:
     """A whole line that is no verdict of the contract names line and field, at the end of the file too."""
     folder = write_run(tmp_path, verdicts("cwc"))
-    set_line(folder, number, json.dumps({**verdict(), **changes}))
+    set_line(folder, number, json.dumps({**verdict().to_json(), **changes}))
     with pytest.raises(DataError) as caught:
         read_run(folder)
     assert f"verdicts.jsonl: line {number}" in one_line(caught)
     assert named in str(caught.value)
 
 
-@pytest.mark.parametrize("field", sorted(verdict()))
+@pytest.mark.parametrize("field", sorted(verdict().to_json().keys() - {"evidence"}))
 def test_missing_field(field: str, tmp_path: Path) -> None:
     """Every field of the contract must be there."""
     folder = write_run(tmp_path, verdicts("cw"))
-    row = verdict()
+    row = verdict().to_json()
     del row[field]
     set_line(folder, 1, json.dumps(row))
     with pytest.raises(DataError, match=f"line 1 has no (text )?'{field}'"):
@@ -236,7 +253,7 @@ def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
 def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
     """Where someone changed a verdict, or the summary, the table follows the verdicts and a note says so."""
     folder = write_run(tmp_path, verdicts("cww"))
-    set_line(folder, 2, json.dumps(verdicts("cc")[1]))
+    set_line(folder, 2, json.dumps(verdicts("cc")[1].to_json()))
     run = read_run(folder)
     assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
     assert [note for note in run.notes if "disagree" in note]

@@ -12,11 +12,12 @@ from fixtures.recorded import verdicts, write_run
 from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.searches import SearchRecord, search_counts
+from pytest_llmprops.runs.searches import SearchLog, search_counts
 
 FOUND = {
     "why": '2 of 6 entities replaced (x: "Lisbon"; y: "Globex"); culprit: "Lisbon" (weak, multi-form)',
@@ -54,12 +55,14 @@ def row(number: int, found: Any = None, **more: Any) -> dict[str, Any]:
 
 def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
     """A run with these searches."""
-    record = SearchRecord(folder)
+    log = SearchLog(folder)
     folder.mkdir(parents=True)
     for one in rows:
-        record.add(one)
-    record.close()
-    facts = {"searches": search_counts(record.rows)} if counted and rows else {}
+        log.add(SearchRecord.from_json(one))
+    log.close()
+    facts = (
+        {"searches": [counts.to_json() for counts in search_counts(log.records)]} if counted and rows else {}
+    )
     return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
 
 
@@ -103,11 +106,11 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
     with (run / "searches.jsonl").open("a") as file:
         file.write('{"model": "ol')
     read = read_run(run)
-    assert [(r["id"], r["calls"]) for r in read.searches] == [
+    assert [(r.id, r.calls) for r in read.searches] == [
         ("oracle/general/001", 20),
         ("oracle/general/002", 20),
     ]
-    assert read.facts["searches"] == search_counts(read.searches)
+    assert read.facts["searches"] == [counts.to_json() for counts in search_counts(read.searches)]
     assert read.facts["searches"][0]["searched"] == 2
     assert any("searches.jsonl: its last line is torn" in note for note in read.notes)
 

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.gates import DrawnRun, gate_of, judged
 from fixtures.recorded import verdict, write_run
+from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cell
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import compare, pair_records, with_tasks_of
@@ -17,10 +18,10 @@ from pytest_llmprops.runs.gate_draw import plan_of
 from pytest_llmprops.runs.reader import read_run
 
 TASKS = {"y": "yes", "n": "no"}
-STATUSES = {"c": "correct", "w": "wrong", "e": "error"}
+STATUSES: dict[str, RecordStatus] = {"c": "correct", "w": "wrong", "e": "error"}
 
 
-def pairs(answers: str, statuses: str, **more: Any) -> list[dict[str, Any]]:
+def pairs(answers: str, statuses: str, **more: Any) -> list[VerdictRecord]:
     """Verdicts on pairs of the oracle-checker: a letter each for the answer (y, n) and the status (c, w, e)."""
     return [
         verdict(f"pair/{n:03d}", STATUSES[status], task=TASKS[answer], benchmark="oracle", **more)
@@ -28,14 +29,14 @@ def pairs(answers: str, statuses: str, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
-def cases(answers: str) -> list[dict[str, Any]]:
+def cases(answers: str) -> list[VerdictRecord]:
     """The cases before they are asked, each under the task of its label."""
     return pairs(answers, "c" * len(answers))
 
 
-def tasks(records: Iterable[Any]) -> str:
+def tasks(records: Iterable[VerdictRecord]) -> str:
     """The first letters of the records' tasks."""
-    return "".join(r["task"][0] for r in records)
+    return "".join(r.task[0] for r in records)
 
 
 def test_an_item_stands_under_one_task_in_both_runs() -> None:
@@ -43,7 +44,7 @@ def test_an_item_stands_under_one_task_in_both_runs() -> None:
     old, new = pairs("yyn", "ccc"), pairs("nyy", "ccc")
     moved = with_tasks_of(old, new)
     assert (tasks(moved), tasks(old)) == ("nyy", "yyn")
-    assert [r["id"] for r in moved] == [r["id"] for r in old]
+    assert [r.id for r in moved] == [r.id for r in old]
     assert with_tasks_of(old, []) == old
 
 
@@ -98,7 +99,7 @@ def test_the_report_shows_the_change_by_the_second_runs_answer(tmp_path: Path) -
 # ---- gates
 
 
-def told(answers: str, statuses: str) -> list[dict[str, Any]]:
+def told(answers: str, statuses: str) -> list[VerdictRecord]:
     """:func:`pairs` of the model under test."""
     return pairs(answers, statuses, model="new")
 

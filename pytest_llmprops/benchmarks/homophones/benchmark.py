@@ -84,7 +84,7 @@ class Homophones(Benchmark):
             if verdict.status != "refused" or "content filter" in verdict.reason:
                 break
             # The paper's forced answer: the same question again in the same conversation.
-            chat = chat.then(verdict.evidence["reply"], question)
+            chat = chat.then(str(verdict.evidence["reply"]), question)
             verdict = judge(item, await ask(chat), context, settings.match, asks=number)
         values = {**verdict.values, "first_correct": float(first.status == "correct")}
         return Verdict(

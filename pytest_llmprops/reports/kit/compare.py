@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.compare import pair_records
 
 #: two-sided, so that a verdict agrees with its 95% interval
@@ -52,7 +52,7 @@ class Difference:
         return f"{self.n:,} items would show a drop of {100 * self.detectable:.1f} points"
 
 
-def compare(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> Difference | None:
+def compare(first: Iterable[VerdictRecord], second: Iterable[VerdictRecord]) -> Difference | None:
     """Compare two lists of records; None when they have no answered item in common."""
     from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_interval
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.reports.kit.text import file_names, visible
 from pytest_llmprops.runs.reader import Run
@@ -51,15 +52,15 @@ class Series:
     @cached_property
     def benchmarks(self) -> list[str]:
         """Benchmarks with a verdict, in order of appearance."""
-        return list(dict.fromkeys(r["benchmark"] for r in self.run.records if r["model"] == self.model))
+        return list(dict.fromkeys(r.benchmark for r in self.run.records if r.model == self.model))
 
     @cached_property
-    def by_benchmark(self) -> dict[str, list[dict[str, Any]]]:
+    def by_benchmark(self) -> dict[str, list[VerdictRecord]]:
         """This model's records by benchmark."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[VerdictRecord]] = {}
         for record in self.run.records:
-            if record["model"] == self.model:
-                found.setdefault(record["benchmark"], []).append(record)
+            if record.model == self.model:
+                found.setdefault(record.benchmark, []).append(record)
         return found
 
 
@@ -119,10 +120,10 @@ class Measured:
         """The logged requests of a series' run by key; empty where the run kept none."""
         return self.requests.get(id(series.run), {})
 
-    def searches(self, series: Series) -> list[dict[str, Any]]:
+    def searches(self, series: Series) -> list[SearchRecord]:
         """The searches for counterexamples of one series, one an item."""
         found = series.run.searches
-        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+        return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def rows(self, series: Series) -> list[Mapping[str, Any]]:
         """The rows of ``summary`` of one series."""
@@ -150,14 +151,14 @@ class Measured:
         found = series.run.facts["metrics"]
         return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
 
-    def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
         """The verdicts of one series; of some tasks only, when given."""
         found = series.by_benchmark.get(self.benchmark, [])
         wanted = None if tasks is None else set(tasks)
-        return found if wanted is None else [r for r in found if r["task"] in wanted]
+        return found if wanted is None else [r for r in found if r.task in wanted]
 
 
-def place_of(row: Mapping[str, Any]) -> Place:
+def place_of(row: Mapping[str, Any] | VerdictRecord) -> Place:
     """Task, language and source of a row or record."""
     return row["task"], row["language"], row["source"]
 
@@ -172,11 +173,11 @@ class Share:
     n: int
 
 
-def accuracy(records: Iterable[Mapping[str, Any]]) -> Share | None:
+def accuracy(records: Iterable[VerdictRecord]) -> Share | None:
     """Accuracy over records, errors left out; None when nothing was answered."""
-    answered = [r for r in records if r["status"] != "error"]
+    answered = [r for r in records if r.status != "error"]
     if not answered:
         return None
-    scores = [float(r["status"] == "correct") for r in answered]
-    found: Interval = mean_interval(scores, [r["cluster"] for r in answered])
+    scores = [float(r.status == "correct") for r in answered]
+    found: Interval = mean_interval(scores, [r.cluster for r in answered])
     return Share(sum(scores) / len(scores), found.low, found.high, len(scores))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport, report_of
 from pytest_llmprops.reports.kit.blocks import Headline, Report, Section
 from pytest_llmprops.reports.kit.series import Measured, Series, accuracy, series_of
@@ -86,9 +87,9 @@ def _headlines(report: BenchmarkReport, measured: Measured) -> list[Headline]:
     return found
 
 
-def _rest_of(records: Sequence[Mapping[str, Any]]) -> str:
+def _rest_of(records: Sequence[VerdictRecord]) -> str:
     """``3 refused, 2 unparsed, 1 error``: what is neither right nor wrong; empty where there is none."""
-    counts = {name: sum(r["status"] == name for r in records) for name in ("refused", "unparsed", "error")}
+    counts = {name: sum(r.status == name for r in records) for name in ("refused", "unparsed", "error")}
     return ", ".join(
         f"{n:,} {name}{'s' if name == 'error' and n > 1 else ''}" for name, n in counts.items() if n
     )
@@ -109,7 +110,7 @@ def _best(
 def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str]]:
     items = sum(len(run.records) for run in runs)
     dates = sorted({str(run.facts["started"])[:10] for run in runs if run.facts["started"]})
-    sources = list(dict.fromkeys(r["source"] for run in runs for r in run.records))
+    sources = list(dict.fromkeys(r.source for run in runs for r in run.records))
     facts = [("Models", joined(list(dict.fromkeys(s.model for s in series))) or "none")]
     facts.append(("Items", f"{items:,} verdicts in {counted(len(runs), 'run')}"))
     if sources:
@@ -136,7 +137,7 @@ def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str
             said.setdefault(line, []).append(run.run_id)
     found = [line if len(ids) == len(runs) else f"{joined(ids)}: {line}" for line, ids in said.items()]
     for s in series:
-        errors = sum(r["status"] == "error" for r in s.run.records if r["model"] == s.model)
+        errors = sum(r.status == "error" for r in s.run.records if r.model == s.model)
         if errors:
             found.append(
                 f"{s.label}: {counted(errors, 'call')} could not be made; they are errors and not scored"
@@ -181,7 +182,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     for label, deviations in facts["deviations"].items():
         if deviations:
             rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
-    recorded = {r["benchmark"] for r in run.records}
+    recorded = {r.benchmark for r in run.records}
     for name, protocol in facts["protocols"].items():
         if name in recorded:
             rows.append((f"Protocol of {name}", _flat(protocol)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.compare import Difference, compare
-from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy, place_of
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import (
     counted,
     interval,
@@ -82,10 +83,9 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
     """``on rhyme``, ``in Chinese``: the task or language whose interval lies wholly below the others' accuracy;
     empty where none does."""
     records = measured.records(series, tasks)
-    groups: dict[tuple[str, str], list[dict[str, object]]] = {}
+    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
-        task, code, _ = place_of(record)
-        groups.setdefault((task, code), []).append(record)
+        groups.setdefault((record.task, record.language), []).append(record)
     worst: tuple[float, str] | None = None
     for (task, code), members in groups.items():
         own = accuracy(members)

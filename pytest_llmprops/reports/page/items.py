@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.verdicts import STATUSES
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.reports.kit.text import visible
@@ -47,14 +48,14 @@ def items_of(
                 if kept is not None and id(record) not in kept:
                     continue
                 row: list[Any] = [s.index]
-                row += [index.setdefault(record[name], len(index)) for name, index in names.items()]
-                row.append(ORDER.index(record["status"]))
+                row += [index.setdefault(getattr(record, name), len(index)) for name, index in names.items()]
+                row.append(ORDER.index(record.status))
                 row.append(_id(record))
-                row += [_cut(record[name]) for name in ("expected", "given", "reason")]
-                row.append(record["values"] or 0)
+                row += [_cut(getattr(record, name)) for name in ("expected", "given", "reason")]
+                row.append(record.values or 0)
                 rows.append(row)
-                calls = [logged[key] for key in record["requests"] if key in logged]
-                asked.append(((s.index, record["benchmark"], record["task"]), calls))
+                calls = [logged[key] for key in record.requests if key in logged]
+                asked.append(((s.index, record.benchmark, record.task), calls))
     most = _each((len(calls) for _, calls in asked), MOST_CALLS)
     for row, (place, calls) in zip(rows, asked, strict=True):
         row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
@@ -99,13 +100,13 @@ def _kept(series: Sequence[Series]) -> set[int] | None:
     if not left_out(series):
         return None
     records = [r for s in series for b in s.benchmarks for r in s.by_benchmark[b]]
-    records.sort(key=lambda record: record["status"] == "correct")
+    records.sort(key=lambda record: record.status == "correct")
     return {id(record) for record in records[:MOST_ROWS]}
 
 
-def _id(record: Mapping[str, Any]) -> str:
-    text = visible(record["id"])
-    return f"{text} #{record['sample']}" if record["sample"] else text
+def _id(record: VerdictRecord) -> str:
+    text = visible(record.id)
+    return f"{text} #{record.sample}" if record.sample else text
 
 
 def _cut(text: str) -> str:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from fixtures.eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
+from fixtures.records import only_numbers
 from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
 from pytest_llmprops.core.verdicts import Verdict, record_of
 
@@ -90,7 +92,7 @@ def test_a_chat_model_that_does_not_answer(part: Any, finish: str, status: str) 
     assert "test" not in verdict.values
 
 
-def record(item: Item, verdict: Verdict) -> dict[str, Any]:
+def record(item: Item, verdict: Verdict) -> VerdictRecord:
     return record_of(item, "eras", "m", verdict, requests=[])
 
 
@@ -100,10 +102,7 @@ def test_explicit_metrics_are_means_over_paradigms(part: Any) -> None:
     for paradigm, places, number in (("01", (1, 3), 1), ("02", (1,), 3), ("04", (2,), 2)):
         items = [i for i in part.items if i.id.startswith(f"eras/explicit/{paradigm}/")][:number]
         records += [record(i, verdict_of(i, part.context, "segment", cutter(i, *places))) for i in items]
-    stripped = [
-        {**r, "given": "", "expected": "", "id": f"x{n}", "cluster": "x"} for n, r in enumerate(records)
-    ]
-    rows = {(m.name, m.group): m for m in BENCHMARK.metrics(stripped)}
+    rows = {(m.name, m.group): m for m in BENCHMARK.metrics(only_numbers(records))}
     assert rows["test_accuracy", "overall"].value == pytest.approx(1 / 3)
     assert rows["control_accuracy", "overall"].value == 1
     assert rows["difference", "overall"].value == pytest.approx(2 / 3)

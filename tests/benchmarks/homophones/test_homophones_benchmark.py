@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.records import only_numbers
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -336,9 +336,7 @@ def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
 def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
     """Status and values, read back from JSON, give the same metrics; texts are not needed."""
     records, _ = _records(tmp_path, measure, asks=2)
-    kept = ("task", "language", "source", "status", "values")
-    bare = [{name: r[name] for name in kept} for r in json.loads(json.dumps(records))]
-    assert list(H.metrics(bare)) == list(H.metrics(records))
+    assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
 
 
 # Bad rows

@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.dtails.asked import (
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.metrics import ALL
 from pytest_llmprops.benchmarks.dtails.positions import FEWEST, RULE, runs_of
+from pytest_llmprops.core.records import VerdictRecord
 
 __all__ = ["ALL", "FEWEST", "RULE", "SELECT", "TRANSLATE", "Choice", "Told", "concept_of", "told"]
 
@@ -71,12 +72,12 @@ class Told:
     translation: str | None = None
 
 
-def concept_of(record: Mapping[str, Any]) -> tuple[str, str, str]:
+def concept_of(record: VerdictRecord) -> tuple[str, str, str]:
     """Source, language and cluster: what tells a concept from every other."""
     return record["source"], record["language"], record["cluster"]
 
 
-def told(record: Mapping[str, Any], requests: Requests) -> Told:
+def told(record: VerdictRecord, requests: Requests) -> Told:
     """What the record and its run's logged requests tell of an item.
 
     :param record: a line of ``verdicts.jsonl``. :param requests: as ``runs.replies.read_requests`` gives them.
@@ -86,7 +87,7 @@ def told(record: Mapping[str, Any], requests: Requests) -> Told:
     return _translated(record, own) if record["task"] == TRANSLATE else _selected(record, own)
 
 
-def _selected(record: Mapping[str, Any], logged: list[Mapping[str, Any]]) -> Told:
+def _selected(record: VerdictRecord, logged: list[Mapping[str, Any]]) -> Told:
     values = record["values"]
     asked: dict[int, Selection] = {}
     made: RuleGeneration | None = None
@@ -124,7 +125,7 @@ def _selected(record: Mapping[str, Any], logged: list[Mapping[str, Any]]) -> Tol
     )
 
 
-def _translated(record: Mapping[str, Any], logged: list[Mapping[str, Any]]) -> Told:
+def _translated(record: VerdictRecord, logged: list[Mapping[str, Any]]) -> Told:
     values = record["values"]
     count = _count(values, "variations")
     row = logged[-1] if logged else {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.report.choices import SELECT, Told
 from pytest_llmprops.benchmarks.dtails.report.lines import Line
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.text import joined
 
 #: sets of rules that a page shows
@@ -101,7 +101,7 @@ class Concept:
     after: str
 
 
-def rules_of(members: Iterable[tuple[Line, Sequence[tuple[Mapping[str, Any], Told]]]]) -> tuple[Rules, ...]:
+def rules_of(members: Iterable[tuple[Line, Sequence[tuple[VerdictRecord, Told]]]]) -> tuple[Rules, ...]:
     """The rules that each model was given or wrote; what several had stands there once, with their names."""
     found: dict[Rules, list[str]] = {}
     for line, records in members:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.report.choices import TRANSLATE, Told, concept_of, told
 from pytest_llmprops.benchmarks.dtails.report.concept_page import Concept, Outcome, Pick, Sentence, rules_of
 from pytest_llmprops.benchmarks.dtails.report.lines import Line
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Page, Table
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import counted, file_name, language, percent
@@ -19,7 +19,7 @@ MOST_PAGES, MOST_SENTENCES = 400, 60
 #: characters of a sentence or translation that a page shows
 LONGEST = 1_000
 FOLDER = "dtails"
-Record = Mapping[str, Any]
+Record = VerdictRecord
 #: source, language, cluster
 Key = tuple[str, str, str]
 

@@ -8,6 +8,7 @@ from typing import Any
 from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import read_accuracies
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
@@ -121,12 +122,12 @@ def _pair(measured: Measured) -> list[Block]:
         return []
     rows = []
     for s in measured.series:
-        record = next((r for r in records[s.index] if r["id"] == chosen and "test" in r["values"]), None)
+        record = next((r for r in records[s.index] if r.id == chosen and "test" in r.values), None)
         if record is not None:
             test, control = segmentations(record)
-            outcome = "right" if record["values"]["test"] else "wrong"
+            outcome = "right" if record.values["test"] else "wrong"
             rows.append((Cell(s.starred), Cell(visible(test)), Cell(visible(control)), Cell(outcome)))
-    expected = next(r["expected"] for members in records.values() for r in members if r["id"] == chosen)
+    expected = next(r.expected for members in records.values() for r in members if r.id == chosen)
     columns = (("Model", False), ("Test sentence", False), ("Control sentence", False), ("Test site", False))
     note = (
         f"{chosen}; meant: {visible(expected)}. | is a word boundary, 【 】 the canary word of a wrong cut."
@@ -137,16 +138,16 @@ def _pair(measured: Measured) -> list[Block]:
 def _paradigms(measured: Measured, places: list[Place]) -> list[Block]:
     rows = []
     shown = _rows_of(measured, places)
-    found: dict[str, dict[int, list[Mapping[str, Any]]]] = {}
+    found: dict[str, dict[int, list[VerdictRecord]]] = {}
     for number, (s, place, _) in enumerate(shown):
         for record in measured.records(s, [EXPLICIT]):
-            if record["source"] == place[2] and "test" in record["values"]:
-                found.setdefault(record["cluster"], {}).setdefault(number, []).append(record)
+            if record.source == place[2] and "test" in record.values:
+                found.setdefault(record.cluster, {}).setdefault(number, []).append(record)
     for cluster, members in sorted(found.items()):
         first = next(iter(members.values()))[0]
-        cells = [Cell(visible(cluster)), Cell(visible(first["expected"]))]
+        cells = [Cell(visible(cluster)), Cell(visible(first.expected))]
         for number in range(len(shown)):
-            values = [r["values"] for r in members.get(number, ())]
+            values = [r.values for r in members.get(number, ())]
             for name in ("test", "control"):
                 cells.append(_hundred(sum(v[name] for v in values) / len(values) if values else None))
         rows.append(tuple(cells))

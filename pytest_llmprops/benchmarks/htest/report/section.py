@@ -5,10 +5,10 @@ Lee & Lim print the grid in Table 6 and the comparison with Letter Geometry in s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
 from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Section, Table
@@ -60,11 +60,11 @@ def _all(measured: Measured) -> str:
     return f"all {'ten' if len(_ten(measured)) == 10 else len(_ten(measured))} tasks"
 
 
-def _read(records: Iterable[Mapping[str, Any]]) -> tuple[Share | None, bool]:
+def _read(records: Iterable[VerdictRecord]) -> tuple[Share | None, bool]:
     """Adjusted accuracy where replies could not be read, else accuracy; and which of the two it is."""
     found = list(records)
-    read = [r for r in found if r["status"] in ("correct", "wrong")]
-    adjusted = any(r["status"] in ("unparsed", "refused") for r in found) and bool(read)
+    read = [r for r in found if r.status in ("correct", "wrong")]
+    adjusted = any(r.status in ("unparsed", "refused") for r in found) and bool(read)
     return accuracy(read if adjusted else found), adjusted
 
 

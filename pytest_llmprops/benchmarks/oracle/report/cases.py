@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.report.evidence import (
     KINDS,
@@ -23,6 +22,7 @@ from pytest_llmprops.benchmarks.oracle.report.evidence import (
     phi_of,
     sentence_told,
 )
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Table
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import joined, one_line, visible
@@ -34,7 +34,7 @@ _LONG = 400
 #: categories in which the paraphrase of a test is indifferentiable, by the number in the values
 _INDIFFERENTIABLE = (1, 2)
 Row = tuple[Cell, ...]
-Record = dict[str, Any]
+Record = VerdictRecord
 _PAIR = (("Item", False), ("Model", False), ("Sentence 1", False), ("Sentence 2", False))
 
 

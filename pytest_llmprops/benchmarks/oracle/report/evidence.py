@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, O
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import PARAPHRASES, PHRASES, SENTENCES
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, Phi, phi_of
 from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 
 __all__ = [
     "CATEGORIES", "CONSISTENCY", "KINDS", "LINEARITY", "NO", "OUTCOME_CODES", "OWN", "PAIRS", "RANDOM", "YES",
@@ -93,9 +94,9 @@ class FoundBySearch:
     culprits: tuple[CulpritTold, ...]
 
 
-def found_by_search(row: Mapping[str, Any]) -> FoundBySearch:
+def found_by_search(record: SearchRecord) -> FoundBySearch:
     """What a line of ``searches.jsonl`` with a counterexample tells; what it lacks is empty, or 0."""
-    found = row["counterexample"]
+    found = record.counterexample or {}
     culprits = tuple(
         CulpritTold(
             _text(c.get("name")), _text(c.get("synonym")), _strings(c.get("kinds")), _text(c.get("why"))
@@ -121,7 +122,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def sentence_told(record: Mapping[str, Any], requests: Requests) -> str:
+def sentence_told(record: VerdictRecord, requests: Requests) -> str:
     """The sentence of an item of ``linearity``: the first one of which the entities were asked for."""
     for messages, _, _ in _asked(record, requests):
         found = _filled(PROMPT, messages[0])
@@ -130,7 +131,7 @@ def sentence_told(record: Mapping[str, Any], requests: Requests) -> str:
     return ""
 
 
-def pair_told(record: Mapping[str, Any], requests: Requests) -> PairTold:
+def pair_told(record: VerdictRecord, requests: Requests) -> PairTold:
     """What the logged requests tell of an item of ``yes`` or ``no``.
 
     :param record: a line of ``verdicts.jsonl``. :param requests: as ``runs.replies.read_requests`` gives them.
@@ -191,20 +192,20 @@ def _tests(
         yield TestTold(text, source, other_said, own_said, series)
 
 
-def leftovers_of(record: Mapping[str, Any]) -> str:
+def leftovers_of(record: VerdictRecord) -> str:
     """The words that an alignment left over (table 12), from the reason; empty where it names none."""
     _, found, rest = str(record["reason"]).partition("left over: ")
     return rest if found else ""
 
 
-def kinds_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+def kinds_of(record: VerdictRecord) -> tuple[str, ...]:
     """The kinds of the entities that broke linearity, from the reason; each once."""
     named = re.findall(r'" \(([a-z, -]+)\)', str(record["reason"]))
     found = {kind for text in named for kind in text.split(", ")}
     return tuple(kind for kind in KINDS if kind in found)
 
 
-def _asked(record: Mapping[str, Any], requests: Requests) -> Iterator[tuple[tuple[str, ...], int, str]]:
+def _asked(record: VerdictRecord, requests: Requests) -> Iterator[tuple[tuple[str, ...], int, str]]:
     """Turns, sample and reply of every question to the model under test, the repairs last."""
     rows = [requests[key] for key in record["requests"] if key in requests]
     found = [_row(row) for row in rows if row.get("role") == "subject"]

@@ -8,7 +8,7 @@ from pytest_llmprops.benchmarks.oracle.report.evidence import KINDS, FoundBySear
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import one_line, visible
-from pytest_llmprops.runs.searches import CUT_SHORT, SEARCH_COUNTS
+from pytest_llmprops.runs.searches import CUT_SHORT
 
 #: counterexamples of each model
 MOST = 10
@@ -40,18 +40,18 @@ def search_blocks(measured: Measured) -> list[Block]:
         if own is None:
             continue
         found = [
-            (row, found_by_search(row)) for row in measured.searches(s) if row["counterexample"] is not None
+            (row, found_by_search(row)) for row in measured.searches(s) if row.counterexample is not None
         ]
         kinds = Counter(kind for _, told in found for kind in {k for c in told.culprits for k in c.kinds})
-        numbers = [own[name] for name in SEARCH_COUNTS] + [kinds[kind] for kind in KINDS]
+        numbers = [own[name] for name in _COUNTS] + [kinds[kind] for kind in KINDS]
         counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
-        found.sort(key=lambda pair: (pair[1].replaced, pair[0]["id"]))
+        found.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
         for row, told in found[:MOST]:
-            cut = CUT_SHORT.removeprefix("; ") if row["spent"] else ""
-            rows.append((Cell(visible(row["id"])), Cell(s.starred), *_cells(told, cut)))
+            cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
+            rows.append((Cell(visible(row.id)), Cell(s.starred), *_cells(told, cut)))
     if not counts:
         return []
-    columns = (("Model", False), *((_COUNTS[name], True) for name in SEARCH_COUNTS))
+    columns = (("Model", False), *((_COUNTS[name], True) for name in _COUNTS))
     blocks: list[Block] = [
         Table(
             "Searches for counterexamples",

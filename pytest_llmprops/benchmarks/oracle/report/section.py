@@ -31,6 +31,7 @@ from pytest_llmprops.benchmarks.oracle.report.tables import (
     linear_places,
     linearity_table,
 )
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
@@ -45,7 +46,7 @@ OUTCOMES = (
     "An answer is accepted when it survives further questions to the model itself; no right answers are needed. A"
     " rejected answer is not trusted; it is never turned into its opposite."
 )
-Record = dict[str, Any]
+Record = VerdictRecord
 
 
 def section(measured: Measured) -> Section:

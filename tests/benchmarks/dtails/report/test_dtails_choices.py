@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,5 +192,5 @@ def test_the_helpers_replies_are_not_the_models(tmp_path: Path) -> None:
     [record] = read_run(folder).records
     requests = read_requests(folder)
     other = {**next(iter(requests.values())), "key": "h", "role": "parse", "reply": {"text": "parsed"}}
-    record["requests"].append("h")
+    record = replace(record, requests=(*record.requests, "h"))
     assert told(record, requests | {"h": other}).translation == "Ek weet."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_pl
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import NAME, read_accuracies
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
 from pytest_llmprops.reports.page.content import report_on
@@ -24,7 +26,7 @@ LEFT = {"right_branching": 0.0, "true_class": 1.0, "canary_class": -1.0}
 RIGHT = {"right_branching": 1.0, "true_class": -1.0, "canary_class": 1.0}
 
 
-def explicit(paradigm: int, number: int, test: float, control: float, **more: Any) -> dict[str, Any]:
+def explicit(paradigm: int, number: int, test: float, control: float, **more: Any) -> VerdictRecord:
     """The verdict on one segmented pair."""
     return verdict(
         "explicit",
@@ -44,7 +46,7 @@ def explicit(paradigm: int, number: int, test: float, control: float, **more: An
     )  # fmt: skip
 
 
-def implicit(paradigm: int, test: float, control: float, **values: float) -> dict[str, Any]:
+def implicit(paradigm: int, test: float, control: float, **values: float) -> VerdictRecord:
     """The verdict on one scored pair."""
     return verdict(
         "implicit",
@@ -60,15 +62,15 @@ def implicit(paradigm: int, test: float, control: float, **values: float) -> dic
     )  # fmt: skip
 
 
-def write(folder: Path, records: Sequence[dict[str, Any]], **facts: Any) -> Path:
+def write(folder: Path, records: Sequence[VerdictRecord], **facts: Any) -> Path:
     """A run of these verdicts, with the benchmark's own metrics."""
     written = recorded(folder, records, **facts)
     path = written / "run.json"
     run = json.loads(path.read_text(encoding="utf-8"))
     run["metrics"] = [
         m.to_json(model, "eras")
-        for model in dict.fromkeys(r["model"] for r in records)
-        for m in Eras().metrics([r for r in records if r["model"] == model])
+        for model in dict.fromkeys(r.model for r in records)
+        for m in Eras().metrics([r for r in records if r.model == model])
     ]
     path.write_text(json.dumps(run), encoding="utf-8")
     return written
@@ -141,12 +143,12 @@ def test_the_pair_is_the_one_that_most_miss() -> None:
     assert chosen_pair([PAIRS, other]) == "eras/explicit/02/00000"
     assert chosen_pair([[explicit(1, 0, 1, 1)]]) == "eras/explicit/01/00000"
     assert chosen_pair([[]]) is None
-    assert segmentations({"given": "甲|乙 / 丙"}) == ("甲|乙", "丙")
+    assert segmentations(replace(explicit(1, 0, 1, 1), given="甲|乙 / 丙")) == ("甲|乙", "丙")
 
 
 def test_paradigms_are_listed(tmp_path: Path) -> None:
     """Each paradigm has its own accuracies, to see on which two segmenters part."""
-    more = [{**r, "model": "other"} for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
+    more = [replace(r, model="other") for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
     rows = table(section(write(tmp_path, [*PAIRS, *more])), "Paradigms")
     assert (rows["eras/02"]["model: test"], rows["eras/02"]["other: test"]) == ("0.0", "100.0")
     assert rows["eras/04"]["other: test"] == "–"
@@ -230,5 +232,5 @@ def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
 
 def test_sampling_is_said(tmp_path: Path) -> None:
     """A chat model's table is followed by how its sentiment was had."""
-    found = section(write(tmp_path, [{**r, "values": {**r["values"], "sampled": 1.0}} for r in SCORED]))
+    found = section(write(tmp_path, [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]))
     assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in found.blocks)

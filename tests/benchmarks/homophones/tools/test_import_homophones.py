@@ -33,7 +33,7 @@ FACTS = {
 CALLS = {"requests", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"}
 VERDICT = {
     "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",
-    "expected", "given", "reason", "values", "requests",
+    "expected", "given", "reason", "values", "evidence", "requests",
 }  # fmt: skip
 
 
@@ -97,11 +97,11 @@ def test_one_run_a_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_run_is_complete(data: Path, tmp_path: Path) -> None:
-    """`run.json` has every field of the run record, schema 1, marked complete, with the files' hashes."""
+    """`run.json` has every field of the run record, schema 2, marked complete, with the files' hashes."""
     folder = imported(data, tmp_path / "runs")["GPT-4"]
     found = facts(folder)
     assert set(found) >= FACTS
-    assert (found["schema"], found["complete"], found["run_id"]) == (1, True, folder.name)
+    assert (found["schema"], found["complete"], found["run_id"]) == (2, True, folder.name)
     assert found["started"] <= found["finished"]
     assert found["protocols"]["homophones"]["name"] == "paper"
     english = hashlib.sha256((data / "homophones" / "testset_english.csv").read_bytes()).hexdigest()

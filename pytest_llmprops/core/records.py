@@ -1,0 +1,316 @@
+"""The records of a run: one named type for each line or row that one part writes and another reads.
+
+``from_json`` reads a record strictly: it raises :class:`ValueError` with a phrase that completes "line 7 …" and names
+what is wrong. ``to_json`` returns plain JSON, keys in the documented order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
+
+from pytest_llmprops.core.strict_json import JSON
+
+RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
+RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
+_NUMBER = (int, float, type(None))
+
+
+class Group(NamedTuple):
+    """What one summary row is about."""
+
+    model: str
+    benchmark: str
+    task: str
+    language: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRecord:
+    """One line of ``verdicts.jsonl``: one sample of one item.
+
+    :param score: None where ``status`` is ``error``.
+    :param values: flat numbers from which every metric of the benchmark can be recomputed.
+    :param evidence: the benchmark's own JSON object; empty in a record of schema 1.
+    :param requests: keys of the lines of ``requests.jsonl``, in the order of the calls.
+    """
+
+    model: str
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    id: str
+    cluster: str
+    sample: int
+    status: RecordStatus
+    score: float | None
+    expected: str
+    given: str
+    reason: str
+    values: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, JSON] = field(default_factory=dict)
+    requests: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> Group:
+        """The summary row that counts this record."""
+        return Group(self.model, self.benchmark, self.task, self.language, self.source)
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """Model, benchmark, id and sample: of several records with one key, the last counts."""
+        return (self.model, self.benchmark, self.id, self.sample)
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> VerdictRecord:
+        """Read a line of schema 1 or 2.
+
+        :raises ValueError: naming the first field that is missing or of the wrong type.
+        """
+        for name in _VERDICT_TEXTS:
+            if not isinstance(line.get(name), str):
+                raise ValueError(
+                    f"has no text '{name}'" if name not in line else f"has a '{name}' that is no text"
+                )
+        evidence = line.get("evidence", {})
+        for name, kinds in _VERDICT_OTHERS.items():
+            if name not in line:
+                raise ValueError(f"has no '{name}'")
+            if not isinstance(line[name], kinds):
+                raise ValueError(f"has a '{name}' of the wrong kind ({type(line[name]).__name__})")
+        if not isinstance(evidence, dict):
+            raise ValueError(f"has a 'evidence' of the wrong kind ({type(evidence).__name__})")
+        if line["status"] not in RECORD_STATUSES:
+            known = ", ".join(sorted(RECORD_STATUSES))
+            raise ValueError(f"has the status {line['status'][:40]!r}, which is none of {known}")
+        # A quarter of a million records may stay in memory; most of their texts are the same few.
+        shared: dict[str, Any] = {name: sys.intern(line[name]) for name in _REPEATED}
+        return cls(
+            id=line["id"], sample=line["sample"], score=line["score"], expected=line["expected"],
+            given=line["given"], reason=line["reason"], values=line["values"], evidence=evidence,
+            requests=tuple(line["requests"]), **shared,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as it is written."""
+        return {
+            "model": self.model,
+            "benchmark": self.benchmark,
+            "task": self.task,
+            "language": self.language,
+            "source": self.source,
+            "id": self.id,
+            "cluster": self.cluster,
+            "sample": self.sample,
+            "status": self.status,
+            "score": self.score,
+            "expected": self.expected,
+            "given": self.given,
+            "reason": self.reason,
+            "values": dict(self.values),
+            "evidence": dict(self.evidence),
+            "requests": list(self.requests),
+        }
+
+    # Temporary: until every reader uses attributes.
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As a dict's."""
+        return getattr(self, name, default)
+
+    def keys(self) -> Sequence[str]:
+        """As a dict's."""
+        return self.__slots__
+
+
+_REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
+_VERDICT_TEXTS = (*Group._fields, "id", "cluster", "status", "expected", "given", "reason")
+_VERDICT_OTHERS: dict[str, tuple[type, ...]] = {
+    "sample": (int,),
+    "score": _NUMBER,
+    "values": (dict,),
+    "requests": (list,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One row of ``summary`` in ``run.json``: the counts and the accuracy of one group.
+
+    :param accuracy: ``correct / (items - errors)``; None, as its 95% interval, where nothing was answered.
+    :param ci_method: ``wilson`` or ``cluster bootstrap``; None without an interval.
+    """
+
+    model: str
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    items: int
+    clusters: int
+    errors: int
+    correct: int
+    wrong: int
+    refused: int
+    unparsed: int
+    accuracy: float | None
+    ci_low: float | None
+    ci_high: float | None
+    ci_method: str | None
+
+    @property
+    def group(self) -> Group:
+        """What the row is about."""
+        return Group(self.model, self.benchmark, self.task, self.language, self.source)
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> SummaryRow:
+        """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
+        return cls(**_columns(row, _SUMMARY))
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as it is written."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One row of ``metrics`` in ``run.json``: one number of a benchmark beside accuracy.
+
+    :param value: None where the metric is undefined. :param n: over how many records it is computed.
+    :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
+    """
+
+    model: str
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    name: str
+    value: float | None
+    n: int
+    group: str
+    ci_low: float | None
+    ci_high: float | None
+    direction: str
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> MetricRow:
+        """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
+        return cls(**_columns(row, _METRIC))
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as it is written."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """One line of ``searches.jsonl``: the search for a counterexample on one item.
+
+    :param requests: calls of the search itself. :param calls: those that the store did not answer.
+    :param spent: it stopped at its limit of calls.
+    :param error: what ended it, a call that could not be made; else empty.
+    :param counterexample: None, or an object with ``why``, ``evidence`` (texts) and the benchmark's own keys.
+    """
+
+    model: str
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    id: str
+    examples: int
+    requests: int
+    calls: int
+    spent: bool
+    counterexample: Mapping[str, JSON] | None
+    error: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Model, benchmark and id: of several searches with one key, the last counts."""
+        return (self.model, self.benchmark, self.id)
+
+    @property
+    def why(self) -> str:
+        """What the counterexample shows; empty without one."""
+        return "" if self.counterexample is None else str(self.counterexample["why"])
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> SearchRecord:
+        """Read a line. :raises ValueError: naming the first field that is missing or of the wrong type."""
+        for name in (*Group._fields, "id", "error"):
+            if not isinstance(line.get(name), str):
+                raise ValueError(f"has no text '{name}'")
+        for name in ("examples", "requests", "calls"):
+            if type(line.get(name)) is not int:
+                raise ValueError(f"has no whole number '{name}'")
+        if not isinstance(line.get("spent"), bool):
+            raise ValueError("has no 'spent', true or false")
+        shown = line.get("counterexample", ...)
+        if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
+            raise ValueError("has no 'counterexample', null or an object with a text 'why'")
+        return cls(**{name: line[name] for name in cls.__slots__})
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as it is written."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCounts:
+    """One row of ``searches`` in ``run.json``: the searches of one benchmark and model.
+
+    :param searched: items whose search came to an end. :param counterexamples: how many of them have one.
+    :param examples: points that were tried. :param calls: calls that the store did not answer.
+    :param spent: searches that stopped at their limit of calls.
+    :param errors: searches that a failed call ended; none of them is in ``searched``.
+    """
+
+    benchmark: str
+    model: str
+    searched: int = 0
+    counterexamples: int = 0
+    examples: int = 0
+    calls: int = 0
+    spent: int = 0
+    errors: int = 0
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> SearchCounts:
+        """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
+        return cls(**_columns(row, _SEARCH_COUNTS))
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as it is written."""
+        return asdict(self)
+
+
+_SUMMARY: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(Group._fields, (str,)),
+    **dict.fromkeys(("items", "clusters", "correct", "wrong", "refused", "unparsed", "errors"), (int,)),
+    **dict.fromkeys(("accuracy", "ci_low", "ci_high"), _NUMBER),
+    "ci_method": (str, type(None)),
+}
+_METRIC: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys((*Group._fields, "group", "name", "direction"), (str,)),
+    **dict.fromkeys(("value", "n", "ci_low", "ci_high"), _NUMBER),
+}
+_SEARCH_COUNTS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("benchmark", "model"), (str,)),
+    **dict.fromkeys(("searched", "counterexamples", "examples", "calls", "spent", "errors"), (int,)),
+}
+
+
+def _columns(row: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
+    for column, allowed in kinds.items():
+        if not isinstance(row, dict) or not isinstance(row.get(column, ...), allowed):
+            raise ValueError(f"has no fitting '{column}'")
+    return {column: row[column] for column in kinds}
