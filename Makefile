@@ -51,13 +51,13 @@ test: lint $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v np
 	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest --timeout 300
 	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_litellm.py tests/models/test_openai.py \
 		tests/models/test_openai_samples.py \
-		tests/models/test_transport.py tests/models/test_prices.py
+		tests/models/test_openai_client.py tests/models/test_prices.py
 
 # litellm pins an older OpenAI SDK: an environment of its own, in which the OpenAI backend is tested, too.
 $(VENV)-litellm/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-litellm
 	$(VENV)-litellm/bin/pip install --quiet --upgrade pip
-	$(VENV)-litellm/bin/pip install --quiet --editable '.[litellm]' hypothesis pytest-timeout
+	$(VENV)-litellm/bin/pip install --quiet --editable '.[litellm]' hypothesis pytest-timeout trustme
 	touch $@
 
 # The model of PKUSEG 2019, from the wheel of its old package, which itself does not build on this Python.

@@ -79,7 +79,6 @@ async def _all(url: str, count: int, rounds: int) -> list[tuple[str, float, floa
     import openai
 
     from pytest_llmprops.models.openai_client import SdkClient, httpx
-    from pytest_llmprops.models.transport import AsyncioTransport
 
     rows: list[tuple[str, float, float]] = []
 
@@ -104,12 +103,7 @@ async def _all(url: str, count: int, rounds: int) -> list[tuple[str, float, floa
 
         return {"create": create, "with_raw_response": raw, "client.post": post}
 
-    transports: dict[str, Callable[[], Any]] = {
-        "SDK default": lambda: client(),
-        "SDK, asyncio transport": lambda: client(
-            http_client=httpx.AsyncClient(transport=AsyncioTransport(httpx), trust_env=False)
-        ),
-    }
+    transports: dict[str, Callable[[], Any]] = {"SDK default": client}
     for name in ("DefaultAsyncHttpx2Client", "DefaultAioHttpClient"):
         if hasattr(openai, name):
             transports[f"SDK, {name}"] = partial(_named, client, name)
@@ -135,7 +129,7 @@ async def _all(url: str, count: int, rounds: int) -> list[tuple[str, float, floa
     )
     sync.close()
 
-    ours = SdkClient(url, "k", 60.0)
+    ours = SdkClient(url, "k", 60.0, IN_FLIGHT)
 
     async def backend(b: dict[str, Any]) -> str:
         content, _ = await ours.post(b)
@@ -173,6 +167,7 @@ def import_times(rounds: int = 5) -> None:
         "pydantic": "import pydantic",
         "openai": "import openai",
         "openai, without garbage collection": "import gc; gc.disable(); import openai",
+        "openai, aiohttp": "import openai, aiohttp",
         "openai and its chat resource": "import openai.resources.chat.completions",
         "the openai backend's client": "import pytest_llmprops.models.openai_client",
     }

@@ -20,6 +20,7 @@ from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.gathering import GRACE_SECONDS, Gathering
+from pytest_llmprops.engine.imports import import_sdks
 
 
 class Server:
@@ -98,6 +99,7 @@ async def _standard_input_closed() -> None:
 async def run(config: BrokerConfig, path: str) -> None:
     """Serve until standard input is closed."""
     broker = Broker(config)
+    import_sdks(config)
     server = Server(broker, grace=GRACE_SECONDS if config.replaced else 0.0)
     listening = await asyncio.start_unix_server(server.client, path, limit=wire.LINE_LIMIT)
     Path(path).chmod(0o600)  # noqa: ASYNC240 -- one system call, before the first client

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -130,6 +131,17 @@ class ReplyStore:
     def close(self) -> None:
         """Close the file; SQLite folds the write-ahead log back when this was its last user."""
         self._db.close()
+
+
+def holds_replies(path: Path, model: str) -> bool:
+    """Return whether the store file has any reply of ``model``; False where it cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return (
+                db.execute("SELECT 1 FROM replies WHERE model = ? LIMIT 1", (model,)).fetchone() is not None
+            )
+    except sqlite3.Error:
+        return False
 
 
 def _is_utf8(text: str) -> bool:

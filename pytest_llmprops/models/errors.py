@@ -215,9 +215,10 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str,
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None)
     names = {cls.__name__ for cls in type(error).__mro__}
-    if "APITimeoutError" in names or isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) or ("APITimeoutError" in names and not _is_lost(error)):
         return BackendError("no answer in time (--llm-timeout)", kind="timeout", transient=True)
-    if "APIConnectionError" in names or isinstance(error, OSError):
+    # The SDK lets the exceptions of aiohttp through that its client does not map.
+    if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError):
         return _from_connection(error, url, hidden)
     if isinstance(status, int):
         # litellm keeps the server's headers apart from the response that it makes up.
@@ -246,6 +247,14 @@ def _from_litellm(message: str, url: str, model: str, hidden: tuple[str, ...]) -
     if message.endswith("Connection error."):
         return BackendError(f"cannot reach {url}", kind="connection", transient=True)
     return None
+
+
+def _is_lost(error: Exception) -> bool:
+    """Return whether a connection was refused or lost, which the SDK's aiohttp client reports as a timeout."""
+    causes = list(_chain(error))
+    if any(isinstance(cause, TimeoutError) for cause in causes):
+        return False
+    return any(cls.__name__ == "ClientConnectionError" for cause in causes for cls in type(cause).__mro__)
 
 
 def _from_connection(error: Exception, url: str, hidden: tuple[str, ...]) -> BackendError:

@@ -1,7 +1,7 @@
 """Models of every other provider, through litellm: ``litellm:PROVIDER/NAME``.
 
-litellm is imported at the first call (it takes seconds), with its network look-ups at import, its
-reading of ``.env`` files and its own retries switched off. Each provider's key is read by litellm from
+litellm is imported in a thread while pytest collects, or at the first call (it takes seconds). Its network look-ups
+at import, its reading of ``.env`` files and its own retries are off. Each provider's key is read by litellm from
 that provider's environment variable.
 """
 
@@ -124,4 +124,4 @@ def _make(spec: ModelSpec, options: BackendOptions) -> LiteLLMModel:
     return LiteLLMModel(spec, options)
 
 
-BACKEND = Backend(_make, always("chat"))
+BACKEND = Backend(_make, always("chat"), prepare=load_litellm)

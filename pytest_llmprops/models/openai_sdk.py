@@ -2,13 +2,14 @@
 
 The SDK builds, signs and checks the calls; retries are the broker's. Calls go out by the SDK's
 ``client.post``, which gives the raw answer: reading the few fields wanted here costs a tenth of building
-the SDK's response objects. The SDK is imported at the first call, so that a run whose replies are all
-stored neither waits for it nor needs a key.
+the SDK's response objects. The SDK is imported in a thread while pytest collects, or at the first call, so that
+a run whose replies are all stored neither waits for it nor needs a key.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import json
 import os
@@ -42,7 +43,7 @@ class OpenAIModel:
         self._url = given or OPENAI_URL
         url = normalised_url(self._url)
         self._official = _is_openai(url)
-        self._spec, self._timeout = spec, options.timeout
+        self._spec, self._options = spec, options
         departures = Departures(completion_tokens=self._official)
         self._calls = ApiCalls(spec.name, url, departures, most_samples=most_samples(spec))
         self._client: Any = None
@@ -85,10 +86,7 @@ class OpenAIModel:
         return self._calls.departures.phrases()
 
     def close(self) -> None:
-        """Close the connections; from the event loop's thread."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
 
     async def aclose(self) -> None:
         """Close the connections and wait for it."""
@@ -114,7 +112,8 @@ class OpenAIModel:
         from pytest_llmprops.models.openai_client import SdkClient
 
         try:
-            self._client = SdkClient(self._url, key or "none", self._timeout)
+            options = self._options
+            self._client = SdkClient(self._url, key or "none", options.timeout, options.concurrency)
         except Exception as error:
             # What the SDK finds wrong with the settings in its environment, it says in one line.
             return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
@@ -169,9 +168,14 @@ def _make(spec: ModelSpec, options: BackendOptions) -> OpenAIModel:
     most_samples(spec)
     if spec.params:
         price(spec.name, spec.params)
-    if importlib.util.find_spec("openai") is None:
-        raise MissingExtra(f"--model {spec.text}", package="openai", extra="")
+    # Its HTTP client is the one over aiohttp.
+    if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
+        raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
     return OpenAIModel(spec, options)
 
 
-BACKEND = Backend(_make, always("chat"))
+def _import_sdk() -> None:
+    importlib.import_module("pytest_llmprops.models.openai_client")
+
+
+BACKEND = Backend(_make, always("chat"), prepare=_import_sdk)

@@ -29,12 +29,14 @@ class Backend:
     """How to make a backend's models. ``kinds`` answers without loading the model.
 
     ``ready`` says whether a model's package and files are on this machine, and imports nothing heavy: defaults are
-    chosen by it. A backend that does not know says yes.
+    chosen by it. A backend that does not know says yes. ``prepare`` imports what the first call needs, in a thread
+    while pytest collects; a backend without one imports it at the first call.
     """
 
     factory: Factory
     kinds: KindsOf
     ready: Callable[[ModelSpec], bool] = _always_ready
+    prepare: Callable[[], object] | None = None
 
 
 def _module(name: str) -> tuple[str, Callable[[], Backend]]:

@@ -55,6 +55,8 @@ class Controller:
             from pytest_llmprops.plugin.distributed import Distributed
 
             config.pluginmanager.register(Distributed(self), "llmprops-distributed")
+        elif not (self.settings.plan or config.option.collectonly):
+            session.evaluation.import_sdks()
 
     # ---- start
 

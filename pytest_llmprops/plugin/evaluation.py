@@ -104,6 +104,13 @@ class Evaluation:
         """Labels of the helpers that nobody named."""
         return frozenset(HELPER + role for role in self._cases.default_roles)
 
+    def import_sdks(self) -> None:
+        """Start to import what the first calls need, beside collection."""
+        if self.needs_broker:
+            from pytest_llmprops.engine.imports import import_sdks
+
+            import_sdks(self.broker_config())
+
     @property
     def engine(self) -> Engine:
         """Started when first used."""

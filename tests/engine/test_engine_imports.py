@@ -1,0 +1,72 @@
+"""Importing SDKs beside other work."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.imports import import_sdks
+from pytest_llmprops.engine.store import CacheMode, ReplyStore
+from pytest_llmprops.models import registry
+from pytest_llmprops.models.registry import Backend, always
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the backends that were prepared; there are ``one``, ``two``, and ``broken``, which cannot be."""
+    names: list[str] = []
+
+    def backend(name: str) -> Backend:
+        def prepare() -> None:
+            if name == "broken":
+                raise ImportError(name)
+            names.append(name)
+
+        return Backend(lambda spec, options: pytest.fail("a model was made"), always("chat"), prepare=prepare)
+
+    monkeypatch.setattr(
+        registry, "_registered", {name: (backend(name), "") for name in ("one", "two", "broken")}
+    )
+    return names
+
+
+def imported(config: BrokerConfig) -> None:
+    """Import and wait for it."""
+    import_sdks(config)
+    for thread in threading.enumerate():
+        if thread.name == "llmprops-imports":
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("cache", "expected"),
+    [("reuse", ["two"]), ("refresh", ["one", "two"]), ("off", ["one", "two"]), ("only", [])],
+)
+def test_sdks_of_models_without_replies_are_imported(
+    prepared: list[str], tmp_path: Path, cache: CacheMode, expected: list[str]
+) -> None:
+    """With replies of a model in the store its SDK waits for the first call; one that fails harms no other."""
+    path = tmp_path / "replies.sqlite"
+    store = ReplyStore(path)
+    store.put("k", "a", Reply("text", stored=1.0))
+    store.close()
+    models = {"a": "one", "b": "broken", "c": "two"}
+    imported(BrokerConfig(models, cache=cache, store=str(path)))
+    assert prepared == expected
+
+
+@pytest.mark.parametrize("content", [None, b"no database"])
+def test_store_that_cannot_be_read_has_no_replies(
+    prepared: list[str], tmp_path: Path, content: bytes | None
+) -> None:
+    """Without a readable store file calls are expected; the file is left alone."""
+    path = tmp_path / "replies.sqlite"
+    if content is not None:
+        path.write_bytes(content)
+    imported(BrokerConfig({"a": "one"}, store=str(path)))
+    assert prepared == ["one"]
+    assert path.exists() == (content is not None)
