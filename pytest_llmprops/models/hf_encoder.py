@@ -1,4 +1,4 @@
-"""What the transformers models that read a whole text at once share: loading, token rows, padded batches."""
+"""The base of transformers models that read a whole text at once: token rows and padded batches."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.models.hf_model import HfModel, Out
 
-#: how a masked place is written in a request, whatever the model's own mask token is
+#: The mask in a request; it is replaced by the model's own mask token.
 MASK = "[MASK]"
-#: SentencePiece's mark of a word's start, a token of its own before a character that has no token with it
+#: SentencePiece's word-start mark; a separate token before a character that has no token combined with it.
 WORD_START = "\u2581"
 
 Row = list[int]
 
 
 class HfEncoder(HfModel):
-    """Base of the models that turn rows of tokens into logits. The weights are loaded at the first request.
+    """Base of the models that turn rows of tokens into logits.
 
-    :param load: gives (model, tokenizer). :param batch: most rows evaluated together.
-    :param mask: what stands for ``[MASK]`` where the tokenizer has no mask token.
+    Rows are evaluated in order of length, which keeps padding short. A row's logits depend on its batch by
+    rounding only (about 1e-6).
 
-    Rows are evaluated in order of length, so that a batch holds little padding. The logits of a row differ
-    by rounding (about 1e-6) with the rows that it shares a batch with.
+    :param load: Returns (model, tokenizer); called at the first request.
+    :param batch: Maximum rows per batch.
+    :param mask: Replacement for ``[MASK]`` if the tokenizer has no mask token.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class HfEncoder(HfModel):
         self._stand_in = mask
 
     def _mask(self) -> str:
-        """The model's own mask token, or the stand-in given for a model that has none."""
+        """Return the model's own mask token, or the replacement for a model without one."""
         own = getattr(self._tokenizer, "mask_token", None) or self._stand_in
         if not own:
             raise BackendError(
@@ -53,7 +54,7 @@ class HfEncoder(HfModel):
         return str(own)
 
     def _ids(self, text: str) -> Row:
-        """The tokens of ``text`` with the model's special ones; a text too long is an error, never cut."""
+        """Return the token ids of ``text``, including special tokens; a text that is too long is an error."""
         if not text.strip():
             raise BackendError(f"{self._name}: the text is empty", kind="request")
         masks = text.count(MASK)
@@ -73,11 +74,11 @@ class HfEncoder(HfModel):
         return ids
 
     def _evaluate(self, rows: Sequence[Row], read: Callable[[Any, list[int]], list[Out]]) -> list[Out]:
-        """``read(outputs, indices)`` for batches of rows, and its results in the rows' order.
+        """Call ``read(outputs, indices)`` for batches of rows; return its results in the rows' order.
 
-        ``outputs`` are what :meth:`_outputs` gives, the first axis as ``indices`` into ``rows``.
+        ``outputs`` comes from :meth:`_outputs`; its first axis follows ``indices``.
 
-        :raises BackendError: when that fails for any row.
+        :raises BackendError: if any row fails.
         """
         results = self._in_batches(
             [len(row) for row in rows], lambda indices: self._read(rows, indices, read)
@@ -102,5 +103,5 @@ class HfEncoder(HfModel):
         return read(outputs, indices)
 
     def _outputs(self, ids: Any, mask: Any) -> Any:
-        """The model's logits, on its device. :param ids: and :param mask: tensors (rows, tokens)."""
+        """Return the model's logits on its device. ``ids`` and ``mask`` have the shape (rows, tokens)."""
         return self._model(input_ids=ids, attention_mask=mask).logits

@@ -1,4 +1,4 @@
-"""What every model of the transformers library has: weights loaded at the first request, lengths, batches."""
+"""The base of all transformers models: weights loaded at the first request, length limits, batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Out = TypeVar("Out")
 class HfModel:
     """Base of the transformers models.
 
-    :param load: gives (model, tokenizer); called at the first request. :param batch: most rows together.
+    :param load: Returns (model, tokenizer); called at the first request.
+    :param batch: Maximum rows per batch.
     """
 
     blocking = True
@@ -41,15 +42,15 @@ class HfModel:
         return ()
 
     def close(self) -> None:
-        """Free the model, after what is being computed."""
+        """Free the model as soon as the current computation is done."""
         self._closed = True
         with self._lock:
             self._model = self._tokenizer = None
 
     def _loaded(self) -> bool:
-        """Load the model unless it is; whether it was loaded now.
+        """Load the model if needed; return whether this call loaded it.
 
-        :raises BackendError: when that fails or the model is closed.
+        :raises BackendError: if loading fails or the model is closed.
         """
         if self._closed:
             raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
@@ -63,7 +64,10 @@ class HfModel:
         return True
 
     def _check_length(self, tokens: int) -> None:
-        """:raises BackendError: when the model takes fewer tokens; a text is never cut."""
+        """Refuse a text with too many tokens; texts are never truncated.
+
+        :raises BackendError: if the text is longer than the model accepts.
+        """
         if tokens > self._longest:
             raise BackendError(
                 f"{self._name}: the text has {tokens} tokens, the model takes {self._longest}", kind="request"
@@ -71,56 +75,57 @@ class HfModel:
 
     @property
     def _longest(self) -> int:
-        """Most tokens of a text, special ones included."""
+        """The maximum number of tokens of a text, including special tokens."""
         config = self._model.config
         positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         if "roberta" in str(getattr(config, "model_type", "")):
-            # These models count positions from behind the padding token's index.
+            # RoBERTa models count positions from the padding token's index + 1.
             positions -= int(config.pad_token_id or 0) + 1
         return min(positions, int(getattr(self._tokenizer, "model_max_length", None) or 1 << 30))
 
     def _in_batches(
         self, lengths: Sequence[int], compute: Callable[[list[int]], Sequence[Out]]
     ) -> list[Out | BackendError]:
-        """``compute(indices)`` for batches of rows of like length, and its results in the rows' order.
+        """Call ``compute(indices)`` for batches of rows of similar length; return the results in the rows' order.
 
-        A batch that does not fit into memory, or on which the model fails, is computed in halves, so that one row's
-        trouble is no other's: the result of a single row that fails is the error.
+        If a batch does not fit into memory or the model fails on it, it is split in half and computed again. A
+        row that fails alone gets the error as its result, and no other row is affected.
 
-        :param lengths: tokens of each row. :raises BackendError: of ``compute``, or when the model is closed.
+        :param lengths: Number of tokens of each row.
+        :raises BackendError: from ``compute``, or if the model is closed.
         """
-        found: dict[int, Out | BackendError] = {}
+        results: dict[int, Out | BackendError] = {}
         order = sorted(range(len(lengths)), key=lambda i: lengths[i])
-        # A model without a padding token takes one row at a time.
+        # Without a padding token, rows cannot share a batch.
         size = self._batch if self._tokenizer.pad_token_id is not None else 1
         for start in range(0, len(order), size):
-            self._halving(order[start : start + size], compute, found)
-        return [found[i] for i in range(len(lengths))]
+            self._halving(order[start : start + size], compute, results)
+        return [results[i] for i in range(len(lengths))]
 
     def _halving(
         self,
         indices: list[int],
         compute: Callable[[list[int]], Sequence[Out]],
-        found: dict[int, Out | BackendError],
+        results: dict[int, Out | BackendError],
     ) -> None:
         torch: Any = importlib.import_module("torch")
         if self._closed:
             raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
         try:
             with torch.inference_mode():
-                found.update(zip(indices, compute(indices), strict=True))
+                results.update(zip(indices, compute(indices), strict=True))
             return
         except BackendError:
             raise
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            failed = BackendError(f"{self._name}: out of memory for one text", kind="request")
+            failure = BackendError(f"{self._name}: out of memory for one text", kind="request")
         except Exception as error:
             line = " ".join(str(error).split())[:300]
-            failed = BackendError(f"{self._name}: the model fails: {line}", kind="backend")
+            failure = BackendError(f"{self._name}: the model fails: {line}", kind="backend")
         if len(indices) == 1:
-            found[indices[0]] = failed
+            results[indices[0]] = failure
             return
         middle = len(indices) // 2
-        self._halving(indices[:middle], compute, found)
-        self._halving(indices[middle:], compute, found)
+        self._halving(indices[:middle], compute, results)
+        self._halving(indices[middle:], compute, results)

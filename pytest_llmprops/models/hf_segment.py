@@ -1,4 +1,4 @@
-"""Word segmentation by a token classifier of the transformers library that labels characters."""
+"""Word segmentation with a transformers token classifier that labels characters."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.hf_encoder import WORD_START, HfEncoder, Row
 from pytest_llmprops.models.hf_sentiment import labels_of
 
-# Begin, single (also written unit) and outside start a word; end (also last), single and outside end one.
+# Begin, single (or unit) and outside start a word; end (or last), single and outside end one.
 _STARTS = frozenset("BSUO")
 _ENDS = frozenset("ESULO")
 _KNOWN = frozenset("BMESIOLU")
 _INSIDE = frozenset("IMEL")
-#: a text without words of its own, to see which special tokens a tokenizer puts around one
+#: A sample text that shows which special tokens a tokenizer adds.
 _PROBE = "的"
 
 
 def label_letters(config: Mapping[str, Any]) -> str:
-    """The letter B, M, E, S, I or O (also L and U) of each label of a token classifier, by index.
+    """Return the letter B, M, E, S, I, O, L or U of each label of a token classifier, by index.
 
-    A label is a letter, in any case, alone or with something that a hyphen or underscore splits off:
-    ``B``, ``b-NOUN``, ``NOUN_B``.
+    A label is a letter in either case, alone or joined to a tag by a hyphen or underscore: ``B``, ``b-NOUN``,
+    ``NOUN_B``.
 
-    :param config: the model's ``config.json``.
-    :raises UsageError: for labels that are something else, or that cannot say where a word begins.
+    :param config: The model's ``config.json``.
+    :raises UsageError: if the labels are not of this form, or cannot mark where a word begins.
     """
     labels = labels_of(config)
     letters = [_letter(label) for label in labels]
@@ -38,8 +38,8 @@ def label_letters(config: Mapping[str, Any]) -> str:
         return "".join(letters)
     names = ", ".join(labels[:8]) + (" …" if len(labels) > 8 else "")
     raise UsageError(
-        f"its labels ({names}) are not understood; a segmenter labels characters with B, M, E, S or B, I(, O),"
-        " named so in id2label of config.json"
+        f"its labels ({names}) are not recognised; a segmenter labels characters with B, M, E, S or B, I(, O)"
+        " in id2label of config.json"
     )
 
 
@@ -51,10 +51,10 @@ def _letter(label: str) -> str:
 
 
 def cut_by_labels(text: str, letters: Sequence[str]) -> list[str]:
-    """The words of ``text`` by one letter a character.
+    """Return the words of ``text``, given one letter per character.
 
-    A boundary stands before a character that starts a word and after one that ends one, whatever the
-    order of the letters, which a classifier need not keep consistent.
+    A boundary comes before each character that starts a word and after each that ends one. The sequence of
+    letters need not be consistent: classifiers do not guarantee it.
     """
     words: list[str] = []
     start = 0
@@ -66,13 +66,13 @@ def cut_by_labels(text: str, letters: Sequence[str]) -> list[str]:
 
 
 class HfSegmentModel(HfEncoder):
-    """A token classifier that labels characters, such as a BERT of Chinese trained on segmented text.
+    """A token classifier that labels characters, such as a Chinese BERT trained on segmented text.
 
-    Each character is put to the tokenizer on its own, so that no two share a token; one of several tokens
-    has its first token's label, one that the tokenizer has nothing for is its unknown token. Whitespace is
-    not shown to the model and is a word of its own.
+    Each character is tokenized separately, so no two characters share a token. A character of several tokens
+    gets the label of its first token; one that the tokenizer drops becomes the unknown token. Whitespace is
+    not sent to the model and becomes a word.
 
-    :param letters: what :func:`label_letters` gives.
+    :param letters: One letter per label, from :func:`label_letters`.
     """
 
     def __init__(self, load: Callable[[], tuple[Any, Any]], *, letters: str, **settings: Any) -> None:
@@ -82,7 +82,7 @@ class HfSegmentModel(HfEncoder):
         self._around: tuple[Row, Row] = ([], [])
 
     def segment(self, requests: Sequence[Segment]) -> Sequence[Result]:
-        """One reply a request, in order; ``value`` is the list of words."""
+        """Return one reply per request, in order; ``value`` is the list of words."""
         with self._lock:
             start = time.perf_counter()
             results: dict[int, Result] = {}
@@ -105,8 +105,8 @@ class HfSegmentModel(HfEncoder):
             except BackendError as error:
                 return [results.get(i, error) for i in range(len(requests))]
             seconds = (time.perf_counter() - start) / max(len(rows), 1)
-            for (index, row), first, text, found in zip(rows.items(), firsts, texts, labels, strict=True):
-                words = cut_by_labels(text, [self._letters[found[k]] for k in first])
+            for (index, row), first, text, best in zip(rows.items(), firsts, texts, labels, strict=True):
+                words = cut_by_labels(text, [self._letters[best[k]] for k in first])
                 results[index] = Reply(
                     value=with_whitespace(words, requests[index].text),
                     served_model=self._name,
@@ -123,12 +123,12 @@ class HfSegmentModel(HfEncoder):
         return True
 
     def _special(self) -> tuple[Row, Row]:
-        """The special tokens before and after a text."""
-        bare = self._encoded(_PROBE, special=False)
+        """Return the special tokens before and after a text."""
+        plain = self._encoded(_PROBE, special=False)
         full = self._encoded(_PROBE, special=True)
-        for start in range(len(full) - len(bare) + 1):
-            if full[start : start + len(bare)] == bare:
-                return full[:start], full[start + len(bare) :]
+        for start in range(len(full) - len(plain) + 1):
+            if full[start : start + len(plain)] == plain:
+                return full[:start], full[start + len(plain) :]
         raise BackendError(
             f"{self._name}: its tokenizer changes a text's tokens when it adds special ones",
             kind="model",
@@ -143,7 +143,7 @@ class HfSegmentModel(HfEncoder):
             raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
 
     def _of_character(self, character: str) -> Row:
-        """The tokens of one character, at least one."""
+        """Return the tokens of one character, at least one."""
         tokens = self._tokens.get(character)
         if tokens is None:
             tokens = self._encoded(character, special=False)
@@ -161,7 +161,7 @@ class HfSegmentModel(HfEncoder):
         return tokens
 
     def _row(self, text: str) -> tuple[Row, list[int]]:
-        """The tokens of a text with the special ones, and where each character's first token stands."""
+        """Return the tokens of a text with special tokens, and the index of each character's first token."""
         if not text:
             raise BackendError(f"{self._name}: the text is empty", kind="request")
         before, after = self._around
@@ -174,13 +174,13 @@ class HfSegmentModel(HfEncoder):
         return row, first
 
     def _best(self, logits: Any, indices: list[int]) -> list[list[int]]:
-        """The most probable label of every token."""
+        """Return the most probable label of each token."""
         if logits.ndim != 3 or logits.shape[-1] != len(self._letters):
             shape = "x".join(map(str, logits.shape))
             raise BackendError(
-                f"{self._name}: gives {shape} numbers, not {len(self._letters)} a token", kind="model"
+                f"{self._name}: returns {shape} numbers, not {len(self._letters)} per token", kind="model"
             )
         if not logits.isfinite().all():
-            raise BackendError(f"{self._name}: gives values that are no numbers", kind="model")
+            raise BackendError(f"{self._name}: returns values that are not numbers", kind="model")
         labels: list[list[int]] = logits.argmax(-1).tolist()
         return labels

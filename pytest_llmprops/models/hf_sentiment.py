@@ -1,4 +1,4 @@
-"""Sentiment by a binary sequence classifier of the transformers library."""
+"""Sentiment with a binary sequence classifier of the transformers library."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pytest_llmprops.core.requests import Reply, Sentiment, Usage
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.hf_encoder import HfEncoder
 
-# Names that classifiers of Chinese and English reviews give to their two classes.
+# Class names that classifiers of Chinese and English reviews use.
 _POSITIVE = re.compile(r"(positive|pos|1|\+|正面|正向|正|积极|积极的|好评|喜欢)(\s*\(.*\))?")
 _NEGATIVE = re.compile(r"(negative|neg|0|-1|-|负面|负向|负|消极|消极的|差评|不喜欢)(\s*\(.*\))?")
 
 
 def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The class names in a ``config.json``, by index; the library's LABEL_0, LABEL_1 where it names none.
+    """Return the class names of a ``config.json`` by index; LABEL_0, LABEL_1, ... if it has none.
 
-    :raises UsageError: when ``id2label`` is not a mapping from 0, 1, 2 ... to names.
+    :raises UsageError: if ``id2label`` does not map 0, 1, 2, ... to names.
     """
     stated = config.get("id2label")
     if stated is None:
@@ -35,11 +35,12 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def positive_index(config: Mapping[str, Any], stated: str | None = None) -> int:
-    """Which of a classifier's two outputs is the positive class; 0 for a model with a single output.
+    """Return the index of the positive class; 0 for a model with a single output.
 
-    :param config: the model's ``config.json``. :param stated: the positive class's name or index, as the
-        user gives it; without it the names must say which is which (positive/negative, LABEL_1/LABEL_0 ...).
-    :raises UsageError: for a model that is not binary, or labels that are not understood.
+    :param config: The model's ``config.json``.
+    :param stated: The positive class's name or index from the user. Without it, the class names must be
+        recognisable (positive/negative, LABEL_1/LABEL_0, ...).
+    :raises UsageError: if the model is not binary or its class names are not recognised.
     """
     labels = labels_of(config)
     if config.get("problem_type") == "regression":
@@ -68,24 +69,24 @@ def _stated_index(labels: Sequence[str], stated: str) -> int:
     if stated.isdecimal() and int(stated) < len(labels):
         return int(stated)
     known = ", ".join(f"{i} ({label})" for i, label in enumerate(labels))
-    raise UsageError(f"positive_label={stated} is none of its classes: {known}")
+    raise UsageError(f"positive_label={stated} is not one of its classes: {known}")
 
 
 def probability(log_odds: float) -> float:
-    """The probability whose natural log odds are given, without overflow."""
+    """Return the probability for natural log odds, without overflow."""
     if log_odds >= 0:
         return 1 / (1 + math.exp(-log_odds))
     return math.exp(log_odds) / (1 + math.exp(log_odds))
 
 
 class HfSentimentModel(HfEncoder):
-    """A binary classifier: two logits, or one that a sigmoid turns into the positive class's probability.
+    """A binary classifier with two logits, or with one logit for the positive class.
 
-    ``Reply.value`` is ``{"positive": p, "log_odds": x}`` with x = ln(p / (1 - p)), taken in 64 bits from the
-    logits themselves: a probability near 0 or 1 would lose the order of two sentences, x does not.
-    ``[MASK]`` in a text stands for the model's own mask token. A text too long for the model is an error.
+    ``Reply.value`` is ``{"positive": p, "log_odds": x}`` with x = ln(p / (1 - p)), computed in 64 bits from the
+    logits: close to 0 or 1, p can no longer order two sentences, but x can. ``[MASK]`` in a text is replaced
+    by the model's own mask token. A text that is too long for the model is an error.
 
-    :param positive: index of the positive class; what :func:`positive_index` gives.
+    :param positive: Index of the positive class, from :func:`positive_index`.
     """
 
     def __init__(self, load: Callable[[], tuple[Any, Any]], *, positive: int, **settings: Any) -> None:
@@ -93,7 +94,7 @@ class HfSentimentModel(HfEncoder):
         self._positive = positive
 
     def sentiment(self, requests: Sequence[Sentiment]) -> Sequence[Result]:
-        """One result a request, in order."""
+        """Return one result per request, in order."""
         with self._lock:
             start = time.perf_counter()
             try:
@@ -121,15 +122,17 @@ class HfSentimentModel(HfEncoder):
         wide = logits.double().cpu()
         if wide.ndim != 2 or wide.shape[1] not in (1, 2):
             shape = "x".join(map(str, wide.shape))
-            raise BackendError(f"{self._name}: gives {shape} numbers, not one or two a text", kind="model")
+            raise BackendError(
+                f"{self._name}: returns {shape} numbers, not one or two per text", kind="model"
+            )
         if wide.shape[1] == 1:
-            found: list[float] = wide[:, 0].tolist()
+            log_odds: list[float] = wide[:, 0].tolist()
         else:
-            found = (wide[:, self._positive] - wide[:, 1 - self._positive]).tolist()
-        return found
+            log_odds = (wide[:, self._positive] - wide[:, 1 - self._positive]).tolist()
+        return log_odds
 
     def _reply(self, log_odds: float, tokens: int, seconds: float) -> Result:
         if not math.isfinite(log_odds):
-            return BackendError(f"{self._name}: gives {log_odds} for a text, not a number", kind="model")
+            return BackendError(f"{self._name}: returns {log_odds} for a text, not a number", kind="model")
         value = {"positive": probability(log_odds), "log_odds": log_odds}
         return Reply(value=value, served_model=self._name, usage=Usage(tokens, 0), seconds=seconds)

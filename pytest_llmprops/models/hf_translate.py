@@ -1,4 +1,4 @@
-"""Translation by a sequence-to-sequence model of the transformers library."""
+"""Translation with a sequence-to-sequence model of the transformers library."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.hf_model import HfModel
 from pytest_llmprops.models.translation_codes import FAMILIES, MARIAN, MBART50, codes_of, language_of
 
-#: most new tokens of a translation unless ``max_new_tokens`` says otherwise. An assumption: the DTAiLS
-#: paper does not say; its sentences have under 50 tokens.
+#: Default limit of new tokens per translation. An assumption: the DTAiLS paper does not state one; its
+#: sentences have fewer than 50 tokens.
 MAX_NEW_TOKENS = 256
 
 
 class _Row(NamedTuple):
-    """A text to translate: its place in the call, its tokens, the token that its translation must begin with."""
+    """A text to translate: its index in the call, its tokens, and the token that its translation must start with."""
 
     place: int
     ids: list[int]
@@ -28,7 +28,7 @@ class _Row(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """A translation: its text, whether it ended by itself, its number of tokens."""
+    """A translation: its text, whether the model ended it, and its number of tokens."""
 
     text: str
     ended: bool
@@ -36,22 +36,25 @@ class _Output(NamedTuple):
 
 
 class HfTranslateModel(HfModel):
-    """NLLB, M2M100, mBART-50, MADLAD-400 and Marian models, each told the languages as its card demands.
+    """An NLLB, M2M100, mBART-50, MADLAD-400 or Marian model.
 
-    The family follows from the model's type and from the language tokens of its vocabulary:
+    The languages are passed as each model card requires. The family follows from the model's type and from
+    the language tokens in its vocabulary:
 
-    - NLLB, M2M100, mBART-50: the source language's token is set on the tokenizer, the target language's
-      is the first token that the model must generate;
-    - MADLAD-400: ``<2xx>`` of the target stands before the text;
-    - Marian: ``>>xxx<<`` of the target stands before the text where the vocabulary has such tokens; the
-      pair that the tokenizer states must else be the one that is asked for.
+    - NLLB, M2M100, mBART-50: the source language's token is set on the tokenizer; the target language's
+      token is forced as the first generated token.
+    - MADLAD-400: ``<2xx>`` of the target language is put before the text.
+    - Marian: ``>>xxx<<`` of the target language is put before the text if the vocabulary has such tokens.
+      Otherwise the tokenizer's language pair must be the requested one.
 
-    Decoding takes the most probable token at each step, or a beam; nothing is drawn. Batches are of like
-    length, and a text's translation does not depend on them but for rounding.
+    Decoding is greedy or uses a beam; nothing is sampled. A batch holds texts of similar length. A translation
+    does not depend on its batch, except for rounding.
 
-    :param beams: width of the beam, 1 for none. :param max_new_tokens: longest translation, the language's
-        token included; one cut there has ``finish_reason`` "length".
-    :param source_code: and :param target_code: the model's own codes, in place of the built-in ones.
+    :param beams: Width of the beam; 1 is greedy decoding.
+    :param max_new_tokens: Maximum length of a translation, including the language token. A translation cut
+        there has the ``finish_reason`` "length".
+    :param source_code: The model's own code of the source language, instead of the built-in one.
+    :param target_code: The same for the target language.
     """
 
     def __init__(
@@ -69,18 +72,18 @@ class HfTranslateModel(HfModel):
         self._beams, self._most = beams, max_new_tokens
         self._source_code, self._target_code = source_code, target_code
         self._family = MARIAN
-        #: the vocabulary's language tokens and their numbers
+        #: language token -> its id in the vocabulary
         self._languages: Mapping[str, int] = {}
 
     def translate(self, requests: Sequence[Translate]) -> Sequence[Result]:
-        """One result a request, in order; ``Reply.text`` is the translation."""
+        """Return one result per request, in order; ``Reply.text`` is the translation."""
         with self._lock:
             try:
                 self._loaded()
             except BackendError as error:
                 return [error] * len(requests)
             results: dict[int, Result] = {}
-            # The model is told one first token for all texts of a batch.
+            # All texts of a batch share one forced first token.
             groups: dict[int | None, list[_Row]] = {}
             for index, request in enumerate(requests):
                 try:
@@ -96,19 +99,19 @@ class HfTranslateModel(HfModel):
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        # The library's tokenizer of M2M100 leaves the language tokens out of its vocabulary.
+        # The tokenizer of M2M100 does not list the language tokens in its vocabulary.
         vocabulary = self._tokenizer.get_vocab() | getattr(self._tokenizer, "lang_token_to_id", {})
         model_type = str(getattr(self._model.config, "model_type", ""))
         for family in FAMILIES:
             if model_type in family.model_types:
-                found = {t: i for t, i in vocabulary.items() if re.fullmatch(family.pattern, t)}
-                if found or family is MARIAN:
-                    self._family, self._languages = family, found
+                languages = {t: i for t, i in vocabulary.items() if re.fullmatch(family.pattern, t)}
+                if languages or family is MARIAN:
+                    self._family, self._languages = family, languages
                     return True
         self._model = self._tokenizer = None
         raise BackendError(
-            f"{self._name}: no translation model that is known here (its type is {model_type!r}, and its vocabulary"
-            f" has no language tokens); there are {', '.join(family.name for family in FAMILIES)}",
+            f"{self._name}: not a supported translation model (its type is {model_type!r}, and its vocabulary"
+            f" has no language tokens). Supported: {', '.join(family.name for family in FAMILIES)}",
             kind="model",
             fatal=True,
         )
@@ -122,7 +125,7 @@ class HfTranslateModel(HfModel):
             self._tokenizer.src_lang = source
             ids = self._encoded(request.text)
             number = self._languages[self._family.token(source)]
-            # NLLB's older setting puts it behind the text; mBART-25, which must be started otherwise, too.
+            # Older NLLB tokenizers put it after the text. mBART-25 does too, but is started differently.
             places = ids[:1] if self._family is MBART50 else [ids[0], ids[-1]]
             if number not in places:
                 raise self._unusable(
@@ -132,7 +135,7 @@ class HfTranslateModel(HfModel):
         else:
             if self._source_code is not None:
                 raise self._unusable(
-                    f"{self._family.name} models are not told a source language: no source_code="
+                    f"{self._family.name} models take no source language: remove source_code="
                 )
             tag = self._tag(request)
             ids = self._encoded(f"{tag} {request.text}" if tag else request.text)
@@ -143,17 +146,17 @@ class HfTranslateModel(HfModel):
         return _Row(place, ids, first)
 
     def _tag(self, request: Translate) -> str:
-        """What stands before a text, empty for a Marian model of a single pair."""
+        """Return the tag put before a text; empty for a Marian model of a single pair."""
         if self._family is MARIAN and self._target_code is None and not self._needs_tag(request):
             return ""
         return self._family.token(self._code("target", request.target, self._target_code))
 
     def _needs_tag(self, request: Translate) -> bool:
-        """Whether a Marian model must be told the target.
+        """Return whether a Marian model needs a tag for the target language.
 
-        :raises BackendError: when it says that it translates another pair of languages.
+        :raises BackendError: if its tokenizer states another pair of languages.
         """
-        # Groups of languages (mul, gmw) and codes that are not known here say nothing.
+        # Language groups (mul, gmw) and unknown codes do not restrict the pair.
         source, target = (
             language_of(str(getattr(self._tokenizer, name, None) or ""))
             for name in ("source_lang", "target_lang")
@@ -166,23 +169,24 @@ class HfTranslateModel(HfModel):
                 f"it translates from {source or 'any language'} to {target or 'those of its tags'},"
                 f" not from {request.source} to {request.target}"
             )
-        # A model of one target may have no tag of it, but some of its scripts or dialects.
+        # A model with one target language may have tags only for its scripts or dialects.
         tags = map(MARIAN.token, codes_of(MARIAN, request.target))
         return bool(self._languages) and (not same or any(tag in self._languages for tag in tags))
 
     def _code(self, side: str, language: str, stated: str | None) -> str:
-        """The model's own code of a language; the vocabulary has its token.
+        """Return the model's own code of a language whose token is in the vocabulary.
 
-        :param side: "source" or "target". :raises BackendError: for a language that the model does not have.
+        :param side: "source" or "target".
+        :raises BackendError: if the model does not have the language.
         """
         codes = (stated,) if stated is not None else codes_of(self._family, language)
         for code in codes:
             if self._family.token(code) in self._languages:
                 return code
-        looked = " or ".join(map(self._family.token, codes)) or "no code of it is known here"
+        tokens = " or ".join(map(self._family.token, codes)) or "no code is known for it"
         raise self._unusable(
-            f"this {self._family.name} model does not have the {side} language {language!r} ({looked});"
-            f" name one of its {len(self._languages)} with {side}_code=CODE"
+            f"this {self._family.name} model does not have the {side} language {language!r} ({tokens});"
+            f" choose one of its {len(self._languages)} with {side}_code=CODE"
         )
 
     def _unusable(self, why: str) -> BackendError:
@@ -196,7 +200,7 @@ class HfTranslateModel(HfModel):
             raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
 
     def _serve(self, rows: Sequence[_Row]) -> dict[int, Result]:
-        """Translate rows of one first token; results by the rows' places."""
+        """Translate rows that share a first token; return results by the rows' indices."""
         start = time.perf_counter()
         try:
             outputs = self._in_batches(
@@ -230,7 +234,7 @@ class HfTranslateModel(HfModel):
             do_sample=False,
             max_length=None,
             max_new_tokens=min(self._most, positions - 1),
-            # With a forced end, a translation that was cut would look like one that ended.
+            # With a forced end token, a truncated translation would look complete.
             forced_eos_token_id=None,
             stopping_criteria=[self._stop_when_closed],
         ).tolist()
@@ -240,18 +244,18 @@ class HfTranslateModel(HfModel):
         return [self._output(line, row.first, ends) for line, row in zip(lines, rows, strict=True)]
 
     def _output(self, line: list[int], first: int | None, ends: set[int | None]) -> _Output:
-        # Before the first new token stands the decoder's start, which is often the end token itself.
+        # The first token is the decoder's start token, which is often the end token itself.
         new = line[1:]
         end = next((i for i, token in enumerate(new) if token in ends), None)
         new = new[:end]
         if first is not None and new[:1] == [first]:
             new = new[1:]
         text = str(self._tokenizer.decode(new, skip_special_tokens=True))
-        # A character whose last bytes were cut off by the limit is dropped.
+        # Drop a character whose last bytes were cut off by the limit.
         return _Output(text.rstrip("\ufffd").strip(), end is not None, len(new))
 
     def _stop_when_closed(self, ids: Any, scores: Any, **more: Any) -> Any:
-        """Called by the library after every token."""
+        """Stop generating when the model is closed; the library calls this after every token."""
         if self._closed:
             raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
         torch: Any = importlib.import_module("torch")
