@@ -1,4 +1,4 @@
-"""Vectors of texts and of their tokens, by an encoder of the transformers library."""
+"""Vectors of texts and of their tokens, from an encoder of the transformers library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAIN = threading.main_thread()
 
 
 class _Text(NamedTuple):
-    """A text's tokens, the places in ``ids`` of those that are not special, and what these cover."""
+    """A text's tokens, the indices in ``ids`` of the non-special ones, and the characters that these cover."""
 
     ids: Row
     places: list[int]
@@ -34,11 +34,11 @@ class _Text(NamedTuple):
 class HfEmbedModel(HfEncoder):
     """An encoder (BERT, XLM-R, multilingual BERT, MiniLM ...) that turns tokens into vectors.
 
-    A text's vector is the mean over its tokens, special ones left out, not normalised. A text too long for
-    the model is an error, never cut. Vectors are 32-bit floats. They are not stored: those of a sentence's tokens
-    take 50 kB, and a few milliseconds.
+    A text's vector is the mean over its non-special tokens; it is not normalised. A text that is too long for
+    the model is an error. Vectors are 32-bit floats. They are not stored: a sentence's token vectors take
+    50 kB and are computed in a few milliseconds.
 
-    :param layer: which hidden states: 0 what the embeddings give, n what layer n gives; None for the last.
+    :param layer: Which hidden states to use: 0 for the embeddings, n for layer n, None for the last layer.
     """
 
     stored = False
@@ -48,11 +48,11 @@ class HfEmbedModel(HfEncoder):
         self._layer = layer
 
     def embed(self, requests: Sequence[Embed]) -> Sequence[Result]:
-        """One result a request, in order.
+        """Return one result per request, in order.
 
-        ``Reply.value`` is the text's vector; with ``tokens`` it is ``{"tokens", "spans", "vectors"}``, one
-        entry a token: how the vocabulary writes it, [start, end) in characters of the text, and its row of the
-        array ``vectors`` (tokens, size).
+        ``Reply.value`` is the text's vector. With ``tokens`` it is ``{"tokens", "spans", "vectors"}`` with one
+        entry per token: its form in the vocabulary, its [start, end) in characters of the text, and its row of
+        the array ``vectors`` (tokens, size).
         """
         with self._lock:
             start = time.perf_counter()
@@ -70,38 +70,39 @@ class HfEmbedModel(HfEncoder):
             except BackendError as error:
                 return [results.get(i, error) for i in range(len(requests))]
             seconds = (time.perf_counter() - start) / max(len(texts), 1)
-            for (index, text), found in zip(texts.items(), vectors, strict=True):
-                if isinstance(found, BackendError):
-                    results[index] = found
+            for (index, text), rows in zip(texts.items(), vectors, strict=True):
+                if isinstance(rows, BackendError):
+                    results[index] = rows
                     continue
-                value = self._value(text, found) if requests[index].tokens else found.mean(axis=0).tolist()
+                value = self._value(text, rows) if requests[index].tokens else rows.mean(axis=0).tolist()
                 results[index] = Reply(
                     value=value, served_model=self._name, usage=Usage(len(text.ids), 0), seconds=seconds
                 )
             return [results[i] for i in range(len(requests))]
 
     def _compute_alone(self) -> None:
-        """Give the broker's thread of this model one of torch's threads; other threads keep theirs.
+        """Limit torch to one thread in the broker's thread of this model; other threads keep their number.
 
-        Sentences come in small batches, for which threads wait for one another longer than they compute, the more so
-        beside pytest's workers. Bulk work (:meth:`token_vectors`) and other models take all.
+        Sentences come in small batches, on which torch's threads spend more time waiting for each other than
+        computing, especially next to pytest's workers. Bulk work (:meth:`token_vectors`) and other models use
+        all threads.
         """
         torch: Any = importlib.import_module("torch")
-        most = torch.get_num_threads()
-        if most > 1 and self._model.device.type == "cpu" and threading.current_thread() is not _MAIN:
+        threads = torch.get_num_threads()
+        if threads > 1 and self._model.device.type == "cpu" and threading.current_thread() is not _MAIN:
             torch.set_num_threads(1)
-            # The number is this thread's own, but new threads begin with the last one that was set: set it back there.
-            other = threading.Thread(target=torch.set_num_threads, args=(most,))
+            # The setting belongs to this thread, but new threads start with the last value set: restore it there.
+            other = threading.Thread(target=torch.set_num_threads, args=(threads,))
             other.start()
             other.join()
 
     def token_vectors(self, texts: Sequence[str]) -> list[tuple[list[Span], Vectors]]:
-        """For each text its tokens' [start, end) in characters, and their vectors (tokens, size).
+        """Return, for each text, its tokens' [start, end) in characters and their vectors (tokens, size).
 
-        For many texts in one process: they are evaluated in batches of like length. All vectors are held at
-        once (3 KB a token of multilingual BERT), so put a corpus in parts of some thousand texts.
+        Use this for many texts in one process: they are evaluated in batches of similar length. All vectors are
+        held in memory (3 KB per token for multilingual BERT), so pass a corpus in parts of a few thousand texts.
 
-        :raises BackendError: when one of the texts cannot be embedded; the message says which.
+        :raises BackendError: if one of the texts cannot be embedded; the message says which one.
         """
         with self._lock:
             self._loaded()
@@ -112,10 +113,10 @@ class HfEmbedModel(HfEncoder):
                     rows.append(self._text(text, spans=True))
                 except BackendError as error:
                     raise self._of_text(error, number, len(texts)) from None
-            for number, (row, found) in enumerate(zip(rows, self._vectors(rows), strict=True), 1):
-                if isinstance(found, BackendError):
-                    raise self._of_text(found, number, len(texts))
-                done.append((row.spans, found))
+            for number, (row, vectors) in enumerate(zip(rows, self._vectors(rows), strict=True), 1):
+                if isinstance(vectors, BackendError):
+                    raise self._of_text(vectors, number, len(texts))
+                done.append((row.spans, vectors))
             return done
 
     @staticmethod
@@ -148,27 +149,27 @@ class HfEmbedModel(HfEncoder):
         return _Text(ids, places, self._spans(text, ids, places, encoded["offset_mapping"]) if spans else [])
 
     def _spans(self, text: str, ids: Row, places: list[int], offsets: Sequence[Span]) -> list[Span]:
-        """What the tokens at ``places`` cover of ``text``: nothing for one that only marks a word's start."""
+        """Return the span in ``text`` of each token at ``places``; a lone word-start mark has an empty span."""
         names = self._tokenizer.convert_ids_to_tokens([ids[i] for i in places])
         spans = []
         for name, place in zip(names, places, strict=True):
-            start, end = _bare(text, *offsets[place])
-            # The library says of a lone mark that it covers the character behind it.
+            start, end = _without_space(text, *offsets[place])
+            # The library reports that a lone word-start mark covers the next character.
             alone = name == WORD_START and text[start:end] != WORD_START
             spans.append((start, start if alone else end))
         return spans
 
     def _vectors(self, texts: Sequence[_Text]) -> list[Vectors | BackendError]:
-        """The vectors of each text's tokens, special ones left out."""
+        """Return the vectors of each text's non-special tokens."""
 
         def read(states: Any, indices: list[int]) -> list[Vectors | BackendError]:
-            found: list[Vectors | BackendError] = []
+            results: list[Vectors | BackendError] = []
             for state, index in zip(states.float().cpu().numpy(), indices, strict=True):
                 vectors = state[texts[index].places]
                 if not bool((abs(vectors) < float("inf")).all()):
-                    vectors = BackendError(f"{self._name}: gives values that are no numbers", kind="model")
-                found.append(vectors)
-            return found
+                    vectors = BackendError(f"{self._name}: returns values that are not numbers", kind="model")
+                results.append(vectors)
+            return results
 
         rows = [text.ids for text in texts]
         return self._in_batches([len(row) for row in rows], lambda indices: self._read(rows, indices, read))
@@ -179,7 +180,7 @@ class HfEmbedModel(HfEncoder):
         states = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
         if self._layer >= len(states):
             raise BackendError(
-                f"{self._name}: the model has {len(states) - 1} layers, so layer={self._layer} is not one",
+                f"{self._name}: the model has {len(states) - 1} layers; layer={self._layer} does not exist",
                 kind="model",
                 fatal=True,
             )
@@ -193,8 +194,8 @@ class HfEmbedModel(HfEncoder):
         }
 
 
-def _bare(text: str, start: int, end: int) -> Span:
-    """A token's characters without the space that some vocabularies write in front of a word."""
+def _without_space(text: str, start: int, end: int) -> Span:
+    """Return a token's span without the leading space that some vocabularies include."""
     while start < end and text[start].isspace():
         start += 1
     return start, end

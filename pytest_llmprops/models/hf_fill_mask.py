@@ -1,4 +1,4 @@
-"""Candidate words for a blank, by a masked language model of the transformers library."""
+"""Probabilities of candidate words for a blank, from a masked language model of the transformers library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_llmprops.models.hf_encoder import MASK, HfEncoder, Row
 
 
 class _Ask(NamedTuple):
-    """One row to evaluate, and the (place, token) pairs whose log probabilities are summed for each score."""
+    """One row to evaluate, and for each score the (position, token) pairs whose log probabilities are summed."""
 
     row: Row
     scores: tuple[tuple[tuple[int, int], ...], ...]
@@ -24,21 +24,22 @@ class _Ask(NamedTuple):
 class HfFillMaskModel(HfEncoder):
     """A masked language model that scores candidate words.
 
-    The first ``[MASK]`` of a text is the blank, however many tokens a candidate has; any further ``[MASK]``
-    is one masked token and stays so. The candidates' tokens are those that the tokenizer gives the word
-    alone: characters for Chinese BERT models. Scores are natural logarithms, summed in 64 bits.
+    The first ``[MASK]`` of a text is the blank, for candidates of any number of tokens. Each further ``[MASK]``
+    stays one masked token. A candidate's tokens are those of the word tokenized alone: characters for Chinese
+    BERT models. Scores are natural logarithms, summed in 64 bits.
     """
 
     def fill_mask(self, requests: Sequence[FillMask]) -> Sequence[Result]:
-        """``Reply.value`` maps each candidate to its probability, one reply a request."""
+        """Return one reply per request; ``Reply.value`` maps each candidate to its probability."""
         return [self._one(request) for request in requests]
 
     def candidate_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
-        """Log probability of each candidate in the blank: as many masks as it has tokens, all filled at once.
+        """Return the log probability of each candidate in the blank.
 
-        Candidates with different numbers of tokens are not comparable: longer ones are less probable.
+        The blank gets as many masks as the candidate has tokens, and all are predicted at once. Candidates with
+        different numbers of tokens are not comparable: longer ones are less probable.
 
-        :raises BackendError: for a text without a blank, a candidate with unknown characters, no candidates.
+        :raises BackendError: if the text has no blank, or a candidate has unknown characters.
         """
         with self._lock:
             self._loaded()
@@ -46,25 +47,25 @@ class HfFillMaskModel(HfEncoder):
             tokens = [self._candidate(word) for word in candidates]
             self._check_length(len(left) + len(right) + max(map(len, tokens), default=0))
             mask = self._tokenizer.mask_token_id
-            # One row serves all candidates of a length.
+            # All candidates with the same number of tokens share one row.
             asks: dict[int, _Ask] = {}
             places: list[tuple[int, int]] = []
             for word in tokens:
                 row = left + [mask] * len(word) + right
                 ask = asks.get(len(word), _Ask(row, ()))
-                wanted = tuple((len(left) + i, token) for i, token in enumerate(word))
+                pairs = tuple((len(left) + i, token) for i, token in enumerate(word))
                 places.append((len(word), len(ask.scores)))
-                asks[len(word)] = _Ask(row, (*ask.scores, wanted))
-            found = dict(zip(asks, self._sums(list(asks.values())), strict=True))
-            return [found[length][i] for length, i in places]
+                asks[len(word)] = _Ask(row, (*ask.scores, pairs))
+            sums = dict(zip(asks, self._sums(list(asks.values())), strict=True))
+            return [sums[length][i] for length, i in places]
 
     def context_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
-        """Log of the product of the surrounding tokens' probabilities with each candidate in the blank.
+        """Return the sum of the surrounding tokens' log probabilities with each candidate in the blank.
 
-        The surrounding tokens are read unmasked, in one pass a candidate, as the authors of ERAS fill their
-        slots (their published code); special tokens, further masks and the candidate itself do not count.
+        The surrounding tokens are not masked, and each candidate takes one pass, as in the published code of the
+        authors of ERAS. Special tokens, further masks and the candidate itself do not count.
 
-        :raises BackendError: as :meth:`candidate_scores`.
+        :raises BackendError: see :meth:`candidate_scores`.
         """
         with self._lock:
             self._loaded()
@@ -78,8 +79,8 @@ class HfFillMaskModel(HfEncoder):
             for word in tokens:
                 row = left + word + right
                 inside = range(len(left), len(left) + len(word))
-                wanted = tuple((i, t) for i, t in enumerate(row) if i not in inside and t not in skipped)
-                asks.append(_Ask(row, (wanted,)))
+                pairs = tuple((i, t) for i, t in enumerate(row) if i not in inside and t not in skipped)
+                asks.append(_Ask(row, (pairs,)))
             return [scores[0] for scores in self._sums(asks)]
 
     def _one(self, request: FillMask) -> Result:
@@ -98,9 +99,9 @@ class HfFillMaskModel(HfEncoder):
         )
 
     def _around(self, text: str) -> tuple[Row, Row]:
-        """The tokens before and after the blank, special ones included."""
+        """Return the tokens before and after the blank, including special tokens."""
         if MASK not in text:
-            raise BackendError(f"{self._name}: the text has no {MASK} to be filled", kind="request")
+            raise BackendError(f"{self._name}: the text has no {MASK} to fill", kind="request")
         if getattr(self._tokenizer, "mask_token_id", None) is None:
             raise BackendError(
                 f"{self._name}: its tokenizer has no mask token; use a masked language model",
@@ -125,13 +126,13 @@ class HfFillMaskModel(HfEncoder):
         def read(logits: Any, indices: list[int]) -> list[list[float]]:
             results = []
             for logit, index in zip(logits, indices, strict=True):
-                places = sorted({place for wanted in asks[index].scores for place, _ in wanted})
+                places = sorted({place for pairs in asks[index].scores for place, _ in pairs})
                 line = {place: i for i, place in enumerate(places)}
                 logs = torch.log_softmax(logit[places].double(), dim=-1)
-                pairs = [(line[place], token) for wanted in asks[index].scores for place, token in wanted]
-                rows, columns = [r for r, _ in pairs], [c for _, c in pairs]
+                cells = [(line[place], token) for pairs in asks[index].scores for place, token in pairs]
+                rows, columns = [r for r, _ in cells], [c for _, c in cells]
                 values = iter(logs[rows, columns].tolist())
-                results.append([math.fsum(next(values) for _ in wanted) for wanted in asks[index].scores])
+                results.append([math.fsum(next(values) for _ in pairs) for pairs in asks[index].scores])
             return results
 
         return self._evaluate([ask.row for ask in asks], read)

@@ -1,7 +1,7 @@
 """``jieba``: the segmenter of the package jieba.
 
-Parameters: ``hmm`` (``true`` or ``false``; true, as in jieba, guesses words that its dictionary lacks) and
-``dict`` (a dictionary in place of jieba's own, in its format: ``WORD COUNT [TAG]`` a line, UTF-8).
+Parameters: ``hmm`` (``true`` or ``false``; true, jieba's default, guesses words that are not in the dictionary)
+and ``dict`` (a dictionary to use instead of jieba's own, in its format: ``WORD COUNT [TAG]`` per line, UTF-8).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pytest_llmprops.models.spec import ModelSpec
 
 def _load(file: Path, hmm: bool) -> Cut:
     with warnings.catch_warnings():
-        # Escapes in jieba's patterns that newer Pythons warn of, and its use of pkg_resources.
+        # Newer Pythons warn about escapes in jieba's patterns and about its use of pkg_resources.
         warnings.simplefilter("ignore")
         jieba: Any = importlib.import_module("jieba")
     tokenizer = jieba.Tokenizer()
-    # Jieba would keep what it reads in a file of the machine's temporary folder, under a name that does not
-    # tell one dictionary from another, and read whatever lies there. Reading the dictionary costs no more.
+    # jieba caches its dictionary in the system's temporary folder, under a name that does not depend on the
+    # dictionary's content, and trusts whatever it finds there. Reading the dictionary directly is as fast.
     with file.open("rb") as stream:
         tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(stream)
     tokenizer.initialized = True
@@ -41,9 +41,11 @@ def _load(file: Path, hmm: bool) -> Cut:
 
 
 def _check(spec: ModelSpec, file: Path) -> None:
-    """Read a dictionary of the user's once, so that what is wrong with it is known at the start."""
+    """Read a user's dictionary once, so that its errors are reported before the run starts."""
     if not file.is_file():
-        raise UsageError(f"--model {spec.text}: there is no file {file}; give dict=FILE in jieba's format")
+        raise UsageError(
+            f"--model {spec.text}: the file {file} does not exist; pass dict=FILE in jieba's format"
+        )
     try:
         text = utf8(file.read_bytes(), str(file))
     except DataError as error:
@@ -51,13 +53,13 @@ def _check(spec: ModelSpec, file: Path) -> None:
     if not text.strip():
         raise UsageError(f"--model {spec.text}: {file}: the dictionary is empty")
     if text.startswith("\ufeff") or file.read_bytes().startswith(b"\xef\xbb\xbf"):
-        raise UsageError(f"--model {spec.text}: {file} starts with a byte-order mark; save it without")
+        raise UsageError(f"--model {spec.text}: {file} starts with a byte-order mark; save it without one")
     lines = text.split("\n")
     for number, line in enumerate(lines[:-1] if not lines[-1] else lines, start=1):
         fields = line.strip().split(" ")
         if len(fields) < 2 or not fields[0] or not fields[1].isdecimal():
             raise UsageError(
-                f"--model {spec.text}: {file}: line {number} is not 'WORD COUNT' split by one space:"
+                f"--model {spec.text}: {file}: line {number} is not 'WORD COUNT' separated by one space:"
                 f" {line.strip()[:40]!r}"
             )
 
@@ -66,8 +68,8 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     spec.only("hmm", "dict")
     if spec.name != "jieba":
         raise UsageError(f"--model {spec.text}: write jieba, jieba?hmm=false or jieba?dict=FILE")
-    found = importlib.util.find_spec("jieba")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("jieba")
+    if package is None or package.origin is None:
         raise MissingExtra(f"--model {spec.text}", package="jieba", extra="zh")
     hmm = spec.params.get("hmm", "true").lower()
     if hmm not in ("true", "false"):
@@ -76,7 +78,7 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         file = Path(spec.params["dict"]).expanduser()
         _check(spec, file)
     else:
-        file = Path(found.origin).with_name("dict.txt")
+        file = Path(package.origin).with_name("dict.txt")
     return WordSegmenter(
         lambda: _load(file, hmm == "true"),
         name=spec.label,

@@ -1,4 +1,4 @@
-"""What the segmenters that run inside the pytest worker share."""
+"""The base of segmenters that run inside the pytest worker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Cut = Callable[[str], list[str]]
 class WordSegmenter:
     """A cheap, deterministic segmenter: a function from a sentence to its words.
 
-    :param load: gives that function; called at the first sentence.
-    :param identity: all that decides the words: package version, dictionary, switches.
+    :param load: Returns that function; called at the first sentence.
+    :param identity: Everything that affects the result: package version, dictionary, switches.
     """
 
     pinned = True
@@ -34,7 +34,7 @@ class WordSegmenter:
     def cut(self) -> Cut:
         """The function from a sentence to its words, for callers with many sentences.
 
-        :raises BackendError: where it cannot be loaded; fatal, as it never can.
+        :raises BackendError: if it cannot be loaded. The error is fatal: a retry cannot help.
         """
         if self._cut is None:
             try:
@@ -47,7 +47,7 @@ class WordSegmenter:
         return self._cut
 
     def segment(self, requests: Sequence[Segment]) -> Sequence[Result]:
-        """One reply a request, in order; ``value`` is the list of words."""
+        """Return one reply per request, in order; ``value`` is the list of words."""
         try:
             cut = self.cut
         except BackendError as error:

@@ -191,7 +191,7 @@ def test_layer_that_is_not_there(folder: Path) -> None:
     [error] = embed(make(f"hf:{folder}?layer=4"), "a")
     assert isinstance(error, BackendError)
     assert error.fatal
-    assert "the model has 3 layers, so layer=4 is not one" in error.message
+    assert "the model has 3 layers; layer=4 does not exist" in error.message
     with pytest.raises(UsageError, match="layer must be a whole number"):
         make(f"hf:{folder}?layer=-1")
 
@@ -314,7 +314,7 @@ def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(model, "_outputs", outputs)
     bad, good = embed(model, "a", "the dog")
     assert isinstance(bad, BackendError)
-    assert "no numbers" in bad.message
+    assert "not numbers" in bad.message
     assert isinstance(good, Reply)
 
 

@@ -191,7 +191,7 @@ def test_labels_that_are_not_understood(labels: tuple[str, ...] | None, tmp_path
     if labels is not None:
         config["id2label"] = dict(enumerate(labels))
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match=r"labels \(.*\) are not understood; .*B, M, E, S") as raised:
+    with pytest.raises(UsageError, match=r"labels \(.*\) are not recognised; .*B, M, E, S") as raised:
         make(f"hf:{tmp_path}")
     assert ", ".join(labels or ("LABEL_0", "LABEL_1")) in str(raised.value)
     assert "\n" not in str(raised.value)

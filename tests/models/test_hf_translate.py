@@ -238,10 +238,10 @@ def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Non
     ("name", "target", "words"),
     [
         ("m2m100", "te", "M2M100 model does not have the target language 'te' (__te__)"),
-        ("mbart50", "hy", "target language 'hy' (no code of it is known here)"),
+        ("mbart50", "hy", "target language 'hy' (no code is known for it)"),
         ("madlad", "ja", "target language 'ja' (<2ja>)"),
         ("marian", "ta", "target language 'ta' (>>ta<< or >>tam<< or >>tam_Taml<<)"),
-        ("nllb", "xx", "target language 'xx' (no code of it is known here)"),
+        ("nllb", "xx", "target language 'xx' (no code is known for it)"),
     ],
 )
 def test_language_that_a_model_does_not_have(
@@ -283,7 +283,7 @@ def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch)
     for name in TAGGED:
         refused = one(make(f"hf:{folders[name]}?source_code=en"))
         assert refused.fatal
-        assert "no source_code=" in refused.message
+        assert "remove source_code=" in refused.message
 
 
 @needs_hf

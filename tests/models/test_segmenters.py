@@ -164,7 +164,7 @@ def test_bad_jieba_dictionary(text: str, said: str, tmp_path: Path) -> None:
     file.write_bytes("学生 5".encode("gbk"))
     with pytest.raises(UsageError, match="GBK"):
         make(f"jieba?dict={file}")
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(UsageError, match="does not exist"):
         make(f"jieba?dict={tmp_path / 'none'}")
 
 
