@@ -12,6 +12,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, Record
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.requests import Kind, Reply, Request
+from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import Verdict
 
 
@@ -66,12 +67,12 @@ class Counterexample:
     """Where a property does not hold.
 
     :param why: one phrase for a person. :param values: plain values, for the record.
-    :param evidence: texts worth showing a person.
+    :param evidence: a JSON object with the benchmark's own keys, for a person.
     """
 
     why: str
     values: Mapping[str, Any] = field(default_factory=dict)
-    evidence: Mapping[str, str] = field(default_factory=dict)
+    evidence: Mapping[str, JSON] = field(default_factory=dict)
 
 
 class Searched(TypingProtocol):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, RunStopped
+from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Asking, Case, Outcome, evaluate
 from pytest_llmprops.plugin.bare import bare
@@ -185,7 +186,8 @@ class Searching:
 
         from pytest_llmprops.reports.allure_case import bounded
 
-        texts = [search.found.why, *(f"{name}:\n{text}" for name, text in search.found.evidence.items())]
+        shown = evidence_texts(search.found.evidence)
+        texts = [search.found.why, *(f"{name}:\n{text}" for name, text in shown)]
         allure.attach(bounded("\n\n".join(texts)), "counterexample", allure.attachment_type.TEXT)
 
     # ---- reports

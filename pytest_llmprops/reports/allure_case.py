@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
@@ -169,14 +170,11 @@ def _array(value: Any) -> str:
 
 
 def verdict_text(record: VerdictRecord) -> str:
-    """Expected and given answer, verdict, reason, values and evidence, one below the other."""
+    """Return verdict, expected and given answer, reason, values and evidence, one below the other."""
     rows = [("verdict", str(record.status)), ("expected", record.expected), ("given", record.given)]
     rows.append(("reason", record.reason))
     rows += [(name, f"{value:g}") for name, value in record.values.items()]
-    rows += [
-        (name, shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False))
-        for name, shown in record.evidence.items()
-    ]
+    rows += evidence_texts(record.evidence)
     width = max(len(name) for name, _ in rows)
     indent = "\n" + " " * (width + 2)
     lines = (f"{name:<{width}}  {value or '-'}".replace("\n", indent) for name, value in rows)

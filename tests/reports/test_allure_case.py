@@ -140,7 +140,7 @@ def test_verdict_shows_expected_beside_given() -> None:
         "reason    other",
         "position  2",
         "note      seen",
-        "rules     [1, null]",
+        "rules     1, -",
     ]
     assert "given     -" in allure_case.verdict_text(replace(RECORD, given=""))
 

@@ -16,9 +16,11 @@ from pytest_llmprops.benchmarks.dtails.context import (
     load_items,
     with_rules,
 )
+from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
-from pytest_llmprops.benchmarks.dtails.prompts import language_name, shown_rules, variation_name
+from pytest_llmprops.benchmarks.dtails.prompts import language_name, variation_name
 from pytest_llmprops.benchmarks.dtails.rule_making import MadeRules, make_rules
+from pytest_llmprops.benchmarks.dtails.rules import Rule
 from pytest_llmprops.benchmarks.dtails.selecting import runs_without_choice, select_in_runs
 from pytest_llmprops.benchmarks.dtails.translating import translate
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
@@ -110,14 +112,14 @@ class Dtails(Benchmark):
                 tokenizer=settings.tokenizer,
                 more=more,
             )
-        rules = ""
+        rules: tuple[Rule, ...] = ()
         if settings.rules != NONE:
             made = await self._rules(item, context, ask, settings)
             more["rules_read"] = float(made.rules is not None)
             if made.rules is None:
                 return _without_rules(item, made, more, settings.runs)
             more["sentences"] = float(made.rules.sentences)
-            rules = shown_rules(made.rules.texts())
+            rules = made.rules.rules
         return await select_in_runs(
             item,
             ask,
@@ -164,5 +166,5 @@ def _without_rules(item: Item, made: MadeRules, more: dict[str, float], runs: in
         "",
         reason,
         values={"variations": float(len(item["variations"])), **more, **runs_without_choice(runs)},
-        evidence={"concept": item["concept"], "sentence": item["sentence"]},
+        evidence=SelectionEvidence.of(item).to_json(),
     )

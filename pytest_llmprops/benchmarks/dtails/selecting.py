@@ -7,9 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence
 from pytest_llmprops.benchmarks.dtails.positions import run_values
-from pytest_llmprops.benchmarks.dtails.prompts import retried, selection, shown_order, variation_name
+from pytest_llmprops.benchmarks.dtails.prompts import (
+    retried,
+    selection,
+    shown_order,
+    shown_rules,
+    variation_name,
+)
 from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_selection
+from pytest_llmprops.benchmarks.dtails.rules import Rule
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply
@@ -21,13 +29,14 @@ class Choice:
     """One run's outcome on one item.
 
     :param order: shown place -> index of the variation. :param reading: its ``index`` is a shown place.
+    :param retried: it is of the second reply, as the first did not keep to the template.
     """
 
     status: Status
     order: tuple[int, ...]
     reading: Reading
     reason: str
-    replies: tuple[str, ...]
+    retried: bool
 
     @property
     def chosen(self) -> int | None:
@@ -54,16 +63,15 @@ async def choose(
     order = shown_order(len(variations), seed, item.base_id, run)
     shown = [variations[index] for index in order]
     prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
-    replies: list[Reply] = []
-    reading = Reading()
-    for text in (prompt, retried(prompt, shown)):
-        reply = await ask(Chat.user(text, temperature=temperature, max_tokens=max_tokens, sample=run))
-        replies.append(reply)
+    reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=run))
+    reading = read_selection(reply.text, shown)
+    again = not reading.obeyed and reply.finish_reason != "content_filter"
+    if again:
+        prompt = retried(prompt, shown)
+        reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=run))
         reading = read_selection(reply.text, shown)
-        if reading.obeyed or reply.finish_reason == "content_filter":
-            break
-    status, reason = _judged(item, shown, reading, replies[-1])
-    return Choice(status, order, reading, reason, tuple(reply.text for reply in replies))
+    status, reason = _judged(item, shown, reading, reply)
+    return Choice(status, order, reading, reason, again)
 
 
 def _judged(
@@ -92,14 +100,15 @@ async def select_in_runs(
     seed: int,
     temperature: float,
     max_tokens: int,
-    rules: str,
+    rules: Sequence[Rule],
     language: str,
     more: dict[str, float],
 ) -> Verdict:
     """The verdict over all runs: correct when more than half of them are; its score is their share.
 
-    :param more: further values of the verdict.
+    :param rules: of the prompt; empty without rules. :param more: further values of the verdict.
     """
+    text = shown_rules({rule.variation: rule.text for rule in rules}) if rules else ""
     choices = await asyncio.gather(
         *(
             choose(
@@ -109,26 +118,23 @@ async def select_in_runs(
                 seed=seed,
                 temperature=temperature,
                 max_tokens=max_tokens,
-                rules=rules,
+                rules=text,
                 language=language,
             )
             for run in range(runs)
         )
     )
-    return judge_choices(item, choices, more)
+    return judge_choices(item, choices, rules, more)
 
 
-def judge_choices(item: Item, choices: Sequence[Choice], more: dict[str, float]) -> Verdict:
+def judge_choices(
+    item: Item, choices: Sequence[Choice], rules: Sequence[Rule], more: dict[str, float]
+) -> Verdict:
     """One verdict of the runs' choices."""
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
-    evidence = {"concept": item["concept"], "sentence": item["sentence"]}
-    if item["clue"]:
-        evidence["words that decide"] = "; ".join(item["clue"])
     for run, choice in enumerate(choices, 1):
         values |= _values(run, choice)
-        mark = f" of run {run}" if len(choices) > 1 else ""
-        evidence |= {f"{'retry' if n else 'reply'}{mark}": text for n, text in enumerate(choice.replies)}
     failed = [choice for choice in choices if choice.status != "correct"]
     status: Status = "correct" if 2 * right > len(choices) else _most_common(failed)
     first = next(choice for choice in choices if choice.status == status)
@@ -140,7 +146,7 @@ def judge_choices(item: Item, choices: Sequence[Choice], more: dict[str, float])
         reason,
         right / len(choices),
         values,
-        evidence,
+        SelectionEvidence.of(item, [choice.order for choice in choices], rules).to_json(),
     )
 
 
@@ -153,9 +159,7 @@ def runs_without_choice(runs: int) -> dict[str, float]:
 
 def _values(run: int, choice: Choice) -> dict[str, float]:
     found = run_values(run, choice.reading.index, choice.status == "correct")
-    return (
-        _reading_values(run, choice.reading) | found | {f"run{run}_retried": float(len(choice.replies) > 1)}
-    )
+    return _reading_values(run, choice.reading) | found | {f"run{run}_retried": float(choice.retried)}
 
 
 def _reading_values(run: int, reading: Reading) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_llmprops.benchmarks.dtails.evidence import TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.prompts import language_name, translation, variation_name
 from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_translation
 from pytest_llmprops.benchmarks.dtails.text import TOKENIZER, unicode_words
@@ -74,14 +75,16 @@ def judge_translation(
         "leftmost": 0.0 if reading.leftmost is None else float(reading.leftmost + 1),
         "tokenizer": how,
     }
-    evidence = {"concept": item["concept"], "sentence": item["sentence"], "translation": reply.text}
-    if item["target"]:
-        evidence["reference translation"] = item["target"]
-    if name:
-        evidence["tokenizer"] = name
+    evidence = TranslationEvidence(item["concept"], item["sentence"], reply.text, item["target"], name)
     given = variation_name(chosen) if chosen is not None else reply.text
     return Verdict(
-        status, variation_name(item["label"]), given, reason, float(status == "correct"), values, evidence
+        status,
+        variation_name(item["label"]),
+        given,
+        reason,
+        float(status == "correct"),
+        values,
+        evidence.to_json(),
     )
 
 

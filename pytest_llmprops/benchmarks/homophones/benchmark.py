@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items
 from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, reading
@@ -78,24 +78,17 @@ class Homophones(Benchmark):
         settings = protocol.settings
         question = ask_about(item)
         chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
-        verdict = judge(item, await ask(chat), context, settings.match, asks=1)
+        reply = await ask(chat)
+        verdict = judge(item, reply, context, settings.match, asks=1)
         first = verdict
         for number in range(2, settings.asks + 1):
             if verdict.status != "refused" or "content filter" in verdict.reason:
                 break
             # The paper's forced answer: the same question again in the same conversation.
-            chat = chat.then(str(verdict.evidence["reply"]), question)
-            verdict = judge(item, await ask(chat), context, settings.match, asks=number)
-        values = {**verdict.values, "first_correct": float(first.status == "correct")}
-        return Verdict(
-            verdict.status,
-            verdict.expected,
-            verdict.given,
-            verdict.reason,
-            verdict.score,
-            values,
-            verdict.evidence,
-        )
+            chat = chat.then(reply.text, question)
+            reply = await ask(chat)
+            verdict = judge(item, reply, context, settings.match, asks=number)
+        return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """``several_answers_rate``; accuracy on function words and on the others; gain by asking again."""
@@ -160,5 +153,4 @@ def judge(
         status, reason = "unparsed", "cut off before an answer"
     else:
         status = "wrong"
-    evidence: Mapping[str, Any] = {"reply": reply.text}
-    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values, evidence)
+    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values)

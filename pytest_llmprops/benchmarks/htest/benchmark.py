@@ -31,6 +31,8 @@ TASKS = (
 )
 GEOMETRY = "letter_geometry"
 LABELS = ("A", "B")
+#: characters of a chain of thought that a verdict keeps
+LONGEST_THOUGHT = 300
 _ID_MARK = {"published": "p", "generated": "g"}
 
 
@@ -136,7 +138,7 @@ class HTest(Benchmark):
             return _judge(item, thought, thought.text, {})
         asked = Chat.user(prompts.reader(thought.text), temperature=settings.temperature, max_tokens=5)
         read = await ask(asked, role="reader")
-        return _judge(item, read, read.text, {"chain of thought": thought.text})
+        return _judge(item, read, read.text, {"chain_of_thought": _end(thought.text)})
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
@@ -145,6 +147,11 @@ class HTest(Benchmark):
             yield rate(place, "adjusted_accuracy", [r["status"] == "correct" for r in parsed], "higher")
             obeyed = [bool(r["values"].get("format")) for r in members]
             yield rate(place, "format_rate", obeyed, "higher")
+
+
+def _end(thought: str) -> str:
+    """The end of a chain of thought, where the answer is; the whole is in ``requests.jsonl``."""
+    return thought if len(thought) <= LONGEST_THOUGHT else f"…{thought[1 - LONGEST_THOUGHT :]}"
 
 
 async def _geometry(item: Item, ask: Ask, settings: Settings) -> Verdict:

@@ -182,24 +182,24 @@ class OracleChecker(Benchmark):
             labels = tuple(name for name, _ in item["entities"])
             checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
             found = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
-            return _verdict(item, found, {"rule": float(RULES.index(settings.rule))})
+            return _verdict(found, {"rule": float(RULES.index(settings.rule))})
         align = Aligner(ask)
         if item.task == OWN:
             found = await own_paraphrase(
                 item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
             )
-            return _verdict(item, found)
+            return _verdict(found)
         pair = Pair(item["first"], item["second"], item["label"])
         if item.task == CONSISTENCY:
-            return _verdict(item, await self_consistency(pair, oracle, settings.askings))
+            return _verdict(await self_consistency(pair, oracle, settings.askings))
         if item.task == RANDOM:
             found = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
-            verdict = _verdict(item, found)
+            verdict = _verdict(found)
             if found.outcome == "accepted-yes":
                 return replace(verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {found.why}")
             return verdict
         found = await ParaphraseChecker(settings.pairs(), align).check(pair, oracle, rng)
-        verdict = _verdict(item, found)
+        verdict = _verdict(found)
         said = found.values["said_yes"]
         return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
@@ -251,13 +251,9 @@ def _oracle(ask: Ask, settings: Settings) -> Oracle:
     return Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
 
 
-def _verdict(item: Item, found: Acceptance, more: dict[str, float] | None = None) -> Verdict:
+def _verdict(found: Acceptance, more: dict[str, float] | None = None) -> Verdict:
     """A checker's decision as a verdict; what cannot be measured or read is ``unparsed``."""
-    if item.task in (LINEARITY, OWN):
-        shown = {"sentence": item["text"] if item.task == LINEARITY else item["first"]}
-    else:
-        shown = {"sentence 1": item["first"], "sentence 2": item["second"]}
-    verdict = replace(verdict_of(found, shown), values={**found.values, **(more or {})})
+    verdict = replace(verdict_of(found), values={**found.values, **(more or {})})
     if (
         found.values.get("answers_unreadable", 0.0)
         and not found.values["answers_yes"] + found.values["answers_no"]

@@ -58,15 +58,13 @@ class CheckerBenchmark(Benchmark):
         return verdict_of(found, undecided=self.undecided)
 
 
-def verdict_of(
-    found: Acceptance, shown: Mapping[str, str] | None = None, *, undecided: Mapping[str, Status] = UNDECIDED
-) -> Verdict:
+def verdict_of(found: Acceptance, *, undecided: Mapping[str, Status] = UNDECIDED) -> Verdict:
     """A checker's decision as a verdict. What is rejected is ``wrong``, and never the opposite answer accepted.
 
-    :param shown: evidence that stands before the checker's own. :param undecided: outcome -> status.
+    :param undecided: outcome -> status.
     """
     status: Status = "correct" if found.accepted else undecided.get(found.outcome, "wrong")
-    evidence = {**(shown or {}), **found.evidence}
+    evidence = dict(found.evidence)
     if found.bound is not None:
         evidence["bound"] = found.bound.text
     return Verdict(

@@ -73,7 +73,12 @@ from pytest_llmprops.benchmarks.oracle.linear_tests import (
     extracted,
     run_tests,
 )
-from pytest_llmprops.benchmarks.oracle.linearity_evidence import entity_lines, test_texts
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
+    CulpritEvidence,
+    SentenceEvidence,
+    entity_evidence,
+    test_evidence,
+)
 from pytest_llmprops.benchmarks.oracle.linearity_settings import (
     PAPER,
     QUICK,
@@ -112,7 +117,7 @@ class Prepared:
     original: Samples
     stopped: Acceptance | None
     values: Mapping[str, float] = field(default_factory=dict)
-    evidence: Mapping[str, str] = field(default_factory=dict)
+    evidence: SentenceEvidence = field(default_factory=SentenceEvidence)
 
 
 class LinearityChecker:
@@ -171,7 +176,7 @@ class LinearityChecker:
             chosen = await generator.synonyms(answer)
         subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
         values = self._counts(sentence, original, answer, names, con_o, subject)
-        evidence = {"sentence": sentence.text, "entities": entity_lines(answer, chosen)}
+        evidence = SentenceEvidence(sentence.text, entity_evidence(answer, chosen))
         prepared = Prepared(subject, original, None, values, evidence)
         return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates)))
 
@@ -195,8 +200,9 @@ class LinearityChecker:
         refused = original.refused == len(original.readings)
         why = "a content filter refused" if refused else original.readings[0].problem
         values = {"accepted": 0.0, "samples": float(len(original.readings)), "unread": float(original.unread)}
-        evidence = {"sentence": sentence.text}
-        stopped = Acceptance(False, "refused" if refused else "unparsed", why, evidence, None, values)
+        evidence = SentenceEvidence(sentence.text)
+        outcome = "refused" if refused else "unparsed"
+        stopped = Acceptance(False, outcome, why, evidence.to_json(), None, values)
         return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
 
     def _counts(
@@ -261,24 +267,24 @@ class LinearityChecker:
             "paraphrase_missed": len(replies.missed),
         }
         values = {**prepared.values, **{name: float(value) for name, value in counts.items()}}
-        evidence = {**prepared.evidence, **test_texts(ruled, samples, subject)}
+        evidence = replace(prepared.evidence, tests=test_evidence(ruled, samples, subject))
         if accepted:
             why = f"{len(ruled)} of {len(ruled)} tests passed"
             why += "" if faithful else "; linear, not faithful"
-            return Acceptance(True, "accepted", why, evidence, bound_of(settings), values)
+            return Acceptance(True, "accepted", why, evidence.to_json(), bound_of(settings), values)
         failed = [test for test in ruled if not test.passed]
         withheld = {x for x, s in samples.items() if s.refused == len(s.readings)}
         if all(withheld & {test.x, test.y, test.x ^ test.y} for test in failed):
             why = f"a content filter refused {len(withheld)} of {len(samples)} changed sentences"
             values = {**prepared.values, "accepted": 0.0, "unread": values["unread"]}
-            return Acceptance(False, "refused", why, evidence, None, values)
+            return Acceptance(False, "refused", why, evidence.to_json(), None, values)
         found = culprits(ruled, samples, subject, settings.rule, prepared.original)
-        evidence["culprits"] = "\n".join(map(str, found))
-        return Acceptance(False, "rejected", explanation(ruled, found), evidence, None, values)
+        evidence = replace(evidence, culprits=tuple(map(CulpritEvidence.of, found)))
+        return Acceptance(False, "rejected", explanation(ruled, found), evidence.to_json(), None, values)
 
 
 def _nothing_to_test(prepared: Prepared, candidates: int) -> Acceptance | None:
-    values, evidence = dict(prepared.values), prepared.evidence
+    values, evidence = dict(prepared.values), prepared.evidence.to_json()
     if not prepared.subject.answer:
         values |= {"accepted": 1.0, "no_entities": 1.0}
         return Acceptance(True, "accepted", "no entities, so nothing to test", evidence, None, values)

@@ -1,42 +1,169 @@
-"""Texts that show a person how a sentence was tested for linearity."""
+"""What a verdict keeps of a sentence that was tested for linearity: see ``docs/record.md``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from pytest_llmprops.benchmarks.oracle.culprits import Culprit
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import Samples, most_frequent
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
+from pytest_llmprops.core.evidence import (
+    Evidence,
+    count_in,
+    objects_in,
+    text_in,
+    texts_in,
+    without_empty,
+)
+
+#: candidates for a replacement that were refused, of which an entity's evidence keeps the reasons
+_MOST_REJECTED = 5
 
 
-def entity_lines(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> str:
-    """A line for each entity of the answer: its class, and its replacement or why it has none."""
+@dataclass(frozen=True, slots=True)
+class CulpritEvidence:
+    """An entity that breaks linearity, its kinds, and the counts behind them in words."""
+
+    name: str
+    synonym: str
+    kinds: tuple[str, ...]
+    why: str
+
+    @classmethod
+    def of(cls, culprit: Culprit) -> CulpritEvidence:
+        """Return what is recorded of ``culprit``."""
+        return cls(culprit.name, culprit.synonym, culprit.kinds, culprit.why)
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> CulpritEvidence:
+        """Read a recorded culprit; what it lacks is empty."""
+        name, synonym, why = (text_in(evidence, key) for key in ("name", "synonym", "why"))
+        return cls(name, synonym, texts_in(evidence, "kinds"), why)
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record."""
+        return {"name": self.name, "synonym": self.synonym, "kinds": list(self.kinds), "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEvidence:
+    """How a sentence was tested for linearity.
+
+    :param entities: see :func:`entity_evidence`. :param tests: see :func:`test_evidence`.
+    :param culprits: of a rejected sentence.
+    """
+
+    sentence: str = ""
+    entities: tuple[Evidence, ...] = ()
+    tests: tuple[Evidence, ...] = ()
+    culprits: tuple[CulpritEvidence, ...] = ()
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> SentenceEvidence:
+        """Read a verdict's evidence; what it lacks is empty."""
+        return cls(
+            text_in(evidence, "sentence"),
+            objects_in(evidence, "entities"),
+            objects_in(evidence, "tests"),
+            tuple(map(CulpritEvidence.from_json, objects_in(evidence, "culprits"))),
+        )
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record, without its empty parts."""
+        return without_empty(
+            {
+                "sentence": self.sentence,
+                "entities": list(self.entities),
+                "tests": list(self.tests),
+                "culprits": [culprit.to_json() for culprit in self.culprits],
+            }
+        )
+
+
+def entity_evidence(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> tuple[Evidence, ...]:
+    """Return each entity of the answer with its replacement, or why it has none."""
     by_key = {synonym.entity.key: synonym for synonym in chosen}
-    lines = []
+    found: list[Evidence] = []
     for entity in answer:
         synonym = by_key.get(entity.key)
-        what = f"{entity.kind}: {entity.name}" if entity.kind else entity.name
-        if synonym is None:
-            fate = {"not_literal": "not in the sentence", "contained": f"inside {entity.inside!r}"}
-            lines.append(f"{what} ({fate.get(entity.state, 'not tested')})")
-        elif synonym.text:
-            named = "named" if synonym.entity.named else "not named"
-            lines.append(f"{what} -> {synonym.text} ({named}, {synonym.how}; {synonym.decided_by})")
+        known = without_empty({"name": entity.name, "class": entity.kind})
+        if synonym is not None and synonym.text:
+            named = bool(synonym.entity.named)
+            how = {"how": synonym.how, "named": named, "decided_by": synonym.decided_by}
+            found.append({**known, "replacement": synonym.text, **how})
+            continue
+        if synonym is not None:
+            refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
+            why_not = f"no replacement{': ' + refused if refused else ''}"
+        elif entity.state == "not_literal":
+            why_not = "not in the sentence"
         else:
-            refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:5])
-            lines.append(f"{what} (no replacement{': ' + refused if refused else ''})")
-    return "\n".join(lines)
+            why_not = f"inside {entity.inside!r}" if entity.state == "contained" else "not tested"
+        found.append({**known, "left_out": why_not})
+    return tuple(found)
 
 
-def test_texts(tests: Sequence[OneTest], samples: Mapping[int, Samples], subject: Subject) -> dict[str, str]:
-    """A text for each test: its three sentences, and what was extracted from each how often."""
-    texts = {}
-    for number, test in enumerate(tests, 1):
-        lines = [f"{'passed' if test.passed else 'failed'}, {test.passing} of {test.total} combinations"]
-        for label, x in (("x", test.x), ("y", test.y), ("x+y", test.x ^ test.y)):
-            names, times = most_frequent(samples[x].sets)
-            read = f"{times} of {len(samples[x].readings)}: {', '.join(sorted(names)) or 'none'}"
-            lines += [f"{label}: {samples[x].text}", f"   {read if times else 'no reply could be read'}"]
-        texts[f"test {number}"] = "\n".join(lines)
-    return texts
+def test_evidence(
+    tests: Sequence[OneTest], samples: Mapping[int, Samples], subject: Subject
+) -> tuple[Evidence, ...]:
+    """Return each test with its three sentences, and what was extracted from each how often."""
+    return tuple(
+        {
+            "passed": test.passed,
+            "passing": test.passing,
+            "combinations": test.total,
+            "x": _extraction(samples[test.x]),
+            "y": _extraction(samples[test.y]),
+            "x+y": _extraction(samples[test.x ^ test.y]),
+        }
+        for test in tests
+    )
+
+
+def _extraction(samples: Samples) -> Evidence:
+    names, times = most_frequent(samples.sets)
+    return {
+        "sentence": samples.text,
+        "entities": sorted(names),
+        "replies": times,
+        "asked": len(samples.readings),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LinearityCounterexample:
+    """What a search for a counterexample of linearity ended with.
+
+    :param replaced: entities that x or y replaces, of ``entities`` in the vectors.
+    :param x, y: the names of the entities that they replace.
+    """
+
+    replaced: int
+    entities: int
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    culprits: tuple[CulpritEvidence, ...]
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> LinearityCounterexample:
+        """Read the ``counterexample`` of a line of ``searches.jsonl``; what it lacks is empty, or 0."""
+        return cls(
+            count_in(evidence, "replaced"),
+            count_in(evidence, "entities"),
+            texts_in(evidence, "x"),
+            texts_in(evidence, "y"),
+            tuple(map(CulpritEvidence.from_json, objects_in(evidence, "culprits"))),
+        )
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record."""
+        return {
+            "x": list(self.x),
+            "y": list(self.y),
+            "replaced": self.replaced,
+            "entities": self.entities,
+            "culprits": [culprit.to_json() for culprit in self.culprits],
+        }

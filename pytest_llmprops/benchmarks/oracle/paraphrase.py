@@ -12,20 +12,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Rho
 from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases, ask_answer, ask_paraphrases
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import (
     PHIS,
     Pair,
     Phi,
-    answer_shown,
     answer_values,
     candidate_values,
-    tests_shown,
+    trust_evidence,
     why_no,
 )
 from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
@@ -90,15 +90,16 @@ class ParaphraseChecker:
         """Ask by prompt 5 and check the answer. :raises BackendError: a call could not be made."""
         answer = await ask_answer(oracle, sentences_prompt(x.first, x.second))
         values = {**answer_values(x, answer), "phi": float(PHIS.index(self.settings.phi))}
-        evidence = {"answer": answer_shown(answer)}
+        evidence = PairEvidence(x.first, x.second, answer.word, answer.explanation)
         if answer.said is None:
             if self.settings.reference:
                 proof = await self.proof(x.first, x.second, oracle)
                 values |= proof.values
+                evidence = replace(evidence, proof=proof.evidence)
             outcome = "refused" if answer.notes.refused else "unreadable"
             repair = ", after one repair" if answer.notes.repaired else ""
             why = f"no answer: {answer.notes.problem}{repair}"
-            return Acceptance(False, outcome, why, evidence, None, values)
+            return Acceptance(False, outcome, why, evidence.to_json(), None, values)
         if answer.said:
             return await self._yes(x, oracle, values, evidence)
         return await self._no(x, oracle, rng, values, evidence)
@@ -109,20 +110,17 @@ class ParaphraseChecker:
         return await prove(alignments, oracle, ask_identical=self.settings.ask_identical)
 
     async def _yes(
-        self, x: Pair, oracle: Oracle, values: dict[str, float], evidence: dict[str, str]
+        self, x: Pair, oracle: Oracle, values: dict[str, float], evidence: PairEvidence
     ) -> Acceptance:
         proof = await self.proof(x.first, x.second, oracle)
         accepted = _holds(proof.rho, self.settings.phi)
-        if proof.rho.phi_or:
-            evidence["aligned phrases"] = proof.shown
-        if proof.refused:
-            evidence["refused phrases"] = proof.refused_shown
         if accepted:
             why = f"yes, proved by {len(proof.confirmed.pairs(aligned_only=True))} phrase pairs"
         else:
             why = f"yes, but not proved: {proof.failure}"
         values |= proof.values | {"accepted": float(accepted), "accepted_paper": float(accepted)}
-        return Acceptance(accepted, "accepted-yes" if accepted else "rejected", why, evidence, None, values)
+        shown = replace(evidence, proof=proof.evidence).to_json()
+        return Acceptance(accepted, "accepted-yes" if accepted else "rejected", why, shown, None, values)
 
     async def _no(
         self,
@@ -130,7 +128,7 @@ class ParaphraseChecker:
         oracle: Oracle,
         rng: random.Random,
         values: dict[str, float],
-        evidence: dict[str, str],
+        evidence: PairEvidence,
     ) -> Acceptance:
         (rho, measured), given = await asyncio.gather(
             self._own_alignment(x, oracle),
@@ -139,20 +137,20 @@ class ParaphraseChecker:
         values |= measured
         candidates = await self._candidates(x, given, oracle)
         values |= candidate_values(candidates, given, self.settings.paraphrases)
-        for number, found in enumerate(given, 1):
-            shown = [c.text for c in candidates if c.source == number]
-            evidence[f"paraphrases of sentence {number}"] = found.notes.problem or "\n".join(shown) or "none"
+        evidence = replace(
+            evidence,
+            paraphrases=tuple(tuple(c.text for c in candidates if c.source == source) for source in (1, 2)),
+            problems=tuple(paraphrases.notes.problem for paraphrases in given),
+        )
         results = await self._tested(x, rho, candidates, oracle, rng)
         for phi in PHIS:
             values |= {f"{name}_{phi}": number for name, number in results[phi].values.items()}
         trust = results[self.settings.phi]
         accepted = trust.outcome == "accepted"
         values |= {"accepted": float(accepted), "accepted_paper": float(trust.accepted_by_paper)}
-        evidence |= tests_shown(x, trust)
+        shown = trust_evidence(evidence, trust).to_json()
         outcome = "accepted-no" if accepted else "rejected"
-        return Acceptance(
-            accepted, outcome, why_no(trust), evidence, trust.bound if accepted else None, values
-        )
+        return Acceptance(accepted, outcome, why_no(trust), shown, trust.bound if accepted else None, values)
 
     async def _own_alignment(self, x: Pair, oracle: Oracle) -> tuple[Rho, dict[str, float]]:
         """Whether the sentences themselves are aligned (category A), as the settings find it; with its values."""

@@ -40,10 +40,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, Paraphrases
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
 
 Phi = Literal["or", "and"]
@@ -100,28 +101,15 @@ def candidate_values(
     return values
 
 
-def answer_shown(answer: Answer) -> str:
-    """The answer with its explanation; a reply that cannot be read as it is."""
-    if answer.said is None:
-        return answer.notes.text
-    return f"{answer.word}: {answer.explanation}" if answer.explanation else answer.word
-
-
-def tests_shown(x: Pair, trust: Trust) -> dict[str, str]:
-    """Each test with its three sentences, as table 15 shows triangular evidence, and the answers."""
-    evidence = {}
-    for number, test in enumerate(trust.tests, 1):
-        source = test.candidate.source
-        evidence[f"test {number}: {test.outcome}"] = "\n".join(
-            (
-                f"paraphrase of sentence {source}: {test.candidate.text}",
-                f"the other sentence: {x.sentences[2 - source]}",
-                f"equivalent to it: {answer_shown(test.other)}",
-                f"its own sentence: {x.sentences[source - 1]}",
-                f"equivalent to it: {answer_shown(test.own)}",
-            )
+def trust_evidence(evidence: PairEvidence, trust: Trust) -> PairEvidence:
+    """Return ``evidence`` with the tests of a "no", as table 15 shows triangular evidence."""
+    tests = tuple(
+        TrustTestEvidence(
+            test.outcome, test.candidate.source, test.candidate.text, test.other.word, test.own.word
         )
-    return evidence
+        for test in trust.tests
+    )
+    return replace(evidence, category=trust.category or "", trust=trust.outcome, tests=tests)
 
 
 def why_no(trust: Trust) -> str:

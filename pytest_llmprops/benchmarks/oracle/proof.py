@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair, Rho
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, ask_answer
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PhraseEvidence, ProofEvidence
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import phrases_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 
@@ -39,36 +40,26 @@ class Proof:
         return tuple(pair for pair, answer in self.answers if not answer.said)
 
     @property
-    def refused_shown(self) -> str:
-        """The refused pairs, a line each, with what the oracle said."""
-        lines = [
-            f"“{pair.first}” ≠ “{pair.second}”: {answer.explanation or answer.notes.problem or answer.word}"
-            for pair, answer in self.answers
-            if not answer.said
-        ]
-        return "\n".join(lines)
-
-    @property
-    def shown(self) -> str:
-        """The proof as its phrase pairs (table 13), or what is in its way: the leftover words (table 12)."""
+    def evidence(self) -> ProofEvidence:
+        """The phrase pairs of a proof (table 13), and what is in its way: the leftover words (table 12)."""
         if self.potential.missing:
-            return self.potential.missing
-        if self.rho.phi_or:
-            return "\n".join(f"“{p.first}” = “{p.second}”" for p in self.confirmed.pairs(aligned_only=True))
-        return self.failure
+            return ProofEvidence(missing=self.potential.missing)
+        phrases = [
+            PhraseEvidence(pair.first, pair.second, answer.said, _why_not(answer))
+            for pair, answer in self.answers
+        ]
+        asked = {pair for pair, _ in self.answers}
+        phrases += [
+            PhraseEvidence(pair.first, pair.second, True, asked=False)
+            for pair in self.confirmed.pairs(aligned_only=True)
+            if pair not in asked
+        ]
+        return ProofEvidence(tuple(phrases), self.confirmed.leftovers)
 
     @property
     def failure(self) -> str:
         """One phrase on why there is no proof in both directions: the words left over in each sentence."""
-        if self.potential.missing:
-            return self.potential.missing
-        parts = [
-            f"s{number}: {{ {', '.join(words)} }}"
-            for number, words in enumerate(self.confirmed.leftovers, 1)
-            if words
-        ]
-        refused = f"; {len(self.refused)} of {len(self.answers)} phrase pairs refused" if self.refused else ""
-        return f"left over: {', '.join(parts) or 'nothing'}{refused}"
+        return self.potential.missing or f"left over: {self.evidence.uncovered}"
 
     @property
     def values(self) -> dict[str, float]:
@@ -93,6 +84,10 @@ class Proof:
             "leftover_2": len(second),
         }
         return {name: float(number) for name, number in numbers.items()}
+
+
+def _why_not(answer: Answer) -> str:
+    return "" if answer.said else answer.explanation or answer.notes.problem
 
 
 async def prove(alignments: Alignments, oracle: Oracle, *, ask_identical: bool = True) -> Proof:

@@ -14,6 +14,7 @@ from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
 from pytest_llmprops.benchmarks.oracle.proof import prove
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.trust import usable
+from pytest_llmprops.core.strict_json import JSON
 
 ASKINGS = 5
 
@@ -26,6 +27,14 @@ async def self_consistency(pair: Pair, oracle: Oracle, askings: int = ASKINGS) -
 
     :raises BackendError: a call could not be made.
     """
+    acceptance, answers = await _asked_again(pair, oracle, askings)
+    words: list[JSON] = [answer.word for answer in answers]
+    evidence = {"sentence_1": pair.first, "sentence_2": pair.second, "answers": words}
+    return replace(acceptance, evidence=evidence)
+
+
+async def _asked_again(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acceptance, list[Answer]]:
+    """The decision of :func:`self_consistency`, without evidence, and the answers."""
     prompt = sentences_prompt(pair.first, pair.second)
     answers = await asyncio.gather(*(ask_answer(oracle, prompt, sample=n) for n in range(askings)))
     values = _counts(answers)
@@ -33,9 +42,9 @@ async def self_consistency(pair: Pair, oracle: Oracle, askings: int = ASKINGS) -
     said = f"{values['answers_yes']:.0f} yes, {values['answers_no']:.0f} no"
     if values["answers_unreadable"]:
         said += f", {values['answers_unreadable']:.0f} unreadable"
-    evidence = {f"answer {n}": answer.word for n, answer in enumerate(answers, 1)}
     why = f"{said} in {askings} askings"
-    return Acceptance(alike, "consistent" if alike else "inconsistent", why, evidence, None, values)
+    outcome = "consistent" if alike else "inconsistent"
+    return Acceptance(alike, outcome, why, values=values), answers
 
 
 async def own_paraphrase(
@@ -54,21 +63,22 @@ async def own_paraphrase(
     texts = usable(given, sentence, checker.settings.paraphrases)
     if not texts:
         why = given.notes.problem or "no paraphrase differs from the sentence"
-        return Acceptance(False, "untested", why)
-    pair = Pair(sentence, texts[0])
-    asked, alignments = await asyncio.gather(
-        self_consistency(pair, oracle, askings), checker.align(sentence, texts[0])
+        return Acceptance(False, "untested", why, {"sentence": sentence})
+    (asked, answers), alignments = await asyncio.gather(
+        _asked_again(Pair(sentence, texts[0]), oracle, askings), checker.align(sentence, texts[0])
     )
     proof = await prove(alignments, oracle, ask_identical=checker.settings.ask_identical)
-    said = {"yes": 1.0, "no": 0.0}.get(asked.evidence["answer 1"], -1.0)
-    denied = asked.accepted and said == 0
+    said = answers[0].said
+    denied = asked.accepted and said is False
+    words: list[JSON] = [answer.word for answer in answers]
+    evidence = {"sentence": sentence, "paraphrase": texts[0], "answers": words}
     return replace(
         asked,
         accepted=asked.accepted and not denied,
         outcome="denied" if denied else asked.outcome,
         why=f"{asked.why}: it denies its own paraphrase" if denied else asked.why,
-        evidence={"paraphrase": texts[0], **asked.evidence, "proof": proof.shown},
-        values={**asked.values, "said_yes": said, **proof.values},
+        evidence={**evidence, "proof": proof.evidence.to_json()},
+        values={**asked.values, "said_yes": -1.0 if said is None else float(said), **proof.values},
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.core.strict_json import JSON
 
 X = TypeVar("X", contravariant=True)
 
@@ -79,7 +80,7 @@ class Acceptance:
         into its opposite.
     :param outcome: the kind of decision in one or two words, from a list that the checker documents.
     :param why: one phrase for a person.
-    :param evidence: texts worth showing a person.
+    :param evidence: a JSON object with the checker's own keys, for a person.
     :param bound: what the acceptance is worth; None where the decision has no bound to speak of.
     :param values: flat numbers from which every metric can be recomputed.
     """
@@ -87,7 +88,7 @@ class Acceptance:
     accepted: bool
     outcome: str
     why: str
-    evidence: Mapping[str, str] = field(default_factory=dict)
+    evidence: Mapping[str, JSON] = field(default_factory=dict)
     bound: Bound | None = None
     values: Mapping[str, float] = field(default_factory=dict)
 

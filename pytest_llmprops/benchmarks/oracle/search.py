@@ -7,12 +7,17 @@ replaced entities, and names the culprits of that one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest, Replies, linear_at
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Sentence
-from pytest_llmprops.benchmarks.oracle.linearity_evidence import test_texts
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
+    CulpritEvidence,
+    LinearityCounterexample,
+    test_evidence,
+)
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.core.benchmark import Counterexample
 
@@ -80,21 +85,15 @@ class LinearitySearch:
         x, y = (self._names(z) for z in (test.x, test.y))
         replaced = (test.x | test.y).bit_count()
         why = f"{replaced} of {subject.m} entities replaced (x: {_list(x)}; y: {_list(y)}); {_blame(found)}"
-        values = {
-            "x": x,
-            "y": y,
-            "replaced": replaced,
-            "entities": subject.m,
-            "culprits": [
-                {"name": c.name, "synonym": c.synonym, "kinds": list(c.kinds), "why": c.why} for c in found
-            ],
-        }
-        [text] = test_texts([test], samples, subject).values()
-        evidence = {**self.prepared.evidence, "smallest counterexample": text}
-        return Counterexample(why, values, evidence | {"culprits": "\n".join(map(str, found))})
+        blamed = tuple(map(CulpritEvidence.of, found))
+        shown = replace(
+            self.prepared.evidence, tests=test_evidence([test], samples, subject), culprits=blamed
+        )
+        values = LinearityCounterexample(replaced, subject.m, x, y, blamed).to_json()
+        return Counterexample(why, values, shown.to_json())
 
-    def _names(self, z: int) -> list[str]:
-        return [entity.name for i, entity in enumerate(self.prepared.subject.tested) if z >> i & 1]
+    def _names(self, z: int) -> tuple[str, ...]:
+        return tuple(entity.name for i, entity in enumerate(self.prepared.subject.tested) if z >> i & 1)
 
 
 def size_of(test: OneTest) -> tuple[int, int, int, int]:
@@ -117,7 +116,7 @@ async def linearity_search(
     return LinearitySearch(checker, prepared, oracle, most)
 
 
-def _list(names: list[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names) or "none"
 
 

@@ -183,5 +183,5 @@ def test_fences_mean_nothing_in_a_translation() -> None:
     """A translation is read as it stands; the reference stands beside it for a person."""
     verdict = verdict_of(SUBJECT, says(fenced("woonagtig")), kinds=TRANSLATOR)
     assert verdict.status == "correct"
-    assert verdict.evidence["reference translation"] == "Hulle woon hier."
+    assert verdict.evidence["reference"] == "Hulle woon hier."
     assert verdict.evidence["translation"] == fenced("woonagtig")

@@ -152,7 +152,7 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
     assert (found.status, found.given, found.score) == (status, given, float(status == "correct")), (
         found.reason
     )
-    assert list(found.evidence)[:2] == ["sentence 1", "sentence 2"]
+    assert list(found.evidence)[:2] == ["sentence_1", "sentence_2"]
     if status == "wrong":
         assert found.task == ("yes" if found.values["said_yes"] else "no")
 

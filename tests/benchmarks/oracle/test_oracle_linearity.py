@@ -35,6 +35,7 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     Sentence,
     bound_of,
 )
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.linearity import (
@@ -125,8 +126,9 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
         assert '"Adriana"' in found.why
         assert '"Lisbon"' in found.why
         assert '"Kenya"' not in found.why
-    kinds = [found.evidence["culprits"] for found in rejected]
-    assert sum("assumed knowledge" in text for text in kinds) > 0.9 * len(kinds)
+    culprits = [SentenceEvidence.from_json(found.evidence).culprits for found in rejected]
+    kinds = [{kind for culprit in some for kind in culprit.kinds} for some in culprits]
+    assert sum("assumed knowledge" in some for some in kinds) > 0.9 * len(kinds)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.35])
@@ -329,7 +331,8 @@ def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
     assert found.values["tested"] == 3
     assert found.values["not_literal"] == 1
     assert found.values["extra"] == 0
-    assert "Twilight (not in the sentence)" in found.evidence["entities"]
+    entities = SentenceEvidence.from_json(found.evidence).entities
+    assert ("Twilight", "not in the sentence") in [(e["name"], e.get("left_out")) for e in entities]
     none = check(Fake(lambda x, _: ["Twilight", "Moby Dick"]))
     assert none.outcome == "unmeasurable"
     assert "none of 2 entities stands in the sentence" in none.why
@@ -343,7 +346,8 @@ def test_contained_entities_are_left_out() -> None:
     assert found.values["extra"] == 0
     assert found.values["entities"] == 6
     assert found.values["tested"] == 5
-    assert "Season (inside 'rain season')" in found.evidence["entities"]
+    entities = SentenceEvidence.from_json(found.evidence).entities
+    assert ("Season", "inside 'rain season'") in [(e["name"], e.get("left_out")) for e in entities]
 
 
 @pytest.mark.parametrize(

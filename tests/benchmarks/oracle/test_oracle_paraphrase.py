@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 from fixtures.paraphrase_oracles import FakeOracle, World, answer, parsed
 from pytest_llmprops.benchmarks.oracle import paraphrase_record
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
 from pytest_llmprops.benchmarks.oracle.paraphrase import QUICK, ParaphraseChecker, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
 from pytest_llmprops.benchmarks.oracle.sanity import (
@@ -85,7 +86,12 @@ def test_a_proved_yes_is_accepted() -> None:
     assert found.accepted
     assert found.outcome == "accepted-yes"
     assert "2 phrase pairs" in found.why
-    assert found.evidence["aligned phrases"] == "“the dog” = “the cat”\n“slept quietly” = “ran away”"
+    proof = PairEvidence.from_json(found.evidence).proof
+    assert proof is not None
+    assert [(p.first, p.second) for p in proof.confirmed] == [
+        ("the dog", "the cat"),
+        ("slept quietly", "ran away"),
+    ]
     assert found.bound is None
     assert found.values["said_yes"] == found.values["accepted"] == found.values["accepted_paper"] == 1
     assert fake.asked("paraphrases") == []
@@ -109,7 +115,9 @@ def test_a_yes_whose_phrases_are_refused_is_rejected() -> None:
     found = _check(fake, Stub({(DOG, CAT): "and"}))
     assert found.outcome == "rejected"
     assert "1 of 2 phrase pairs refused" in found.why
-    assert "“slept quietly” ≠ “ran away”" in found.evidence["refused phrases"]
+    proof = PairEvidence.from_json(found.evidence).proof
+    assert proof is not None
+    assert [(p.first, p.second) for p in proof.refused] == [("slept quietly", "ran away")]
     assert found.values["potential_or"] == 1
     assert found.values["phi_or"] == 0
 
@@ -151,10 +159,9 @@ def test_triangular_evidence() -> None:
     assert found.bound is None
     assert found.values["trust_or"] == 2
     assert found.values["accepted_paper"] == 0
-    shown = found.evidence["test 1: triangular"]
-    assert OF_DOG[0] in shown
-    assert DOG in shown
-    assert CAT in shown
+    shown = PairEvidence.from_json(found.evidence)
+    assert (shown.first, shown.second, shown.answer, shown.trust) == (DOG, CAT, "no", "triangular")
+    assert shown.tests == (TrustTestEvidence("triangular", 1, OF_DOG[0], "yes", "yes"),)
 
 
 def test_constant_no() -> None:
@@ -335,7 +342,7 @@ def test_an_unreadable_answer(reference: bool) -> None:
     assert found.values["repaired"] == 1
     assert ("phi_or" in found.values) is reference
     assert fake.asked("paraphrases") == []
-    assert found.evidence["answer"] == "Perhaps."
+    assert found.evidence["answer"] == "unreadable"
 
 
 def test_a_refusal_of_a_content_filter() -> None:
@@ -379,7 +386,9 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
     assert found.accepted
     assert found.values["paraphrases_1"] == 0
     assert found.values["fair_coin_or"] == 0
-    assert "not JSON" in found.evidence["paraphrases of sentence 1"]
+    first, second = PairEvidence.from_json(found.evidence).problems
+    assert "not JSON" in first
+    assert second == ""
 
 
 def test_at_most_five_paraphrases() -> None:
@@ -429,7 +438,9 @@ def test_one_word_sentences() -> None:
     stopped = _check(_fake(lambda *_: True), world.align, Pair("No .", "he said that no one came ."))
     # Algorithm 1 rules out the root of the sentence that is mapped, not that of the other one.
     assert stopped.outcome == "accepted-yes"
-    assert "“No .” = “no one”" in stopped.evidence["aligned phrases"].splitlines()
+    proof = PairEvidence.from_json(stopped.evidence).proof
+    assert proof is not None
+    assert ("No .", "no one") in [(p.first, p.second) for p in proof.phrases if p.equivalent]
     assert (stopped.values["phi_or"], stopped.values["phi_and"]) == (1, 0)
 
 
@@ -512,6 +523,7 @@ def test_own_paraphrases() -> None:
     found = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
     assert found.accepted
     assert found.evidence["paraphrase"] == OF_DOG[0]
+    assert found.evidence["answers"] == ["yes"] * 5
     assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
     assert found.values["said_yes"] == found.values["phi_or"] == 1
     assert found.values["phi_and"] == 0

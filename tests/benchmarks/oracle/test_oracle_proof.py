@@ -8,6 +8,7 @@ import pytest
 
 from fixtures.paraphrase_oracles import FakeOracle, aligned, parsed
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PhraseEvidence, ProofEvidence
 from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
 
 FIRST = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
@@ -34,8 +35,8 @@ def test_a_confirmed_proof() -> None:
     assert proof.rho.phi_or
     assert proof.rho.phi_and
     assert proof.refused == ()
-    assert (
-        proof.shown == "“The dog in the yard” = “The hound in the garden”\n“slept quietly” = “softly rested”"
+    assert proof.evidence == ProofEvidence(
+        tuple(PhraseEvidence(first, second, True) for first, second in (NOUNS, VERBS)), ((), ())
     )
 
 
@@ -46,12 +47,12 @@ def test_a_refused_pair_breaks_the_proof() -> None:
     assert proof.potential.rho.phi_and
     assert not proof.rho.phi_or
     assert proof.refused == (PhrasePair(*VERBS),)
-    assert proof.shown == proof.failure
     assert (
         proof.failure
         == "left over: s1: { slept quietly }, s2: { softly rested }; 1 of 2 phrase pairs refused"
     )
-    assert proof.refused_shown == "“slept quietly” ≠ “softly rested”: as it is"
+    assert proof.evidence.refused == (PhraseEvidence(*VERBS, False, "as it is"),)
+    assert proof.evidence.leftovers == (("slept quietly",), ("softly rested",))
 
 
 def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
@@ -63,7 +64,7 @@ def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
     assert len(fake.log) == 3
     assert proof.rho.forward
     assert not proof.rho.phi_and
-    assert proof.shown == "“a b” = “a b”\n“c d” = “c d”"
+    assert [p.first for p in proof.evidence.confirmed] == ["a b", "c d"]
 
 
 def test_nothing_is_asked_without_a_potential_alignment() -> None:
@@ -96,6 +97,8 @@ def test_identical_phrases_can_be_taken_as_given() -> None:
     fake = FakeOracle()
     assert _proof(Alignments(first, second, pairs, pairs), fake, ask_identical=False).rho.phi_and
     assert fake.asked("phrases") == [("c d", "e f")]
+    proof = _proof(Alignments(first, second, pairs, pairs), FakeOracle(), ask_identical=False)
+    assert [(p.first, p.asked) for p in proof.evidence.phrases] == [("c d", True), ("a b", False)]
 
 
 def test_an_unreadable_answer_confirms_nothing() -> None:
@@ -105,7 +108,7 @@ def test_an_unreadable_answer_confirms_nothing() -> None:
     assert len(fake.asked("phrases")) == 4
     assert not proof.rho.phi_or
     assert proof.values["refused_phrases"] == proof.values["unreadable_phrases"] == 2
-    assert "it is not JSON" in proof.refused_shown
+    assert all(p.equivalent is None and "it is not JSON" in p.why for p in proof.evidence.refused)
 
 
 def test_without_trees() -> None:
@@ -114,7 +117,8 @@ def test_without_trees() -> None:
     proof = _proof(Alignments.without_trees("the parser gave no tree for s1"), fake)
     assert fake.log == []
     assert not proof.rho.phi_or
-    assert proof.shown == proof.failure == "the parser gave no tree for s1"
+    assert proof.evidence == ProofEvidence(missing="the parser gave no tree for s1")
+    assert proof.failure == "the parser gave no tree for s1"
     assert proof.values["trees_missing"] == 1
     assert proof.values["potential_or"] == 0
 

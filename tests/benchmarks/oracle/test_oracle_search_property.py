@@ -27,10 +27,12 @@ from fixtures.strategies import replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import Context, OracleChecker
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.search import LinearitySearch, linearity_search, size_of
 from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.evidence import object_in
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.linearity import complement, draws, is_linear_test
 from pytest_llmprops.core.protocols import resolve
@@ -234,9 +236,9 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
     assert [c["name"] for c in found.values["culprits"]] == ["Lisbon", "Globex"]
     assert all(c["kinds"] == ["assumed knowledge"] for c in found.values["culprits"])
     assert '2 of 5 entities replaced (x: "Lisbon"; y: "Globex")' in found.why
-    shown = found.evidence["smallest counterexample"]
-    assert SENTENCE.replace("Lisbon", "Nairobi") in shown
-    assert SENTENCE.replace("Globex", "Initech") in shown
+    [test] = SentenceEvidence.from_json(found.evidence).tests
+    assert object_in(test, "x")["sentence"] == SENTENCE.replace("Lisbon", "Nairobi")
+    assert object_in(test, "y")["sentence"] == SENTENCE.replace("Globex", "Initech")
 
 
 def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
@@ -410,7 +412,7 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
     assert isinstance(made, LinearitySearch)
     assert {*asked[before:]} <= {*asked[:before]}
     assert len(asked) > before
-    assert made.prepared.evidence["entities"] == verdict.evidence["entities"]
+    assert made.prepared.evidence.entities == SentenceEvidence.from_json(verdict.evidence).entities
     assert made.most == protocol.settings.shrink_calls
 
 

@@ -1,0 +1,113 @@
+"""What a verdict keeps of one item, so that a report can show it: see ``docs/record.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_llmprops.benchmarks.dtails.prompts import variation_name
+from pytest_llmprops.benchmarks.dtails.rules import Rule
+from pytest_llmprops.core.evidence import (
+    Evidence,
+    count_in,
+    objects_in,
+    text_in,
+    text_lists_in,
+    texts_in,
+    without_empty,
+)
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.strict_json import JSON
+
+#: characters of a translation that the record keeps; the whole reply is in ``requests.jsonl``
+LONGEST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionEvidence:
+    """How a choice was asked for. What the model chose is in the verdict's values.
+
+    :param variations: in the item's order, their forms joined by ``/``.
+    :param shown: the variations of each run in the order shown; empty where nothing could be asked.
+    :param rules: those in the prompt, one per variation; empty without rules.
+    :param clue: the words of the sentence that decide, where the data names them.
+    """
+
+    concept: str = ""
+    sentence: str = ""
+    variations: tuple[str, ...] = ()
+    shown: tuple[tuple[str, ...], ...] = ()
+    rules: tuple[Rule, ...] = ()
+    clue: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, item: Item, orders: Sequence[Sequence[int]] = (), rules: Sequence[Rule] = ()
+    ) -> SelectionEvidence:
+        """Return the evidence of an item.
+
+        :param orders: of each run, the index of the variation at each shown place.
+        """
+        names = tuple(map(variation_name, item["variations"]))
+        shown = tuple(tuple(names[index] for index in order) for order in orders)
+        return cls(item["concept"], item["sentence"], names, shown, tuple(rules), tuple(item["clue"]))
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> SelectionEvidence:
+        """Read a verdict's evidence; what it lacks is empty."""
+        rules = (
+            Rule(text_in(rule, "variation"), text_in(rule, "rule"), count_in(rule, "sentences"))
+            for rule in objects_in(evidence, "rules")
+        )
+        return cls(
+            text_in(evidence, "concept"),
+            text_in(evidence, "sentence"),
+            texts_in(evidence, "variations"),
+            text_lists_in(evidence, "shown"),
+            tuple(rules),
+            texts_in(evidence, "clue"),
+        )
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record, without its empty parts."""
+        rules: list[JSON] = [
+            {"variation": rule.variation, "rule": rule.text, "sentences": rule.sentences}
+            for rule in self.rules
+        ]
+        return without_empty(
+            {
+                "concept": self.concept,
+                "sentence": self.sentence,
+                "variations": list(self.variations),
+                "shown": [list(names) for names in self.shown],
+                "rules": rules,
+                "clue": list(self.clue),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationEvidence:
+    """What was translated, and how.
+
+    :param translation: at most :data:`LONGEST` characters. :param reference: the corpus's own translation.
+    :param tokenizer: what split the translation into words; empty where none were needed.
+    """
+
+    concept: str = ""
+    sentence: str = ""
+    translation: str = ""
+    reference: str = ""
+    tokenizer: str = ""
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> TranslationEvidence:
+        """Read a verdict's evidence; what it lacks is empty."""
+        return cls(*(text_in(evidence, key) for key in cls.__slots__))
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record, without its empty parts."""
+        text = self.translation
+        texts = {key: getattr(self, key) for key in self.__slots__}
+        texts["translation"] = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return without_empty(texts)

@@ -1,0 +1,101 @@
+"""The evidence of a verdict: read back from any JSON, and shown as lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.core.evidence import (
+    count_in,
+    evidence_texts,
+    flag_in,
+    object_in,
+    objects_in,
+    text_in,
+    text_lists_in,
+    texts_in,
+    without_empty,
+)
+from pytest_llmprops.core.strict_json import JSON
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+ANY_JSON: st.SearchStrategy[JSON] = st.recursive(
+    PLAIN, lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3)
+)
+
+
+def test_texts_stay_texts_and_nested_values_are_indented() -> None:
+    """A text keeps its lines, a short list takes one, objects are numbered with their keys as headings."""
+    evidence: dict[str, JSON] = {
+        "sentence": "Oslo is old.\nLima is, too.",
+        "answers_named": ["bank", "shore"],
+        "accepted": True,
+        "share": 0.5,
+        "bound": None,
+        "tests": [
+            {"passed": False, "x": {"sentence": "Rome is old.", "times": 3}},
+            {"passed": True},
+            "untested",
+        ],
+        "nothing": [],
+    }
+    assert evidence_texts(evidence) == [
+        ("sentence", "Oslo is old.\nLima is, too."),
+        ("answers named", "bank, shore"),
+        ("accepted", "yes"),
+        ("share", "0.5"),
+        ("bound", "-"),
+        (
+            "tests",
+            "1. passed: no\n   x:\n     sentence: Rome is old.\n     times: 3\n2. passed: yes\n3. untested",
+        ),
+        ("nothing", ""),
+    ]
+
+
+def test_a_long_list_has_a_line_for_each_text() -> None:
+    """Texts that do not fit on one line, or have lines of their own, are numbered."""
+    texts = ["a" * 60, "b" * 60]
+    assert evidence_texts({"texts": texts}) == [("texts", f"1. {texts[0]}\n2. {texts[1]}")]
+    assert evidence_texts({"texts": ["a\nb", "c"]}) == [("texts", "1. a\n   b\n2. c")]
+
+
+@given(st.dictionaries(st.text(max_size=5), ANY_JSON, max_size=4))
+def test_any_evidence_can_be_shown(evidence: dict[str, JSON]) -> None:
+    """Every key has its text, whatever JSON its value is, and no text of a value is lost."""
+    shown = evidence_texts(evidence)
+    assert len(shown) == len(evidence)
+    for (_, text), value in zip(shown, evidence.values(), strict=True):
+        assert not isinstance(value, str) or text == value
+
+
+@given(ANY_JSON)
+def test_a_value_of_another_kind_reads_as_missing(value: JSON) -> None:
+    """A reader gives a value of its kind, or nothing; it never raises."""
+    evidence = {"key": value}
+    assert text_in(evidence, "key") == (value if isinstance(value, str) else "")
+    assert flag_in(evidence, "key") == (value if isinstance(value, bool) else None)
+    assert count_in(evidence, "key") >= 0
+    assert all(isinstance(text, str) for text in texts_in(evidence, "key"))
+    assert all(isinstance(text, str) for texts in text_lists_in(evidence, "key") for text in texts)
+    assert all(isinstance(part, dict) for part in (*objects_in(evidence, "key"), object_in(evidence, "key")))
+
+
+@pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-1, 0), (True, 0), (2.0, 0), ("2", 0)])
+def test_counts_are_whole_numbers(value: JSON, count: int) -> None:
+    """Anything but a positive whole number counts as none."""
+    assert count_in({"key": value}, "key") == count
+
+
+def test_lists_keep_what_is_of_their_kind() -> None:
+    """Other values in a list are left out; of lists of texts each keeps its place."""
+    mixed: dict[str, JSON] = {"key": ["a", 1, ["b", 2], {"c": 3}, None]}
+    assert texts_in(mixed, "key") == ("a",)
+    assert text_lists_in(mixed, "key") == ((), (), ("b",), (), ())
+    assert objects_in(mixed, "key") == ({"c": 3},)
+
+
+def test_empty_values_are_left_out() -> None:
+    """A record keeps no empty text, list or object; false and 0 are values."""
+    assert without_empty({"a": "", "b": [], "c": {}, "d": None, "e": False, "f": 0}) == {"e": False, "f": 0}
