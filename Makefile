@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The CPU build of torch first: what asks for torch later takes it, and not gigabytes of CUDA.
 TORCH := torch==2.13.0
 
-# The version is pytest_llmprops/reports/allure_pages.py's, too.
-ALLURE := 3.18.0
+# The version of Allure is in one place, the module that names it in messages.
+ALLURE := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' pytest_llmprops/reports/allure_pages.py)
 ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
 
 $(VENV)/base: pyproject.toml

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ from pytest_llmprops.runs.gate_file import read_gate
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.yml"))]
+
+
+#: pages that name no llmprops command
+WITHOUT_COMMANDS = {"allure.md", "models.md", "performance.md", "protocols.md"}
 
 
 def _gates() -> Iterator[tuple[str, str]]:
@@ -48,11 +53,24 @@ def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path) -> None:
     assert read_gate(path).rules
 
 
+def _commands(page: Path) -> Iterator[list[str]]:
+    """The arguments of every llmprops command of a page: on lines of their own, and inside sentences."""
+    text = page.read_text("utf-8")
+    lines = re.findall(r"^ *(?:\$ )?(llmprops [a-z][^#\n]*)", text, re.M)
+    for line in lines + re.findall(r"`(llmprops [a-z][^`\n]*)`", text):
+        yield shlex.split(re.sub(r"\[.*?\]|\|\|.*", "", line))[1:]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_commands_are_accepted(page: Path) -> None:
-    """Every llmprops command that stands on a line of its own parses."""
-    lines = re.findall(r"^ *(?:\$ )?(llmprops [a-z][^#\n]*)", page.read_text("utf-8"), re.M)
-    for line in lines:
-        words = shlex.split(re.sub(r"\[.*?\]|\|\|.*", "", line))[1:]
-        if not any(word in ("…", "...") for word in words):
+    """Every llmprops command of a page parses; of one that is only named or cut short, the command exists."""
+    commands = list(_commands(page))
+    assert bool(commands) != (page.name in WITHOUT_COMMANDS), f"{page.name} has {len(commands)} commands"
+    for words in commands:
+        named = list(itertools.takewhile(re.compile("[a-z-]+").fullmatch, words))
+        if words == named or "…" in words or "..." in words:
+            with pytest.raises(SystemExit) as ended:
+                parser().parse_args([*named, "--help"])
+            assert ended.value.code == 0, words
+        else:
             parser().parse_args(words)
