@@ -186,7 +186,7 @@ def _senses(choice: str) -> tuple[WordNetSenses | None, list[str]]:
 
     senses = word_senses(choice)
     if senses is None and choice == "auto":
-        return None, ["word senses were not looked at: WordNet is not installed (see --senses)"]
+        return None, ["word senses were not looked at: WordNet or nltk is not installed (see --senses)"]
     return senses, []
 
 

@@ -63,7 +63,7 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert err == ""  # no progress bar where nobody looks
     assert "4 with two of one sense" in out
     assert "test set: 4 concepts, 40 pairs" in out
-    assert "word senses were not looked at: WordNet is not installed" in out
+    assert "word senses were not looked at: WordNet or nltk is not installed" in out
     assert "written forms: the target parser 'words' gives no lemmas" in out
     folder = DataFolder(tmp_path / "out", "generated")
     found = {entry.concept: (entry.pos, {v.name for v in entry.variations}) for entry in words(folder, "xx")}

@@ -5,27 +5,29 @@ Rosenzweig, 2000): of a lemma's senses the one whose gloss, examples and synonym
 hypernyms and hyponyms, share most content words with the sentence; where senses share equally many, the one that
 WordNet lists first, its most frequent. That finds fewer senses than a trained model, and errs towards the first.
 
-WordNet is read from its dictionary files (wndb(5WN)), as Debian's wordnet-base and NLTK's data have them.
+NLTK reads WordNet's dictionary files (wndb(5WN)), as Debian's wordnet-base and NLTK's own data have them. Nothing is
+downloaded.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 
 #: universal tag -> WordNet's file and letter
 _PARTS = {"NOUN": ("noun", "n"), "VERB": ("verb", "v"), "ADJ": ("adj", "a"), "ADV": ("adv", "r")}
-_FILES = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
+_FILES = tuple(f for name, _ in _PARTS.values() for f in (f"index.{name}", f"data.{name}", f"{name}.exc"))
 _CONTEXT_TAGS = ("NOUN", "PROPN", "VERB", "ADJ", "ADV")
-#: WordNet's marks of hypernyms and hyponyms, those of instances included, and of similar adjectives
-_NEAR = frozenset({"@", "@i", "~", "~i", "&"})
 _ENDINGS = ("s", "es", "ed", "d", "ing", "ly")
 _WORD = re.compile(r"[a-z]+")
 _SHORTEST = 3
@@ -42,37 +44,29 @@ class Senses(Protocol):
         ...
 
 
-class _Synset(NamedTuple):
-    words: tuple[str, ...]
-    near: tuple[tuple[str, int], ...]
-    gloss: str
-
-
 class WordNetSenses:
     """Simplified Lesk over a folder of WordNet's dictionary files. A sense is named ``plane.n.01``.
 
-    :raises DataError: a file is missing or is not WordNet's.
+    :raises DataError: a file is missing or is not WordNet's. :raises MissingExtra: NLTK is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._index = {letter: _read_index(folder / f"index.{name}") for name, letter in _PARTS.values()}
-        self._data: dict[str, BinaryIO] = {}
-        for name, _ in _PARTS.values():
+        for name in _FILES:
             try:
-                self._data[name] = (folder / f"data.{name}").open("rb")
+                (folder / name).open("rb").close()
             except OSError as error:
-                self.close()
                 raise DataError(
-                    f"{folder / f'data.{name}'}: {error.strerror}; give a WordNet folder"
+                    f"{folder / name}: {error.strerror}; give a folder of WordNet's dictionary files"
                 ) from None
+        self._reader, self._files = _open(folder)
         size = sum((folder / f"data.{name}").stat().st_size for name, _ in _PARTS.values())
         self.identity: Mapping[str, Any] = {"senses": "wordnet", "method": "simplified Lesk", "bytes": size}
-        self._signature = lru_cache(maxsize=4096)(self._read_signature)
+        self._signature = lru_cache(maxsize=4096)(_signature)
 
     def close(self) -> None:
         """Close the files."""
-        for file in self._data.values():
+        for file in self._files:
             file.close()
 
     def sense(self, words: Sequence[Word], index: int) -> str | None:
@@ -80,37 +74,79 @@ class WordNetSenses:
         word = words[index]
         if word.tag not in _PARTS:
             return None
-        letter = _PARTS[word.tag][1]
+        name, letter = _PARTS[word.tag]
         lemma = (word.lemma or word.text).lower().replace(" ", "_")
-        offsets = self._index[letter].get(lemma, [])
-        if not offsets:
-            return None
-        best = 0
-        if len(offsets) > 1:
-            context = _context(words, index)
-            overlaps = [len(context & self._signature(letter, offset)) for offset in offsets]
-            best = max(range(len(offsets)), key=lambda place: (overlaps[place], -place))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NLTK warns of a missing synset, and then fails
+                # Only synsets with the lemma itself, in WordNet's order: NLTK also reduces it to other lemmas.
+                synsets = list(dict.fromkeys(each.synset() for each in self._reader.lemmas(lemma, letter)))
+                if not synsets:
+                    return None
+                best = 0
+                if len(synsets) > 1:
+                    context = _context(words, index)
+                    overlaps = [len(context & self._signature(synset)) for synset in synsets]
+                    best = max(range(len(synsets)), key=lambda place: (overlaps[place], -place))
+        except _broken() as error:
+            raise DataError(
+                f"{self.folder / f'data.{name}'}: cannot be read where the index says that {lemma!r} is;"
+                " the two are of different versions"
+            ) from error
         return f"{lemma}.{letter}.{best + 1:02}"
 
-    def _read_signature(self, letter: str, offset: int) -> frozenset[str]:
-        own = self._synset(letter, offset)
-        texts = [*own.words, own.gloss]
-        for near_letter, near_offset in own.near:
-            texts += self._synset(near_letter, near_offset).words
-        words = {word for text in texts for word in _WORD.findall(text.lower())}
-        return frozenset(variant for word in words for variant in _variants(word))
 
-    def _synset(self, letter: str, offset: int) -> _Synset:
-        name = _FILES[letter]
-        file = self._data[name]
-        file.seek(offset)
-        line = file.readline().decode("ascii", "replace")
-        try:
-            return _parse(line, offset)
-        except (ValueError, StopIteration):
-            raise DataError(
-                f"{self.folder / f'data.{name}'}: no synset at byte {offset}; its index is of another version"
-            ) from None
+def _open(folder: Path) -> tuple[Any, list[Any]]:
+    """NLTK's reader of a folder, and the files that it opens."""
+    if importlib.util.find_spec("nltk") is None:
+        raise MissingExtra("--senses wordnet", package="nltk", extra="align")
+    import nltk
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    names: list[str] = []
+    files: list[Any] = []
+
+    class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
+        def open(self, file: str) -> Any:
+            # Names of the lexicographers' files, which Debian leaves out and nothing here uses.
+            if file == "lexnames":
+                return io.StringIO("".join(f"{number:02} {number} 0\n" for number in range(45)))
+            names.append(file)
+            files.append(super().open(file))
+            return files[-1]
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Leave out the map to other versions, which needs a WordNet in NLTK's data."""
+
+    if str(folder) not in nltk.data.path:
+        nltk.data.path.append(str(folder))  # NLTK refuses to read elsewhere
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it has no other languages
+            return Reader(str(folder), None), files
+    except _broken():
+        for file in files:
+            file.close()
+        raise DataError(f"{folder / names[-1]}: not a file of WordNet; get its files again") from None
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """What NLTK raises for files that are not WordNet's."""
+    from nltk.corpus.reader.wordnet import WordNetError
+
+    return (AssertionError, AttributeError, LookupError, StopIteration, ValueError, WordNetError)
+
+
+def _signature(synset: Any) -> frozenset[str]:
+    """The words of a synset's gloss, examples and lemmas, and of its direct neighbours' lemmas."""
+    near = (
+        *synset.hypernyms(), *synset.instance_hypernyms(), *synset.hyponyms(), *synset.instance_hyponyms(),
+        *synset.similar_tos(),
+    )  # fmt: skip
+    texts = [synset.definition(), *synset.examples()]
+    texts += [name for each in (synset, *near) for name in each.lemma_names()]
+    words = {word for text in texts for word in _WORD.findall(text.lower())}
+    return frozenset(variant for word in words for variant in _variants(word))
 
 
 def find_wordnet() -> Path | None:
@@ -126,7 +162,7 @@ def find_wordnet() -> Path | None:
 def word_senses(choice: str) -> WordNetSenses | None:
     """The senses that ``--senses`` names: ``auto``, ``none``, ``wordnet`` or ``wordnet:FOLDER``.
 
-    None for ``none``, and for ``auto`` where WordNet is not installed.
+    None for ``none``, and for ``auto`` where WordNet or NLTK is not installed.
 
     :raises UsageError: another choice, or WordNet is not installed. :raises DataError: the folder is not WordNet's.
     """
@@ -135,9 +171,9 @@ def word_senses(choice: str) -> WordNetSenses | None:
     name, _, folder = choice.partition(":")
     if choice in ("auto", "wordnet"):
         found = find_wordnet()
+        if choice == "auto" and (found is None or importlib.util.find_spec("nltk") is None):
+            return None
         if found is None:
-            if choice == "auto":
-                return None
             raise UsageError(
                 "--senses wordnet: WordNet is not installed; get its files (Debian: wordnet-base) and give"
                 " --senses wordnet:FOLDER, or --senses none"
@@ -150,42 +186,6 @@ def word_senses(choice: str) -> WordNetSenses | None:
 
 def _below(root: str | None, path: str) -> list[str]:
     return [str(Path(root) / path)] if root else []
-
-
-def _read_index(path: Path) -> dict[str, list[int]]:
-    """Lemma -> byte offsets of its synsets, the most frequent first."""
-    found: dict[str, list[int]] = {}
-    try:
-        with path.open(encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith(" "):
-                    continue  # the licence
-                fields = line.split()
-                count = int(fields[2])
-                found[fields[0]] = [int(offset) for offset in fields[-count:]]
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}; give a folder of WordNet's dictionary files") from None
-    except (ValueError, IndexError):
-        raise DataError(f"{path}: not an index of WordNet; get its files again") from None
-    return found
-
-
-def _parse(line: str, offset: int) -> _Synset:
-    data, _, gloss = line.partition(" | ")
-    fields = iter(data.split())
-    if int(next(fields, "")) != offset:
-        raise ValueError
-    _, _, count = next(fields), next(fields), int(next(fields), 16)
-    words = []
-    for _ in range(count):
-        words.append(next(fields))
-        next(fields)
-    near = []
-    for _ in range(int(next(fields))):
-        mark, place, letter, _ = next(fields), int(next(fields)), next(fields), next(fields)
-        if mark in _NEAR:
-            near.append((letter, place))
-    return _Synset(tuple(words), tuple(near), gloss)
 
 
 def _context(words: Sequence[Word], index: int) -> frozenset[str]:

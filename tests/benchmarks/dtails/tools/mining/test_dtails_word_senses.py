@@ -13,7 +13,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import (
     find_wordnet,
     word_senses,
 )
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 
 
 def sense(senses: WordNetSenses, text: str, lemma: str, tag: str = "NOUN") -> str | None:
@@ -61,12 +61,12 @@ def test_a_folder_that_is_not_wordnet(tmp_path: Path) -> None:
         WordNetSenses(tmp_path)
     wordnet(tmp_path)
     (tmp_path / "index.verb").write_text("some text\n", encoding="ascii")
-    with pytest.raises(DataError, match=r"index\.verb: not an index"):
+    with pytest.raises(DataError, match=r"index\.verb: not a file of WordNet"):
         WordNetSenses(tmp_path)
     wordnet(tmp_path)
     (tmp_path / "data.noun").write_text("something else " * 100, encoding="ascii")
     senses = WordNetSenses(tmp_path)
-    with pytest.raises(DataError, match=r"data\.noun: no synset at byte"):
+    with pytest.raises(DataError, match=r"data\.noun: cannot be read where the index says that 'plane' is"):
         sense(senses, "wings plane", "plane")
     senses.close()
 
@@ -92,6 +92,16 @@ def test_wordnet_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert word_senses("auto") is None
     with pytest.raises(UsageError, match="wordnet-base"):
         word_senses("wordnet")
+
+
+def test_nltk_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default senses are then left alone; with a folder given, it names the extra to install."""
+    folder = wordnet(tmp_path)
+    monkeypatch.setenv("WNSEARCHDIR", str(folder))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert word_senses("auto") is None
+    with pytest.raises(MissingExtra, match=r"'nltk'.*pytest-llmprops\[align\]"):
+        word_senses(f"wordnet:{folder}")
 
 
 @pytest.mark.parametrize(
