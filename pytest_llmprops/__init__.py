@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks import register_benchmark
     from pytest_llmprops.benchmarks.oracle.checker_benchmark import CheckerBenchmark
     from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, Oracle
     from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, DataFiles, Loaded, Searched
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.items import Item
     from pytest_llmprops.core.metrics import Metric
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
+    from pytest_llmprops.core.registration import BenchmarkFacts, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.models.base import BackendOptions
     from pytest_llmprops.models.fake import FakeModel
-    from pytest_llmprops.models.registry import register_model
+    from pytest_llmprops.models.registry import Backend, register_model
     from pytest_llmprops.models.spec import ModelSpec
 
 __version__ = "0.1.0"
@@ -29,13 +31,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "Acceptance": "benchmarks.oracle.scheme",
     "Ask": "core.benchmark",
+    "Backend": "models.registry",
     "BackendError": "core.errors",
     "BackendOptions": "models.base",
     "Benchmark": "core.benchmark",
+    "BenchmarkFacts": "core.registration",
     "Bound": "benchmarks.oracle.scheme",
     "Chat": "core.requests",
     "Checker": "benchmarks.oracle.scheme",
     "CheckerBenchmark": "benchmarks.oracle.checker_benchmark",
+    "Command": "core.registration",
     "Counterexample": "core.benchmark",
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
@@ -48,24 +53,29 @@ _HOMES = {
     "NamedSettings": "core.protocols",
     "Oracle": "benchmarks.oracle.scheme",
     "Protocol": "core.protocols",
+    "Registration": "core.registration",
     "Reply": "core.requests",
     "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
     "Verdict": "core.verdicts",
+    "register_benchmark": "benchmarks",
     "register_model": "models.registry",
 }
 
 __all__ = [
     "Acceptance",
     "Ask",
+    "Backend",
     "BackendError",
     "BackendOptions",
     "Benchmark",
+    "BenchmarkFacts",
     "Bound",
     "Chat",
     "Checker",
     "CheckerBenchmark",
+    "Command",
     "Counterexample",
     "DataError",
     "DataFiles",
@@ -78,12 +88,14 @@ __all__ = [
     "NamedSettings",
     "Oracle",
     "Protocol",
+    "Registration",
     "Reply",
     "Searched",
     "Usage",
     "UsageError",
     "Verdict",
     "__version__",
+    "register_benchmark",
     "register_model",
 ]
 

@@ -8,16 +8,27 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from pytest_llmprops.core import registration
+
 Command = Callable[[argparse.Namespace], int]
 # argparse has no public name for what add_subparsers() returns.
 Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_group(groups: Groups, name: str, about: str) -> Groups:
-    """Add a command that has commands of its own; what to add those to."""
-    return groups.add_parser(name, help=about, description=about).add_subparsers(
-        required=True, metavar="COMMAND"
-    )
+    """Add a command that has commands of its own, and return what to add those to."""
+    return subcommands(groups.add_parser(name, help=about, description=about))
+
+
+def subcommands(parser: argparse.ArgumentParser) -> Groups:
+    """Let ``parser`` have commands of its own, and return what to add those to."""
+    return parser.add_subparsers(required=True, metavar="COMMAND")
+
+
+def add_registered(groups: Groups, name: str, command: registration.Command) -> None:
+    """Add the command of a benchmark's registration under ``name``."""
+    parser = groups.add_parser(name, help=command.help, description=command.help)
+    registration.load_reference(command.add, f"command {name}")(parser)
 
 
 def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 
-from pytest_llmprops.cli.kit import Command
+from pytest_llmprops.benchmarks import registrations
+from pytest_llmprops.cli import compare, data, gate, generate, report, runs, segment
+from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError
-
-#: modules, in the order of the help; each has ``add(groups)``, which adds its commands
-COMMANDS = (
-    "pytest_llmprops.cli.data",
-    "pytest_llmprops.cli.generate",
-    "pytest_llmprops.benchmarks.htest.cli",
-    "pytest_llmprops.benchmarks.eras.cli",
-    "pytest_llmprops.benchmarks.dtails.cli",
-    "pytest_llmprops.benchmarks.oracle.cli",
-    "pytest_llmprops.cli.segment",
-    "pytest_llmprops.cli.runs",
-    "pytest_llmprops.cli.gate",
-    "pytest_llmprops.cli.compare",
-    "pytest_llmprops.cli.report",
-)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``llmprops``."""
+    """Return the command line of ``llmprops``, with the commands of all registered benchmarks.
+
+    :raises UsageError: when a benchmark's registration or command cannot be imported.
+    """
     top = argparse.ArgumentParser(
         prog="llmprops",
         description="Data and records of pytest-llmprops. Models are measured by pytest --model.",
     )
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        importlib.import_module(name).add(groups)
+    data.add(groups)
+    generate.add(groups)
+    for registration in registrations():
+        if registration.commands is not None:
+            add_registered(groups, registration.name, registration.commands)
+    for module in (segment, runs, gate, compare, report):
+        module.add(groups)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    options = parser().parse_args(arguments)
-    command: Command = options.command
     try:
+        options = parser().parse_args(arguments)
+        command: Command = options.command
         status = command(options)
         sys.stdout.flush()
         return status

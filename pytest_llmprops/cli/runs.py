@@ -7,21 +7,24 @@ import json
 import sys
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, add_group, terminal_width, wrote
+from pytest_llmprops.benchmarks import registrations
+from pytest_llmprops.cli.kit import Groups, add_group, add_registered, terminal_width, wrote
 from pytest_llmprops.core.errors import LLMPropsError
 
 RUN = "a run's folder, or its name under reports/runs or baselines"
 
 
 def add(groups: Groups) -> None:
-    """Add ``runs list``, ``show``, ``export``, ``promote`` and ``import-homophones``."""
+    """Add ``runs list``, ``show``, ``export``, ``promote``, and ``import-NAME`` of each benchmark that has one."""
     commands = add_group(groups, "runs", "recorded runs")
     listing = commands.add_parser("list", help="runs under reports/runs and baselines, newest first")
     listing.set_defaults(command=_list)
     _add_show(commands)
     _add_export(commands)
     _add_promote(commands)
-    _add_import(commands)
+    for registration in registrations():
+        if registration.run_import is not None:
+            add_registered(commands, f"import-{registration.name}", registration.run_import)
 
 
 def _add_show(commands: Groups) -> None:
@@ -56,23 +59,6 @@ def _add_promote(commands: Groups) -> None:
     promote.add_argument("--without-replies", action="store_true", help="leave out prompts and replies")
     promote.add_argument("--allow-incomplete", action="store_true", help="take a run that did not finish")
     promote.set_defaults(command=_promote)
-
-
-def _add_import(commands: Groups) -> None:
-    imported = commands.add_parser(
-        "import-homophones", help="the Y/N verdicts in the published homophone files, as one run a model"
-    )
-    imported.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of published data (default: $LLMPROPS_DATA)"
-    )
-    imported.add_argument(
-        "--out",
-        type=Path,
-        default=Path("reports") / "runs",
-        metavar="DIR",
-        help="where the runs go (default: reports/runs)",
-    )
-    imported.set_defaults(command=_import_homophones)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -134,16 +120,3 @@ def _promote(options: argparse.Namespace) -> int:
         allow_incomplete=options.allow_incomplete,
     )
     return wrote([target])
-
-
-def _import_homophones(options: argparse.Namespace) -> int:
-    import os
-
-    from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
-
-    data = options.data or os.environ.get("LLMPROPS_DATA")
-    if not data:
-        raise LLMPropsError("give the published data's folder with --data DIR or LLMPROPS_DATA")
-    for folder, row in import_homophones(Path(data), options.out):
-        print(f"{folder}: {row}")
-    return 0

@@ -50,7 +50,7 @@ class DataFiles(TypingProtocol):
     def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]: ...
     def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
     def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
-    def traditional(self, text: str, site_start: int, name: str) -> str: ...
+    def tool(self, name: str) -> Callable[..., Any]: ...
     def given(self, path: str) -> str: ...
 
 
@@ -114,12 +114,24 @@ class Benchmark:
     """
 
     name: ClassVar[str]
+    #: the name in headings; by default ``name`` with a capital
+    title: ClassVar[str] = ""
     #: one line on what a case tests, for reports
     about: ClassVar[str] = ""
+    #: what a model gets right, in a sentence: "gpt-4o answers 90.0% of *oracle cases*"; by default ``name``
+    noun: ClassVar[str] = ""
+    #: the word before the share in that sentence
+    verb: ClassVar[str] = "answers"
     #: one line on what each task tests, for reports
     task_about: ClassVar[Mapping[str, str]] = {}
     #: tasks that are controls of another: what is wrong there is no fault of the model
     controls: ClassVar[frozenset[str]] = frozenset()
+    #: further tasks that do not count into the benchmark's one figure in reports: tests of another kind
+    side_tasks: ClassVar[frozenset[str]] = frozenset()
+    #: share that guessing gets, by task; the key ``""`` is for all others
+    chance: ClassVar[Mapping[str, float]] = {}
+    #: task of the printed results that are shown next to the benchmark's one figure
+    printed_task: ClassVar[str] = ""
     #: name -> direction of every metric that :meth:`metrics` may give, so that a gate can be checked
     #: before anything is measured; a benchmark that says nothing here is checked afterwards
     metric_directions: ClassVar[Mapping[str, str]] = {}

@@ -10,12 +10,13 @@ import csv as csv_module
 import hashlib
 import io
 import json as json_module
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from pytest_llmprops.core.encoding import utf8
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.registration import Reference, load_reference
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest_entry import ManifestEntry
 
@@ -33,19 +34,21 @@ class DataFolder:
 
     :param root: the folder.
     :param source: ``builtin``, ``published`` or ``generated``; decides how a missing file can be got.
+    :param tools: functions of the benchmark's registration, by name.
 
     ``read`` maps every path read so far (relative, with ``/``) to the sha256 of its bytes.
     All readers take such a path and raise :class:`DataError`.
     """
 
-    __slots__ = ("_builtin", "_given", "read", "root", "source")
+    __slots__ = ("_builtin", "_given", "_tools", "read", "root", "source")
 
-    def __init__(self, root: Path | str, source: str) -> None:
+    def __init__(self, root: Path | str, source: str, tools: Mapping[str, Reference] | None = None) -> None:
         self.root = Path(root)
         self.source = source
         self.read: dict[str, str] = {}
         self._builtin: DataFolder | None = None
         self._given: dict[str, str] = {}
+        self._tools = tools or {}
 
     def __repr__(self) -> str:
         return f"DataFolder({str(self.root)!r}, {self.source!r})"
@@ -144,15 +147,18 @@ class DataFolder:
         )
         return self._table(path, lines, required, "tab-separated")
 
-    def traditional(self, text: str, site_start: int, name: str) -> str:
-        """``text`` in traditional characters by the converter ``name``, one for one (ERAS).
+    def tool(self, name: str) -> Callable[..., Any]:
+        """Return a tool of the benchmark's registration, which is imported when it is first called.
 
-        :param site_start: 0-based index of the test site, three characters that are converted apart.
-        :raises UsageError: the converter is unknown or not installed. :raises DataError: the length changes.
+        Calling it raises :class:`UsageError` where the registration has no such tool.
         """
-        from pytest_llmprops.data.traditional import convert_sentence
 
-        return convert_sentence(text, site_start, name)
+        def call(*args: Any, **options: Any) -> Any:
+            if name not in self._tools:
+                raise UsageError(f"no tool '{name}' in the benchmark's registration")
+            return load_reference(self._tools[name], f"tool {name}")(*args, **options)
+
+        return call
 
     def given(self, path: str) -> str:
         """The UTF-8 text of a file that the user's settings name, wherever it lies.
@@ -287,7 +293,7 @@ class DataFolder:
             return "run `llmprops data pull --dest DIR` and pass `--llm-data DIR`"
         if self.source == "generated":
             return "run `llmprops generate` again"
-        return "reinstall pytest-llmprops"
+        return "reinstall pytest-llmprops" if self.root == builtin_data() else "add it to this folder"
 
     def _fail(self, path: str, what: str, fix: str) -> NoReturn:
         raise DataError(f"{self.root / path}: {what}; {fix}") from None

@@ -1,11 +1,13 @@
-"""Where the built-in data lies."""
+"""Where a benchmark's own data is."""
 
 from __future__ import annotations
 
+import inspect
 from functools import lru_cache
 from pathlib import Path
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.registration import Registration
 
 #: one file that every copy of the data folder has
 _MARKER = "manifest.tsv"
@@ -26,3 +28,9 @@ def builtin_data() -> Path:
         f"built-in data: no {_MARKER} in {package / '_data'} nor in {package.parent / 'data'}; "
         "reinstall pytest-llmprops"
     )
+
+
+def data_folder(registration: Registration) -> Path:
+    """Return the folder of a benchmark's own data: its registration's, or that of the file that defines its class."""
+    data = registration.load("data")
+    return Path(inspect.getfile(registration.load_class())).parent if data is None else Path(data())

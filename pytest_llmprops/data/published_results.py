@@ -1,8 +1,8 @@
 """The numbers that the papers print, to stand beside a run's own.
 
-``data/published_results/<paper>.csv`` holds only figures printed in a paper's text or tables; a result that
-a paper shows in a plot alone has no row. ``note`` says where a printed figure is doubtful or contradicts
-another one.
+The file that a benchmark's registration names (``printed_results``) holds only figures printed in a paper's
+text or tables; a result that a paper shows in a plot alone has no row. ``note`` says where a printed figure is
+doubtful or contradicts another one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from pytest_llmprops.benchmarks import benchmark_names, find_registration
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
-
-PAPERS = ("homophones", "eras", "dtails", "htest", "oracle")
+from pytest_llmprops.data.location import data_folder
 
 COLUMNS = (
     "paper", "table", "model", "task", "metric", "value", "n", "note", "language", "k", "setting",
@@ -29,7 +28,7 @@ COLUMNS = (
 class PublishedResult:
     """One printed number.
 
-    :param paper: benchmark name, one of :data:`PAPERS`.
+    :param paper: name of the benchmark.
     :param table: ``6`` for Table 6, else the section (``section 5.1``).
     :param model: as the paper names it; for baselines and people too.
     :param task: the benchmark's task; ``average`` is the mean over H-TEST's ten. Results about a data set or
@@ -57,23 +56,29 @@ class PublishedResult:
     setting: str
 
 
-def load_published(paper: str, *, folder: Path | None = None) -> tuple[PublishedResult, ...]:
-    """All printed results of one paper, in the order of its file.
+def load_published(paper: str) -> tuple[PublishedResult, ...]:
+    """Return all printed results of a benchmark's paper, in the order of the file that its registration names.
 
-    :param folder: the folder of CSV files; by default the one that ships with the project.
+    Empty for a benchmark without printed results, and for one that is not installed.
 
-    Raises :class:`DataError` for an unknown paper or a malformed row.
+    :raises DataError: for a malformed row.
     """
-    if paper not in PAPERS:
-        raise DataError(f"published results: no paper {paper!r}; there are {', '.join(PAPERS)}")
-    return _load(paper, folder if folder is not None else builtin_data() / "published_results")
+    if paper not in benchmark_names():
+        return ()
+    registration = find_registration(paper)
+    if not registration.printed_results:
+        return ()
+    return read_published(data_folder(registration) / registration.printed_results)
 
 
 @lru_cache(maxsize=16)
-def _load(paper: str, folder: Path) -> tuple[PublishedResult, ...]:
-    name = f"{paper}.csv"
-    rows = DataFolder(folder, "builtin").csv(name, required=COLUMNS)
-    return tuple(_result(row, f"{folder / name}, row {number}") for number, row in enumerate(rows, start=2))
+def read_published(file: Path) -> tuple[PublishedResult, ...]:
+    """Read a file of printed results.
+
+    :raises DataError: naming the malformed row.
+    """
+    rows = DataFolder(file.parent, "builtin").csv(file.name, required=COLUMNS)
+    return tuple(_result(row, f"{file}, row {number}") for number, row in enumerate(rows, start=2))
 
 
 def find(
@@ -95,7 +100,7 @@ def find(
     :param results: where to look; by default all papers, or the one named.
     """
     if results is None:
-        papers = PAPERS if paper is None else (paper,)
+        papers = benchmark_names() if paper is None else [paper]
         results = (result for name in papers for result in load_published(name))
     wanted = {
         name: value

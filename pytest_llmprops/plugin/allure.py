@@ -8,7 +8,7 @@ it is written. The calls were made ahead of the case, so their steps are added a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from allure_commons.model2 import (
     TestStepResult,
 )
 
-from pytest_llmprops.engine.evaluator import Outcome
+from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import LISTED, Group, GroupOutcome
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.session import CASE, OUTCOME, LLMSession
@@ -127,7 +127,7 @@ class AllureCases:
         steps = [
             allure_case.step(
                 call.role,
-                case.model if call.role == "subject" else _helper(call.role, models, self._session),
+                case.model if call.role == "subject" else _helper(call.role, case, self._session),
                 call.request,
                 call.reply,
                 call.error,
@@ -198,9 +198,10 @@ def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
     return allure_case.Attachment("items that are not correct", allure_case.bounded(text))
 
 
-def _helper(role: str, models: Mapping[str, Any], session: LLMSession) -> str:
-    spec = session.cases.helper_specs.get(role)
-    return spec.label if spec is not None else role
+def _helper(role: str, case: Case, session: LLMSession) -> str:
+    cases = session.cases
+    label = cases.helpers.labels(type(case.benchmark)).get(role)
+    return cases.spec_of(label).label if label is not None else role
 
 
 def _labels(given: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:

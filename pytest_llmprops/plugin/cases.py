@@ -10,23 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pytest_llmprops.benchmarks import BUILT_IN, DEFAULT_HELPERS, find_benchmark
+from pytest_llmprops.benchmarks import benchmark_names, find_benchmark, is_registered, registration_of
 from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, check_unique, limited
 from pytest_llmprops.core.protocols import Protocol, resolve
+from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.location import data_folder
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.groups import Group
-from pytest_llmprops.models.first_of import together
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.plugin.helpers import HELPER, Helpers
 from pytest_llmprops.plugin.options import Settings
-
-HELPER = "helper:"
 
 
 @dataclass(slots=True)
@@ -49,47 +48,24 @@ class Selection:
 
 
 class Cases:
-    """Loads benchmarks once and makes their cases.
-
-    :param default_folder: where a benchmark of the user's own finds its data by default is the folder
-        of the file that defines it.
-    """
+    """Loads benchmarks once and makes their cases."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.models: dict[str, ModelSpec] = _labelled(settings)
-        self.helper_specs: dict[str, ModelSpec] = {
-            role: parse_spec(text, base_url=settings.base_url) for role, text in settings.helpers.items()
-        }
-        #: roles that nobody gave a model, but for which there is one on this machine
-        self.default_roles = self._add_default_helpers()
+        self.helpers = Helpers(settings)
         self.selections: dict[str, Selection] = {}
-        self.files: dict[str, DataFolder] = {}
+        #: the folders that each benchmark reads
+        self.folders: dict[str, list[DataFolder]] = {}
         #: warnings about data files, for the summary
         self.notes: list[str] = []
         #: every item is a case of its own: a sequential gate draws items
         self.apart = False
         self._check_sets()
 
-    def _add_default_helpers(self) -> frozenset[str]:
-        found = {}
-        for role, texts in DEFAULT_HELPERS.items():
-            if role in self.helper_specs:
-                continue
-            specs = [parse_spec(text) for text in texts]
-            there: dict[str, ModelSpec] = {}
-            for spec in specs:
-                # Of one backend the first model: another would only make this run unlike those of other machines.
-                if spec.backend not in there and find_backend(spec.backend).ready(spec):
-                    there[spec.backend] = spec
-            if there:
-                found[role] = parse_spec(together([spec.text for spec in there.values()]))
-        self.helper_specs |= found
-        return frozenset(found)
-
     def _check_sets(self) -> None:
         for name in self.settings.sets:
-            if name in BUILT_IN:
+            if name in benchmark_names():
                 self.protocol_of(find_benchmark(name))
 
     def protocol_of(self, benchmark: Benchmark) -> Protocol[Any]:
@@ -121,9 +97,9 @@ class Cases:
                     f"{benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC"
                 )
         selection = Selection(benchmark, protocol)
-        parts = [self._load(benchmark, folder, protocol) for folder in self._folders(benchmark)]
+        parts = self._parts(benchmark, protocol)
         check_unique((item for part in parts for item in part.items), benchmark.name)
-        helpers = {role: HELPER + role for role in self.helper_specs}
+        helpers = self.helpers.labels(type(benchmark))
         for label, spec in self.models.items():
             kinds = find_backend(spec.backend).kinds(spec)
             cases = [
@@ -142,7 +118,8 @@ class Cases:
         )
         tasks = dict.fromkeys(item.task for item in items)
         refused = {task for task in tasks if not kinds & benchmark.kinds_of(task)}
-        roles = {role for task in tasks for role in benchmark.roles_of(task)} - self.helper_specs.keys()
+        roles = {role for task in tasks for role in benchmark.roles_of(task)}
+        roles -= self.helpers.labels(type(benchmark)).keys()
         if roles:
             without = [task for task in tasks if benchmark.roles_of(task) & roles]
             refused |= set(without)
@@ -178,38 +155,42 @@ class Cases:
             for name, members in groups.items()
         }
 
-    def _load(self, benchmark: Benchmark, folder: DataFolder, protocol: Protocol[Any]) -> Loaded:
-        part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
-        if folder.source == "published":
-            self.notes += [note for note in folder.verify(read_manifest()) if note not in self.notes]
-        if not part.items:
-            raise DataError(f"{benchmark.name}: no items in {folder.root}")
-        return part
+    def _parts(self, benchmark: Benchmark, protocol: Protocol[Any]) -> list[Loaded]:
+        """The benchmark's items from its own data, from ``--llm-data DIR``, or from both, as ``--llm-source`` says."""
+        registration = registration_of(type(benchmark))
+        folders = self._folders(registration)
+        parts: list[Loaded] = []
+        for folder in folders:
+            part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
+            if folder.source == "published" and registration.manifest:
+                manifest = read_manifest(data_folder(registration) / registration.manifest)
+                self.notes += [note for note in folder.verify(manifest) if note not in self.notes]
+            if not part.items:
+                raise DataError(f"{benchmark.name}: no items in {folder.root}")
+            if folder.source == "published" and not folder.read:
+                self.notes.append(
+                    f"{benchmark.name} reads no data files: its items are its own, whatever --llm-source says"
+                )
+                if parts:
+                    continue
+            parts.append(part)
+        self.folders[benchmark.name] = folders
+        return parts
 
-    def _folders(self, benchmark: Benchmark) -> list[DataFolder]:
-        if benchmark.name not in BUILT_IN:
-            # A benchmark of the user's own lies beside its data, unless --llm-data says otherwise.
-            root = self.settings.data or Path(inspect.getfile(type(benchmark))).parent
-            return [self._folder(root, "own")]
+    def _folders(self, registration: Registration) -> list[DataFolder]:
         source, data = self.settings.source, self.settings.data
         folders = []
         if source in ("builtin", "all"):
-            folders.append(self._folder(builtin_data(), "builtin"))
+            folders.append(DataFolder(data_folder(registration), "builtin", registration.tools))
         if source in ("published", "all"):
             if data is None:
                 raise UsageError(
                     f"--llm-source {source}: give the data's folder with --llm-data DIR or LLMPROPS_DATA;"
                     " 'llmprops data pull --dest DIR' fetches it"
                 )
-            folders.append(self._folder(data, "published", benchmark.name))
+            kind = DataFolder(data, "published").source_for(registration.name)
+            folders.append(DataFolder(data, kind, registration.tools))
         return folders
-
-    def _folder(self, root: Path, source: str, benchmark: str = "") -> DataFolder:
-        folder = DataFolder(root, source)
-        if benchmark:
-            source = folder.source_for(benchmark)
-            folder = DataFolder(root, source)
-        return self.files.setdefault(f"{root}|{source}", folder)
 
     def check_selected(self, cases: Iterable[Case]) -> None:
         """Raise UsageError where a benchmark's settings do not cover the selected cases."""
@@ -223,32 +204,48 @@ class Cases:
     def check_all_sets_used(self) -> None:
         """Raise UsageError for ``--llm-set`` on a benchmark that nobody knows."""
         for name in self.settings.sets:
-            if name not in BUILT_IN and name not in self.selections:
+            known = {*benchmark_names(), *self.selections}
+            if name not in known:
                 raise UsageError(
-                    f"--llm-set {name}.…: unknown benchmark '{name}':"
-                    f" there are {', '.join(sorted({*BUILT_IN, *self.selections}))}"
+                    f"--llm-set {name}.…: unknown benchmark '{name}': there are {', '.join(sorted(known))}"
                 )
 
     def data_hashes(self) -> dict[str, str]:
-        """file -> sha256 of every data file that was read."""
-        return {name: digest for folder in self.files.values() for name, digest in folder.hashes().items()}
+        """Return file -> sha256 of every data file that was read."""
+        return {name: digest for read in map(self._hashes, self.folders) for name, digest in read.items()}
+
+    def _hashes(self, benchmark: str) -> dict[str, str]:
+        return {
+            _file(n, benchmark): digest for f in self.folders[benchmark] for n, digest in f.hashes().items()
+        }
+
+    def benchmark_facts(self) -> dict[str, BenchmarkFacts]:
+        """Return what gates and reports must know of each selected benchmark."""
+        return {
+            name: BenchmarkFacts.of(type(selection.benchmark), data=self._hashes(name))
+            for name, selection in self.selections.items()
+        }
 
     def spec_of(self, label: str) -> ModelSpec:
         """The specification of a label of :meth:`model_specs`."""
-        role = label.removeprefix(HELPER)
-        return self.models[label] if role == label else self.helper_specs[role]
+        name = label.removeprefix(HELPER)
+        return self.models[label] if name == label else self.helpers.specs[name]
 
     def model_specs(self) -> Mapping[str, str]:
         """label -> specification of all models, helpers under ``helper:ROLE``."""
         specs = {label: spec.text for label, spec in self.models.items()}
-        return specs | {HELPER + role: spec.text for role, spec in self.helper_specs.items()}
+        return specs | {HELPER + name: spec.text for name, spec in self.helpers.specs.items()}
+
+
+def _file(name: str, benchmark: str) -> str:
+    """The name of a data file in the record; below the benchmark's name, since others may have a file of its name."""
+    source, _, path = name.partition(":")
+    return name if source == "given" or path.startswith(f"{benchmark}/") else f"{source}:{benchmark}/{path}"
 
 
 def class_reference(cls: type[Benchmark]) -> tuple[str, str]:
-    """File and name from which another process can load a benchmark; a built-in one needs no file."""
-    if cls.name in BUILT_IN:
-        return "", cls.name
-    return inspect.getfile(cls), cls.__qualname__
+    """File and name from which another process can load a benchmark; a registered one needs no file."""
+    return ("", cls.name) if is_registered(cls) else (inspect.getfile(cls), cls.__qualname__)
 
 
 def load_benchmark(reference: Sequence[str]) -> Benchmark:

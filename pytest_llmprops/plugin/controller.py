@@ -113,7 +113,7 @@ class Controller:
         options["command"] = [str(a) for a in invocation.args]
         return {
             "models": {label: {"spec": spec.text} for label, spec in cases.models.items()},
-            "helpers": {role: {"spec": spec.text} for role, spec in cases.helper_specs.items()},
+            "helpers": {role: {"spec": spec.text} for role, spec in cases.helpers.specs.items()},
             "options": options,
             "git": git_state(Path(self.config.rootpath)),
         }
@@ -283,7 +283,7 @@ class Controller:
             facts,
             whole=not self._interrupted and self.stopped is None,
             unneeded=len(self._unneeded),
-            default_roles=self.session.cases.default_roles,
+            default_roles=self.session.cases.helpers.defaults,
             searches=self.searches.records if self.searches is not None else (),
         )
         last |= {"stopped": self.stopped, "notes": self.notes}

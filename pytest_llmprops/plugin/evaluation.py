@@ -15,7 +15,8 @@ from pytest_llmprops.engine.evaluator import CLOSED, Case, Outcome
 from pytest_llmprops.engine.groups import Group, GroupOutcome, group_outcome
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
-from pytest_llmprops.plugin.cases import HELPER, Cases
+from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.plugin.options import Settings
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Evaluation:
     @property
     def _unnamed(self) -> frozenset[str]:
         """Labels of the helpers that nobody named."""
-        return frozenset(HELPER + role for role in self._cases.default_roles)
+        return frozenset(HELPER + role for role in self._cases.helpers.defaults)
 
     def import_sdks(self) -> None:
         """Start to import what the first calls need, beside collection."""

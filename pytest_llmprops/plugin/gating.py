@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
+from pytest_llmprops.benchmarks import benchmark_names, find_benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import Record
@@ -68,7 +68,7 @@ class Gating:
         names = [
             name
             for name in self.baseline.facts.get("protocols", {})
-            if name in BUILT_IN and any(fnmatchcase(name, pattern) for pattern in compared)
+            if name in benchmark_names() and any(fnmatchcase(name, pattern) for pattern in compared)
         ]
         ours = {n: cases.protocol_of(find_benchmark(n)).to_json() for n in names}
         facts = {**self.baseline.facts, "protocols": ours, "options": {"params": dict(settings.params)}}
@@ -85,7 +85,8 @@ class Gating:
         for selection in cases.selections.values():
             places += [ItemPlace(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
-        for problem in misplaced(self.gate, places):
+        known = {"benchmarks": {name: f.to_json() for name, f in cases.benchmark_facts().items()}}
+        for problem in misplaced(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_drawn(cases)
         self.gate.check_metrics(

@@ -8,7 +8,8 @@ from typing import Any
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.core.records import SearchRecord
-from pytest_llmprops.plugin.cases import HELPER, load_benchmark
+from pytest_llmprops.plugin.cases import load_benchmark
+from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.runs.record import RunRecord
 from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -71,6 +72,7 @@ def last_facts(
         "expected": expected,
         "models": models,
         "helpers": helpers,
+        "benchmarks": facts.get("benchmarks", {}),
         "protocols": facts.get("protocols", {}),
         "data": facts.get("data", {}),
         "not_served": facts.get("not_served", {}),

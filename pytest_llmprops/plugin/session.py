@@ -393,6 +393,7 @@ class LLMSession:
             "refused": self.refused,
             "sequential": self._drawing.plan if self._drawing is not None else None,
             "protocols": {n: s.protocol.to_json() for n, s in self.cases.selections.items()},
+            "benchmarks": {n: f.to_json() for n, f in self.cases.benchmark_facts().items()},
             "data": self.cases.data_hashes(),
             "groups": list(dict.fromkeys(_group(case) for case in self._ordered)),
             "notes": list(self.cases.notes),

@@ -17,6 +17,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
 
 #: characters of one attachment; of a longer text the beginning and the end are kept
@@ -24,7 +25,6 @@ MOST = 60_000
 _HEAD = 10_000
 #: of how many passes one carries its attachments
 SAMPLE = 20
-TITLES = {"htest": "H-TEST", "eras": "ERAS", "dtails": "DTAiLS", "oracle": "Oracle-checker"}
 LANGUAGES = {"en": "English", "zh": "Chinese", "es": "Spanish"}
 #: the status of a case -> how its one-line message begins; the categories go by it
 FAULT = "fault in benchmark code"
@@ -70,11 +70,6 @@ def bounded(text: str) -> str:
     return text[:_HEAD] + note + text[-(MOST - _HEAD) :]
 
 
-def title(name: str) -> str:
-    """A benchmark's name as a heading."""
-    return TITLES.get(name, name.replace("_", " ").capitalize())
-
-
 def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]]:
     """Labels of a case: benchmark, task and language as epic, feature and story; severity; suites and tags.
 
@@ -83,7 +78,7 @@ def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]
     """
     control = item.task in benchmark.controls
     task = item.task.replace("_", " ")
-    epic = title(benchmark.name)
+    epic = title_of(type(benchmark))
     found = [
         ("epic", epic),
         ("feature", task),

@@ -19,8 +19,8 @@ from typing import Any
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.reports import allure_run
-from pytest_llmprops.reports.allure_case import title
 from pytest_llmprops.reports.allure_pages import VERSION, fold, make_private
+from pytest_llmprops.runs.benchmark_facts import title_of
 
 RESULTS = Path("reports") / "allure-results"
 OUT = Path("reports") / "allure-report"
@@ -167,7 +167,7 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
 def report_name(known: Mapping[str, str]) -> str:
     """The report's heading, under which Allure also keeps its history: models, benchmarks and the run's id."""
     models = ", ".join(_after("Model ", known))
-    suites = ", ".join(map(title, _after("Protocol ", known)))
+    suites = ", ".join(map(title_of, _after("Protocol ", known)))
     return " · ".join(filter(None, (models, suites, known.get(allure_run.RUN)))) or "pytest-llmprops"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
+from pytest_llmprops.runs.benchmark_facts import facts_of, recorded_facts
 from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.reader import Run
 
@@ -96,7 +96,8 @@ def _protocol(baseline: Facts, candidate: Facts, benchmark: str) -> list[str]:
         if theirs.get(name) != ours.get(name):
             changes.append(f"{'protocol' if name == 'name' else name} {theirs.get(name)} → {ours.get(name)}")
     before, after = theirs.get("settings", {}), ours.get("settings", {})
-    shown = find_benchmark(benchmark).presentation if benchmark in BUILT_IN else frozenset()
+    known = facts_of(benchmark, candidate, baseline)
+    shown = () if known is None else known.presentation
     changes += [
         f"{name} {before.get(name, '(none)')} → {after.get(name, '(none)')}"
         for name in dict.fromkeys([*before, *after])
@@ -129,18 +130,36 @@ def _helpers(facts: Facts) -> Mapping[str, Any]:
 
 def _data(baseline: Facts, candidate: Facts, benchmarks: list[str]) -> list[str]:
     theirs, ours = baseline.get("data", {}), candidate.get("data", {})
-    changed = [
-        name for name in theirs if name in ours and theirs[name] != ours[name] and _concerns(name, benchmarks)
-    ]
+    concerned = _concerned((baseline, candidate), benchmarks)
+    changed = [name for name in theirs if name in ours and theirs[name] != ours[name] and concerned(name)]
     if not changed:
         return []
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     return [f"{age(baseline, candidate)} this run's data: {', '.join(changed[:3])}{more} changed"]
 
 
-def _concerns(file: str, benchmarks: list[str]) -> bool:
-    folder = file.partition(":")[2].partition("/")[0]
-    return folder in benchmarks or folder not in BUILT_IN
+def _concerned(runs: Sequence[Facts], benchmarks: Iterable[str]) -> Callable[[str], bool]:
+    """Return whether a file of ``data`` was read by one of the benchmarks.
+
+    Records of before schema 2 do not say who read a file: there it is the benchmark that its first folder names, and
+    where it names none, any.
+    """
+    read: set[str] = set()
+    others: set[str] = set()
+    names = set(benchmarks)
+    for facts in runs:
+        for name in facts.get("protocols", {}):
+            known = recorded_facts(facts, name)
+            if known is not None:
+                (read if name in names else others).update(known.data)
+
+    def concerned(file: str) -> bool:
+        if file in read or file in others:
+            return file in read
+        folder = file.partition(":")[2].partition("/")[0]
+        return folder in names or not any(folder in facts.get("protocols", {}) for facts in runs)
+
+    return concerned
 
 
 def _deviations(facts: Facts) -> set[str]:

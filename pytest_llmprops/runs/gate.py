@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.runs import gate_bounds, gate_checks
+from pytest_llmprops.runs.benchmark_facts import unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
 from pytest_llmprops.runs.gate_checks import Check, CheckVerdict, percent
 from pytest_llmprops.runs.gate_data import RuleData
@@ -88,7 +89,8 @@ def decide(
     reasons = unfit(gate, facts, baseline)
     if not (running or facts.get("complete") or (drawing.get("ended") and (decided or reasons))):
         reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, drawing)}")
-    reasons += gate.overlaps(records) + misplaced(gate, records)
+    runs = [facts] if baseline is None else [facts, baseline.facts]
+    reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
     reasons += [
         f"{result.name}: {check.reason}"
         for result in results
@@ -111,7 +113,10 @@ def decide(
         items_used=used,
         items_of=total,
         reasons=tuple(reasons),
-        notes=(f"stopped early: {used} of {total} items; estimates are of these",) if early else (),
+        notes=(
+            *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
+            *unknown_benchmarks((r.benchmark for r in records), *runs),
+        ),
         rules=tuple(results),
     )
 

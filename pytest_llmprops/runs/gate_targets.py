@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from pytest_llmprops.benchmarks import BUILT_IN, find_benchmark
 from pytest_llmprops.core.items import Placed
+from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.runs.benchmark_facts import facts_of
 from pytest_llmprops.runs.gate_file import Gate
 
 #: requirements that take more correct items for better
 _HIGHER = ("min_accuracy", "no_regression", "max_drop")
 
 
-def misplaced(gate: Gate, places: Iterable[Placed]) -> list[str]:
-    """One line for each rule that takes accuracy for better where it is not.
+def misplaced(gate: Gate, places: Iterable[Placed], *runs: Mapping[str, Any]) -> list[str]:
+    """Return one line for each rule that takes accuracy for better where it is not.
 
     :param places: records, or the places of cases.
+    :param runs: ``run.json`` of the run and its baseline, which say what accuracy is best on which task.
     """
     tasks = {(p.benchmark, p.task, p.language, p.source): p for p in places}
+    known: dict[str, BenchmarkFacts | None] = {}
     found: dict[str, str] = {}
     for (benchmark, task, *_), place in tasks.items():
-        targets = find_benchmark(benchmark).accuracy_targets if benchmark in BUILT_IN else {}
-        if task not in targets:
+        if benchmark not in known:
+            known[benchmark] = facts_of(benchmark, *runs)
+        facts = known[benchmark]
+        if facts is None or task not in facts.accuracy_targets:
             continue
         for rule in gate.rules:
             asked = [name for name in rule.checks if name in _HIGHER]
             if asked and rule.matches(place):
                 found[rule.name] = (
                     f"rule '{rule.name}': {asked[0]} on {benchmark} {task}, whose accuracy is best at"
-                    f" {targets[task]:g}, not higher: name another task, or a metric (within, max)"
+                    f" {facts.accuracy_targets[task]:g}, not higher: name another task, or a metric (within, max)"
                 )
     return list(found.values())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import Benchmark, loaded
 from pytest_llmprops.core.items import Item
@@ -97,4 +98,4 @@ def measure() -> Measure:
 @pytest.fixture(scope="module")
 def part() -> Any:
     """The built-in ERAS items with their context."""
-    return loaded(Eras(), DataFolder(builtin_data(), "builtin"))
+    return loaded(Eras(), DataFolder(builtin_data(), "builtin", find_registration("eras").tools))

@@ -24,9 +24,11 @@ needs_encoder = pytest.mark.skipif(
 )
 #: nobody plays a role that the command line does not name
 NO_DEFAULTS = """
-from pytest_llmprops.benchmarks import DEFAULT_HELPERS
+from dataclasses import replace
 
-DEFAULT_HELPERS.clear()
+from pytest_llmprops.benchmarks import find_registration, register_benchmark
+
+register_benchmark(replace(find_registration("dtails"), default_helpers={}))
 """
 
 TRANSLATOR = """

@@ -8,7 +8,9 @@ import pytest
 
 from fixtures.gates import facts_of, gate_of, judged
 from fixtures.recorded import verdicts
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.runs.comparable import differences
 
 ERAS = {"benchmark": "eras", "language": "zh"}
@@ -44,3 +46,56 @@ def test_presentation_is_no_difference(setting: str, comparable: bool) -> None:
         for model, value in (("old", "pair"), ("new", "paradigm"))
     ]
     assert (differences(*runs, ["eras"]) == []) is comparable
+
+
+class Guess(Benchmark):
+    """A benchmark that is not installed: its facts reach the gate by the record alone."""
+
+    name = "guess"
+    accuracy_targets = {"coin": 0.5}
+    presentation = frozenset({"layout"})
+
+
+GUESS = {"guess": BenchmarkFacts.of(Guess, data=["builtin:guess/coins.csv"]).to_json()}
+
+
+def test_targets_are_those_of_the_record() -> None:
+    """A rule on a task with a target is invalid for any benchmark whose record says so."""
+    records = verdicts("cw" * 40, benchmark="guess", task="coin")
+    rule = gate_of({"benchmark": "guess", "min_accuracy": 0.4})
+    result = judged(rule, records, benchmarks=GUESS)
+    assert result.decision == "invalid"
+    assert "guess coin, whose accuracy is best at 0.5" in result.line
+    assert result.notes == ()
+
+
+def test_a_benchmark_that_nobody_knows_is_named() -> None:
+    """Where neither the record nor this installation knows a benchmark, the gate says so and judges its tasks alike."""
+    records = verdicts("cccw" * 20, benchmark="guess", task="coin")
+    result = judged(gate_of({"benchmark": "guess", "min_accuracy": 0.4}), records)
+    assert result.decision == "pass"
+    assert len(result.notes) == 1
+    assert result.notes[0].startswith("guess: run.json does not say")
+
+
+@pytest.mark.parametrize(("setting", "comparable"), [("layout", True), ("samples", False)])
+def test_presentation_is_that_of_the_record(setting: str, comparable: bool) -> None:
+    """A setting of presentation is no difference, also where the benchmark is not installed."""
+    runs = [
+        facts_of(
+            model,
+            benchmarks=GUESS,
+            protocols={"guess": {"name": "quick", "seed": 0, "settings": {setting: value}}},
+        )
+        for model, value in (("old", 1), ("new", 2))
+    ]
+    assert (differences(*runs, ["guess"]) == []) is comparable
+
+
+@pytest.mark.parametrize(("compared", "lines"), [("guess", 1), ("sums", 0)])
+def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> None:
+    """A changed file concerns the benchmarks that read it, whatever its folder is called."""
+    file = "builtin:guess/coins.csv"
+    protocols = {name: {"name": "quick", "seed": 0, "settings": {}} for name in ("guess", "sums")}
+    runs = [facts_of(m, benchmarks=GUESS, protocols=protocols, data={file: m}) for m in ("old", "new")]
+    assert len(differences(*runs, [compared])) == lines

@@ -71,6 +71,9 @@ class Dtails(Benchmark):
     """Which of several words of the target language is right in this sentence?"""
 
     name = "dtails"
+    title = "DTAiLS"
+    noun = "DTAiLS items"
+    side_tasks = frozenset({TRANSLATE})
     about = "Does the model choose the right one of several translations of a word, as the sentence demands?"
     task_about = {
         SELECT: "The English sentence and a shuffled list of words: which one translates the concept here?",

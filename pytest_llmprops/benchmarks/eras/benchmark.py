@@ -68,6 +68,9 @@ class Eras(Benchmark):
     """Does a model cut words where the sentence says so? Chinese garden paths, explicit and implicit."""
 
     name = "eras"
+    title = "ERAS"
+    noun = "ERAS pairs"
+    side_tasks = frozenset({IMPLICIT})
     about = "Does the model cut Chinese into the words that the sentence means, where another cut lies near?"
     task_about = {
         EXPLICIT: "Where does a segmenter cut three characters of which the first two and the last two are words?",

@@ -39,7 +39,7 @@ Convert = Callable[[str, int, str], str]
 class Context:
     """What evaluation needs beside the items.
 
-    :param convert: to traditional characters; as :meth:`DataFiles.traditional`.
+    :param convert: to traditional characters: the tool ``traditional`` of the registration.
     :param mlm_score: how a masked language model's scores chose the slot words of a generated set; empty
         where no model did.
     """
@@ -68,7 +68,9 @@ def load_items(files: DataFiles) -> Loaded:
     else:
         paradigms = parse_builtin(files.json(f"{_FOLDER}/paradigms.json"))
         pairs = _filled(paradigms, files.json(f"{_FOLDER}/slot_words.json"), "builtin")
-    return Loaded(_items(pairs, source, _MARK.get(files.source, "")), Context(files.traditional, mlm_score))
+    return Loaded(
+        _items(pairs, source, _MARK.get(files.source, "")), Context(files.tool("traditional"), mlm_score)
+    )
 
 
 def _filled(paradigms: Sequence[Paradigm], words: Any, part: str) -> Iterator[SentencePair]:

@@ -44,6 +44,8 @@ class Homophones(Benchmark):
     """Which word is meant by one that only sounds like it? With controls for the other clues."""
 
     name = "homophones"
+    title = "Homophones"
+    noun = "homophones"
     about = "Does the model understand a word that was swapped for one that sounds the same?"
     task_about = {
         ASKED: "The sentence with the swapped word: sound and context tell what is meant.",

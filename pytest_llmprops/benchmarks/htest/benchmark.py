@@ -60,6 +60,11 @@ class HTest(Benchmark):
     """Ten A/B tasks that are easy for whoever sees and hears text, and Letter Geometry."""
 
     name = "htest"
+    title = "H-TEST"
+    noun = "H-TEST"
+    side_tasks = frozenset({GEOMETRY})
+    chance = {"": 0.5, GEOMETRY: 0.25}
+    printed_task = "average"
     about = "Does the model notice what text looks and sounds like, from a few labelled examples?"
     task_about = {
         "uppercase": "A: some letter is a capital. B: none is.",

@@ -1,17 +1,24 @@
-"""``llmprops htest``: what only H-TEST has."""
+"""``llmprops htest`` and ``llmprops generate htest``."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, add_group, add_seed_and_number, wrote
+from pytest_llmprops.cli.kit import add_seed_and_number, subcommands, wrote
 from pytest_llmprops.core.errors import LLMPropsError
 
 
-def add(groups: Groups) -> None:
+def add_generate(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``generate htest``."""
+    add_seed_and_number(command, number=200)
+    command.add_argument("--task", action="append", metavar="TASK", help="only this task; repeatable")
+    command.set_defaults(command=_generate)
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``htest export-train``."""
-    commands = add_group(groups, "htest", "H-TEST")
+    commands = subcommands(parser)
     train = commands.add_parser(
         "export-train", help="chat fine-tuning files per task, disjoint from the test items"
     )
@@ -23,6 +30,12 @@ def add(groups: Groups) -> None:
         help="also leave out the items of this folder (published or generated)",
     )
     train.set_defaults(command=_export_train)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set
+
+    return wrote(generate_set(options.out, seed=options.seed, n=options.n, tasks=options.task))
 
 
 def _export_train(options: argparse.Namespace) -> int:

@@ -127,6 +127,9 @@ class OracleChecker(Benchmark):
     """An answer is accepted by a checker that knows no right answers, or it is not to be trusted."""
 
     name = "oracle"
+    title = "Oracle-checker"
+    noun = "oracle cases"
+    verb = "has an accepted answer to"
     about = "Do the model's own answers survive a checker that puts further questions to it?"
     task_about = {
         LINEARITY: "Entities are replaced by others of their kind: is each extracted whatever becomes of the others?",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, add_group, wrote
+from pytest_llmprops.cli.kit import subcommands, wrote
 
 
-def add(groups: Groups) -> None:
+def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``oracle sentences``."""
-    commands = add_group(groups, "oracle", "oracle-checker: sentences of your own")
+    commands = subcommands(parser)
     sentences = commands.add_parser(
         "sentences",
         help="make a text file of sentences into items",

@@ -81,13 +81,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One benchmark's part of the report; ``pages`` are what its cells lead to."""
+    """One benchmark's part of the report.
 
-    key: str
-    title: str
-    about: str
+    :param pages: the pages that its cells lead to. :param key: the benchmark's name.
+    :param title, about: as the run's record has them; a benchmark's function leaves these three empty.
+    """
+
     blocks: tuple[Block, ...]
     pages: tuple[Page, ...] = ()
+    key: str = ""
+    title: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,12 @@ COUNTS = ("wrong", "refused", "unparsed", "errors")
 
 def section(measured: Measured) -> Section:
     """A benchmark without a section of its own: accuracies, counts, metrics, protocol."""
-    blocks: tuple[Block, ...] = (accuracy_figure(measured, {}), *tables(measured), *fine_print(measured))
-    return Section(measured.benchmark, measured.benchmark, "", blocks)
+    blocks: tuple[Block, ...] = (accuracy_figure(measured), *tables(measured), *fine_print(measured))
+    return Section(blocks)
 
 
-def accuracy_figure(
-    measured: Measured, chance: Mapping[str, float], tasks: Iterable[str] | None = None
-) -> Figure:
-    """Accuracy by task (and language and source, where there are several) with published marks."""
+def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> Figure:
+    """Plot accuracy by task (and language and source, where there are several) with published marks."""
     from pytest_llmprops.reports.kit.figures import Point
     from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
 
@@ -54,7 +52,7 @@ def accuracy_figure(
         marks = [Mark(model, value) for model, value in printed]
         rows.append(
             ForestRow(
-                place_label(place, places), tuple(dots), tuple(marks), chance.get(place[0], chance.get(""))
+                place_label(place, places), tuple(dots), tuple(marks), measured.facts.chance_of(place[0])
             )
         )
     labels = {s.index: s.starred for s in measured.series}

@@ -10,8 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
+from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.reports.kit.text import file_names, visible
+from pytest_llmprops.runs.benchmark_facts import facts_of
 from pytest_llmprops.runs.reader import Run
 
 Place = tuple[str, str, str]
@@ -115,6 +117,19 @@ class Measured:
     benchmark: str
     series: tuple[Series, ...]
     requests: Mapping[int, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    @cached_property
+    def facts(self) -> BenchmarkFacts:
+        """Title, controls, targets and chance levels: as the newest of the runs has them (see ``facts_of``)."""
+        runs = sorted(
+            (s.run.facts for s in self.series), key=lambda facts: str(facts.get("started")), reverse=True
+        )
+        return facts_of(self.benchmark, *runs) or BenchmarkFacts.unknown(self.benchmark)
+
+    @property
+    def headline_tasks(self) -> list[str]:
+        """Tasks that count into the benchmark's one figure; all, if only others were run."""
+        return self.facts.headline_tasks(task for task, _, _ in self.places)
 
     def logged(self, series: Series) -> Mapping[str, Mapping[str, Any]]:
         """The logged requests of a series' run by key; empty where the run kept none."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport, report_of
-from pytest_llmprops.reports.kit.blocks import Headline, Report, Section
+from pytest_llmprops.reports.kit.benchmarks import section_of
+from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.series import Measured, Series, accuracy, series_of
 from pytest_llmprops.reports.kit.text import counted, joined, one_line
 from pytest_llmprops.reports.page.findings import findings
@@ -18,7 +17,7 @@ from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 
 SOURCES = {
-    "builtin": "builtin (this project's own)",
+    "builtin": "builtin (the benchmark's own)",
     "published": "published (the authors')",
     "generated": "generated",
 }
@@ -31,10 +30,7 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[s
     """
     series = series_of(runs)
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
-    parts = [
-        (report_of(name), Measured(name, tuple(s for s in series if name in s.benchmarks), requests))
-        for name in names
-    ]
+    parts = [Measured(name, tuple(s for s in series if name in s.benchmarks), requests) for name in names]
     found = [_sentence(text) for text in findings(parts, series)]
     return Report(
         title=found[0],
@@ -44,9 +40,9 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[s
             (run.run_id, run.facts["gate"]) for run in runs if isinstance(run.facts.get("gate"), dict)
         ),
         warnings=tuple(_warnings(runs, series, names)),
-        overview=tuple(h for part in parts for h in _headlines(*part)),
+        overview=tuple(h for part in parts for h in _headlines(part)),
         series=tuple(s.starred for s in series),
-        sections=tuple(_section(*part) for part in parts),
+        sections=tuple(section_of(part) for part in parts),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items_of(series, requests),
     )
@@ -57,29 +53,25 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _section(report: BenchmarkReport, measured: Measured) -> Section:
-    return replace(report.section(measured), title=report.title)
-
-
-def _headlines(report: BenchmarkReport, measured: Measured) -> list[Headline]:
-    tasks = report.main(measured)
+def _headlines(measured: Measured) -> list[Headline]:
+    tasks = measured.headline_tasks
     found = []
     for s in measured.series:
         share = accuracy(measured.records(s, tasks))
         if share is None:
             continue
-        best = _best(report, measured, s, tasks)
+        best = _best(measured, s, tasks)
         found.append(
             Headline(
                 measured.benchmark,
-                report.title,
+                measured.facts.title,
                 s.index,
                 s.starred,
                 share.value,
                 share.low,
                 share.high,
                 share.n,
-                report.chance_of(),
+                measured.facts.chance_of(),
                 best,
                 _rest_of(measured.records(s, tasks)),
             )
@@ -95,14 +87,13 @@ def _rest_of(records: Sequence[VerdictRecord]) -> str:
     )
 
 
-def _best(
-    report: BenchmarkReport, measured: Measured, series: Series, tasks: list[str]
-) -> tuple[str, float] | None:
+def _best(measured: Measured, series: Series, tasks: list[str]) -> tuple[str, float] | None:
     """The best printed figure for what the one figure stands for; None where the paper prints none for it."""
     languages = {code for task, code, _ in measured.places if task in tasks}
-    if not report.published or len(languages) != 1:
+    printed_task = measured.facts.printed_task
+    if not printed_task or len(languages) != 1:
         return None
-    row = {"benchmark": measured.benchmark, "task": report.published, "language": languages.pop()}
+    row = {"benchmark": measured.benchmark, "task": printed_task, "language": languages.pop()}
     printed = ranked(row, series.protocol(measured.benchmark))
     return (printed[0].model, printed[0].value) if printed else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.compare import Difference, compare
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import (
@@ -20,7 +19,6 @@ from pytest_llmprops.reports.kit.text import (
 )
 from pytest_llmprops.runs.reader import Run
 
-Part = tuple[BenchmarkReport, Measured]
 DECISIONS = {
     "pass": "The gate passes",
     "fail": "The gate fails",
@@ -29,10 +27,10 @@ DECISIONS = {
 }
 
 
-def findings(parts: Sequence[Part], series: Sequence[Series]) -> list[str]:
+def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     """One sentence a benchmark, the headline first: how good one model is, whether the second of two is
     better, or which of several is best. Differences count only where an interval shows them."""
-    sentences = [s for part in parts if (s := _finding(*part))]
+    sentences = [s for part in parts if (s := _finding(part))]
     runs = list({id(s.run): s.run for s in series}.values())
     decided = [run for run in runs if isinstance(run.facts.get("gate"), dict)]
     found = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
@@ -48,23 +46,24 @@ def _gate(run: Run, *, alone: bool) -> str:
     return f"{DECISIONS.get(decision, 'The gate decides')}{who}{lets}" + (f": {why}" if why else "")
 
 
-def _finding(report: BenchmarkReport, measured: Measured) -> str:
-    tasks = report.main(measured)
+def _finding(measured: Measured) -> str:
+    facts, tasks = measured.facts, measured.headline_tasks
     shares = [(s, share) for s in measured.series if (share := accuracy(measured.records(s, tasks)))]
     if not shares:
-        return f"Nothing of {report.title} was answered"
-    if all(task in report.targets for task in tasks):
-        return _targeted(report, shares, report.targets[tasks[0]])
+        return f"Nothing of {facts.title} was answered"
+    if all(task in facts.accuracy_targets for task in tasks):
+        return _targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
     if len(shares) == 1:
-        return _one(report, measured, *shares[0], tasks)
+        return _one(measured, *shares[0], tasks)
     if len(shares) == 2:
-        return _two(report, measured, shares[0][0], shares[1][0], tasks)
-    return _several(report, measured, shares, tasks)
+        return _two(measured, shares[0][0], shares[1][0], tasks)
+    return _several(measured, shares, tasks)
 
 
-def _one(report: BenchmarkReport, measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
-    text = f"{series.starred} {report.verb} {percent(share.value)} of {report.noun} ({interval(share.low, share.high)})"
-    chance = report.chance_of()
+def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
+    facts = measured.facts
+    text = f"{series.starred} {facts.verb} {percent(share.value)} of {facts.noun} ({interval(share.low, share.high)})"
+    chance = facts.chance_of()
     if chance is not None and share.low <= chance <= share.high:
         return f"{text}, no better than guessing"
     if chance is not None and share.high < chance:
@@ -73,10 +72,10 @@ def _one(report: BenchmarkReport, measured: Measured, series: Series, share: Sha
     return f"{text} and loses most {weakest}" if weakest else text
 
 
-def _targeted(report: BenchmarkReport, shares: list[tuple[Series, Share]], target: float) -> str:
+def _targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:
     """Where more is not better: how far each is from what would be best."""
     said = [f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares]
-    return f"Right by the sign on {report.noun}, where {percent(target)} is best: {joined(said)}"
+    return f"Right by the sign on {noun}, where {percent(target)} is best: {joined(said)}"
 
 
 def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
@@ -101,25 +100,22 @@ def _difference(measured: Measured, first: Series, second: Series, tasks: list[s
     return compare(measured.records(first, tasks), measured.records(second, tasks))
 
 
-def _two(report: BenchmarkReport, measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
+def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
     found = _difference(measured, first, second, tasks)
     if found is None:
-        return f"{first.starred} and {second.starred} have no item of {report.title} in common"
+        return f"{first.starred} and {second.starred} have no item of {measured.facts.title} in common"
     by = f"{points(found.change)} points, {point_range(found.low, found.high)}"
     if found.better or found.worse:
         word = "better" if found.better else "worse"
-        return f"{second.starred} does {word} than {first.starred} on {report.noun} ({by})"
-    return (
-        f"{second.starred} and {first.starred} do not clearly differ on {report.noun} ({by}; {found.reach})"
-    )
+        return f"{second.starred} does {word} than {first.starred} on {measured.facts.noun} ({by})"
+    return f"{second.starred} and {first.starred} do not clearly differ on {measured.facts.noun} ({by}; {found.reach})"
 
 
-def _several(
-    report: BenchmarkReport, measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]
-) -> str:
+def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:
     ranked = sorted(shares, key=lambda pair: -pair[1].value)
     (best, share), rest = ranked[0], ranked[1:]
-    text = f"{best.starred} does best on {report.noun}: {percent(share.value)} ({interval(share.low, share.high)})"
+    by = f"{percent(share.value)} ({interval(share.low, share.high)})"
+    text = f"{best.starred} does best on {measured.facts.noun}: {by}"
     close = []
     for other, _ in rest:
         found = _difference(measured, other, best, tasks)
@@ -131,7 +127,7 @@ def _several(
         # One model measured under several settings is not several models.
         noun = "model" if len({s.model for s, _ in shares}) == len(shares) else "measurement"
         return (
-            f"{counted(len(shares), noun)} do not clearly differ on {report.noun}; "
+            f"{counted(len(shares), noun)} do not clearly differ on {measured.facts.noun}; "
             f"the best has {percent(share.value)} ({interval(share.low, share.high)})"
         )
     named = joined(close) if len(close) <= 2 else f"{len(close)} of the others"

@@ -89,6 +89,17 @@ def test_what_split_the_words_is_recorded(run: Runner, data: tuple[str, ...], wo
     assert done.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
 
 
+#: in a conftest.py: other default helpers of DTAiLS
+DEFAULT = """
+from dataclasses import replace
+
+from pytest_llmprops.benchmarks import find_registration, register_benchmark
+
+register_benchmark(replace(find_registration("dtails"), default_helpers={helpers}))
+"""
+SPLITTER = DEFAULT.format(helpers={"parse": ("splitter",)})
+
+
 def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> None:
     """dtails.tokenizer=stanza stops the run in one line where the parser lacks the language, or there is none."""
     write_models(run, "'none'")
@@ -98,25 +109,16 @@ def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> No
     assert done.run["complete"] is False
     assert done.verdicts == {}
     conftest = run.folder / "conftest.py"
-    without = "\nfrom pytest_llmprops.benchmarks import DEFAULT_HELPERS\nDEFAULT_HELPERS.clear()\n"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + without, encoding="utf-8")
+    conftest.write_text(conftest.read_text(encoding="utf-8") + DEFAULT.format(helpers={}), encoding="utf-8")
     none = run("test_dtails.py", *data[1:], *strict)
     said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")
-
-
-#: in a conftest.py: the parser plays its role where nobody names one
-DEFAULT = """
-from pytest_llmprops.benchmarks import DEFAULT_HELPERS
-
-DEFAULT_HELPERS["parse"] = ("splitter",)
-"""
 
 
 def test_a_parser_that_nobody_named(run: Runner, data: tuple[str, ...], workers: str) -> None:
     """A default parser that is on this machine splits words unasked, and is recorded where it was asked only."""
     write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրել'")
     conftest = run.folder / "conftest.py"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + DEFAULT, encoding="utf-8")
+    conftest.write_text(conftest.read_text(encoding="utf-8") + SPLITTER, encoding="utf-8")
     options = ("test_dtails.py", *data[1:], "--model", "own", "-n", workers, "-q")
     used = run(*options, "-k", "dtails/af")
     assert {v["values"]["tokenizer"] for v in used.verdicts.values()} == {2.0}
@@ -130,13 +132,13 @@ def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ..
     """--llm-helper parse=SPEC takes the place of the default; a default that is not ready is none."""
     write_models(run, "'dit-wooon-x'")
     conftest = run.folder / "conftest.py"
-    text = conftest.read_text(encoding="utf-8") + DEFAULT
+    text = conftest.read_text(encoding="utf-8") + SPLITTER
     conftest.write_text(text + 'register_model("mine", lambda spec, options: Parser("mine"), kinds=("parse",))\n',
                         encoding="utf-8")  # fmt: skip
     options = ("test_dtails.py", *data[1:], "--model", "own", "-k", "dtails/af", "-q")
     named = run(*options, "--llm-helper", "parse=mine")
     assert named.run["helpers"]["parse"]["identity"] == {"backend": "mine"}
-    conftest.write_text(text.replace('("splitter",)', '("stanza?dir=/nowhere",)'), encoding="utf-8")
+    conftest.write_text(text.replace("('splitter',)", "('stanza?dir=/nowhere',)"), encoding="utf-8")
     absent = run(*options)
     assert "parse" not in absent.run["helpers"]
     assert {v["values"]["tokenizer"] for v in absent.verdicts.values()} == {1.0}

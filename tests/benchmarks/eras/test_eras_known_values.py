@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fixtures.runs import ROOT, Runner
+from pytest_llmprops.benchmarks import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import loaded
 from pytest_llmprops.core.metrics import Metric
@@ -33,7 +34,7 @@ PKUSEG = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "defaul
 def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tuple[str, str], Metric]:
     """The metrics of a segmenter on the published templates, without pytest in between."""
     benchmark = Eras()
-    part = loaded(benchmark, DataFolder(published, "published"))
+    part = loaded(benchmark, DataFolder(published, "published", find_registration("eras").tools))
     items = [item for item in part.items if item.task == "explicit"]
     parsed = parse_spec(spec)
     model = find_backend(parsed.backend).factory(parsed, BackendOptions())

@@ -9,9 +9,10 @@ import pytest
 
 from fixtures.records import exchange, recorded, verdict, verdicts
 from fixtures.runs import ROOT
+from pytest_llmprops import benchmarks
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.reports.kit import benchmarks
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport, report_of
+from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.page.content import report_on
@@ -172,33 +173,52 @@ def test_a_benchmark_of_ones_own_has_a_section(tmp_path: Path) -> None:
     assert "base ten" in said
 
 
+class Sums(Benchmark):
+    """A benchmark of one task and one control."""
+
+    name = "sums"
+    title = "Sums & more"
+    about = "Can it add?"
+    noun = "all sums"
+    controls = frozenset({"warm_up"})
+    chance = {"": 0.1}
+
+
 def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry point with the benchmark's name gives title, noun, chance and section."""
+    """A registration gives the section; title, noun, controls and chance are the class's."""
 
     def section(measured: Measured) -> Section:
-        return Section("sums", "ignored", "", (Note(f"{len(measured.places)} places"),))
+        return Section((Note(f"{len(measured.places)} places"),))
 
-    class Point:
-        def load(self) -> object:
-            return BenchmarkReport("Sums", "all sums", section, chance={"": 0.1})
-
-    monkeypatch.setattr(benchmarks, "entry_points", lambda group, name: [Point()] if name == "sums" else [])
-    found = report(recorded(tmp_path / "run", verdicts("add", 7, 1)))
+    registration = Registration(name="sums", benchmark=Sums, section=section)
+    monkeypatch.setattr(benchmarks, "_registered", {"sums": registration})
+    records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
+    found = report(recorded(tmp_path / "run", records))
     assert found.title.startswith("model answers 87.5% of all sums")
-    assert (found.sections[0].title, found.sections[0].blocks) == ("Sums", (Note("1 places"),))
+    (made,) = found.sections
+    assert (made.key, made.title, made.about) == ("sums", "Sums & more", "Can it add?")
+    assert made.blocks == (Note("2 places"),)
     assert found.overview[0].chance == 0.1
 
 
-def test_an_entry_point_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says which entry point is wrong."""
+def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
+    """Where the benchmark is not installed, the record has title, noun, controls and chance."""
+    facts = {"sums": BenchmarkFacts.of(Sums).to_json()}
+    records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
+    found = report(recorded(tmp_path / "run", records, benchmarks=facts))
+    assert found.title.startswith("model answers 87.5% of all sums")
+    assert found.sections[0].title == "Sums & more"
+    assert found.overview[0].chance == 0.1
+    without = report(recorded(tmp_path / "old", records))
+    assert without.title.startswith("model answers 43.8% of sums")
 
-    class Point:
-        def load(self) -> object:
-            return "text"
 
-    monkeypatch.setattr(benchmarks, "entry_points", lambda group, name: [Point()])
-    with pytest.raises(UsageError, match=r"pytest_llmprops\.reports: sums must be a BenchmarkReport"):
-        report_of("sums")
+def test_a_section_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says which benchmark's section is wrong."""
+    registration = Registration(name="sums", benchmark=Sums, section=lambda measured: "text")
+    monkeypatch.setattr(benchmarks, "_registered", {"sums": registration})
+    with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
+        report(recorded(tmp_path / "run", verdicts("add", 7, 1)))
 
 
 def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
@@ -244,11 +264,9 @@ def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.Monkey
     names: dict[str, Any] = {}
     exec(text.split("```python\n")[1].split("```")[0], names)
 
-    class Point:
-        def load(self) -> object:
-            return names["REPORT"]
-
-    monkeypatch.setattr(benchmarks, "entry_points", lambda group, name: [Point()])
+    Capitals = type("Capitals", (Benchmark,), {"name": "capitals"})  # noqa: N806
+    registration = Registration(name="capitals", benchmark=Capitals, section=names["section"])
+    monkeypatch.setattr(benchmarks, "_registered", {"capitals": registration})
     metric = {
         "model": "model", "benchmark": "capitals", "task": "name", "language": "en", "source": "builtin", "group": "",
         "name": "island_rate", "value": 0.5, "n": 4, "ci_low": 0.2, "ci_high": 0.8, "direction": "none",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+
 from pytest_llmprops.benchmarks.dtails.cli import annotation as dtails_annotate
 from pytest_llmprops.benchmarks.dtails.cli import mining as dtails_extract
 from pytest_llmprops.benchmarks.dtails.cli import rules as dtails_rules
-from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.cli.kit import subcommands
 
 
-def add(groups: Groups) -> None:
+def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``dtails rules``, ``extract`` and the commands of annotation."""
-    commands = add_group(groups, "dtails", "DTAiLS: rules, concepts from a parallel corpus, annotation")
+    commands = subcommands(parser)
     for module in (dtails_rules, dtails_extract, dtails_annotate):
         module.add_commands(commands)

@@ -15,7 +15,6 @@ from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line, lines_of
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.kit import generic
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.generic import detailed, fine_print, share_cell
 from pytest_llmprops.reports.kit.series import Measured, Place
@@ -40,9 +39,8 @@ def section(measured: Measured) -> Section:
     blocks += positions_blocks(measured, [line for line in lines if line.task == SELECT])
     pages = concept_pages(measured, lines)
     blocks += concept_table(pages, lines)
-    about = "Does the model choose the right one of several translations of a word, as the sentence demands?"
     parts = (*blocks, *detailed(measured), *fine_print(measured))
-    return Section("dtails", "DTAiLS", about, parts, tuple(page for _, page in pages if page is not None))
+    return Section(parts, tuple(page for _, page in pages if page is not None))
 
 
 def _wheres(measured: Measured) -> list[Where]:
@@ -190,6 +188,3 @@ def _unread(measured: Measured, lines: list[Line]) -> list[Block]:
                 )
             )
     return notes
-
-
-REPORT = BenchmarkReport("DTAiLS", "DTAiLS items", section, apart=frozenset({TRANSLATE}))

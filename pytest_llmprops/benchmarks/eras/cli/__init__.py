@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from pytest_llmprops.benchmarks.eras.cli import sentiment_accuracy as eras_accuracy
-from pytest_llmprops.cli.kit import Groups, add_group, wrote
+from pytest_llmprops.cli.kit import subcommands, wrote
 
 
-def add(groups: Groups) -> None:
+def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``eras annotate``, ``score``, ``mine`` and ``sentiment-accuracy``."""
-    commands = add_group(groups, "eras", "ERAS: human evaluation, new paradigms, sentiment accuracy")
+    commands = subcommands(parser)
     annotate = commands.add_parser(
         "annotate",
         help="blind ranking sheets for annotators",
@@ -84,70 +84,3 @@ def _mine(options: argparse.Namespace) -> int:
         raise UsageError("--top starts at 1")
     print(table(mine_lexicon(options.lexicon, traditional=options.traditional), top=options.top))
     return 0
-
-
-def add_generate(commands: Groups) -> None:
-    """Add ``generate eras`` to the commands of ``llmprops generate``."""
-    command = commands.add_parser(
-        "eras", help="ERAS sentence pairs, from slot words or by a masked language model"
-    )
-    number = command.add_mutually_exclusive_group(required=True)
-    number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs a paradigm (at most 40,000)")
-    number.add_argument("--total", type=int, metavar="N", help="N pairs in all (the paper: 203,944)")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of every choice (default: 0)")
-    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    command.add_argument(
-        "--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO"
-    )
-    command.add_argument(
-        "--mlm-score",
-        choices=("ratio", "absolute"),
-        default="ratio",
-        help="hold against the threshold a score divided by the best one's (the authors' way), or the score itself",
-    )
-    command.add_argument(
-        "--templates",
-        type=Path,
-        metavar="DIR",
-        help="published data, to fill its ERAS templates (default: built-in)",
-    )
-    command.set_defaults(command=_generate)
-
-
-def _generate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
-
-    paradigms, words = load_templates(options.templates)
-    facts: dict[str, object] = {"templates": "builtin" if options.templates is None else "published"}
-    if options.mlm is None:
-        pairs = make_pairs(paradigms, words, seed=options.seed, pairs=options.pairs, total=options.total)
-        facts |= {"seed": options.seed, "pairs": options.pairs, "total": options.total}
-        return wrote(write_set(options.out, pairs, paradigms, source=facts))
-    from pytest_llmprops.core.errors import BackendError, UsageError
-    from pytest_llmprops.models.base import BackendOptions
-    from pytest_llmprops.models.registry import find_backend, parse_spec
-
-    spec = parse_spec(options.mlm)
-    model = find_backend(spec.backend).factory(spec, BackendOptions())
-    score = getattr(model, "context_scores", None)
-    if score is None:
-        raise UsageError(
-            f"--mlm {options.mlm}: not a fill-mask model; give hf:FOLDER of a masked language model"
-        )
-    facts |= {"mlm": options.mlm, "mlm_identity": dict(model.identity), "mlm_score": options.mlm_score}
-    facts |= {"pairs": options.pairs}
-    pairs = make_pairs(
-        paradigms,
-        words,
-        seed=options.seed,
-        pairs=options.pairs,
-        total=options.total,
-        score=score,
-        mlm_score=options.mlm_score,
-    )
-    try:
-        return wrote(write_set(options.out, pairs, paradigms, source=facts))
-    except BackendError as error:
-        raise UsageError(f"--mlm {options.mlm}: {error}") from None
-    finally:
-        model.close()

@@ -10,7 +10,6 @@ from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentatio
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import read_accuracies
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Place, Series
@@ -41,11 +40,7 @@ def section(measured: Measured) -> Section:
             *_figures(measured, implicit),
         ]
     blocks += detailed(measured)
-    about = (
-        "Three characters of which the first two and the last two are words: does the model cut them as the sentence"
-        " means it (explicit), and does the word of the wrong cut pull its sentiment (implicit)?"
-    )
-    return Section("eras", "ERAS", about, (*blocks, *fine_print(measured)))
+    return Section((*blocks, *fine_print(measured)))
 
 
 def _hundred(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
@@ -263,6 +258,3 @@ def _printed_spots(corpus: str) -> list[CorpusSpot]:
         )
         for r in find(paper="eras", table="2", metric="sentiment_accuracy", setting=corpus)
     ]
-
-
-REPORT = BenchmarkReport("ERAS", "ERAS pairs", section, apart=frozenset({IMPLICIT}), targets={IMPLICIT: 0.5})

@@ -81,7 +81,7 @@ def mine_lexicon(path: Path, *, traditional: bool = False) -> list[Candidate]:
     """
     entries = read_lexicon(path)
     if traditional:
-        from pytest_llmprops.data.traditional import load_simplifier
+        from pytest_llmprops.benchmarks.eras.tools.traditional import load_simplifier
 
         entries = _simplified(entries, load_simplifier())
     known = {p.site for p in parse_builtin(DataFolder(builtin_data(), "builtin").json("eras/paradigms.json"))}

@@ -6,7 +6,6 @@ Liu & Ross print accuracies by language in Table 2; the controls answer their se
 from __future__ import annotations
 
 from pytest_llmprops.reports.kit import generic
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Section, Table
 from pytest_llmprops.reports.kit.figures import Point
 from pytest_llmprops.reports.kit.forest import ForestRow, Mark, panels
@@ -35,8 +34,7 @@ def section(measured: Measured) -> Section:
         return generic.section(measured)
     blocks: list[Block] = [_figure(measured), _clues(measured)]
     blocks += detailed(measured)
-    about = "Does the model understand a word that was swapped for one that sounds the same?"
-    return Section("homophones", "Homophones", about, (*blocks, *fine_print(measured)))
+    return Section((*blocks, *fine_print(measured)))
 
 
 def _languages(measured: Measured) -> list[tuple[str, str]]:
@@ -123,6 +121,3 @@ def _gain(asked: object, context: object) -> Cell:
     if len(values) < 2 or None in values:
         return Cell("–")
     return Cell(points(values[0] - values[1]), values[0] - values[1])
-
-
-REPORT = BenchmarkReport("Homophones", "homophones", section, apart=frozenset(CLUES) - {ASKED})

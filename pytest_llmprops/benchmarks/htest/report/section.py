@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Section, Table
 from pytest_llmprops.reports.kit.figures import Point
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print
@@ -21,7 +20,6 @@ from pytest_llmprops.reports.kit.text import percent, visible, with_interval, wo
 GEOMETRY = "letter_geometry"
 #: row of the grid with all tasks' items together: their mean, where all have as many items
 ALL = "all tasks"
-CHANCE = {"": 0.5, GEOMETRY: 0.25}
 #: more series than this make a forest plot too tall to read
 MOST_IN_FOREST = 3
 ADJUSTED = "† adjusted accuracy: replies that could not be read are left out (appendix D of the paper)."
@@ -32,15 +30,14 @@ def section(measured: Measured) -> Section:
     ks = sorted({k for s in measured.series if (k := _k(s)) is not None})
     blocks: list[Block] = []
     if len(measured.series) <= MOST_IN_FOREST:
-        blocks.append(accuracy_figure(measured, CHANCE))
+        blocks.append(accuracy_figure(measured))
     if _ten(measured) and len(measured.series) > 1 and len({(_k(s), _cot(s)) for s in measured.series}) > 1:
         blocks.append(_grid_figure(measured, ks))
     if _ten(measured):
         blocks += [_grid(measured), _published_grid()]
     blocks += _geometry(measured)
     blocks += detailed(measured)
-    about = "Does the model notice what text looks and sounds like? Ten questions of two options, from a few examples."
-    return Section("htest", "H-TEST", about, (*blocks, *fine_print(measured)))
+    return Section((*blocks, *fine_print(measured)))
 
 
 def _k(series: Series) -> int | None:
@@ -232,8 +229,3 @@ def _references() -> list[tuple[str, float, float, int]]:
             best = max(means, key=lambda r: r.k or 0)
             found.append((shape.model, best.value, shape.value, best.k or 0))
     return found
-
-
-REPORT = BenchmarkReport(
-    "H-TEST", "H-TEST", section, apart=frozenset({GEOMETRY}), chance=CHANCE, published="average"
-)

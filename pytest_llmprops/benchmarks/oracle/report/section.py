@@ -34,7 +34,6 @@ from pytest_llmprops.benchmarks.oracle.report.tables import (
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
-from pytest_llmprops.reports.kit.benchmarks import BenchmarkReport
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
@@ -73,8 +72,7 @@ def section(measured: Measured) -> Section:
         blocks.append(own_table(measured))
     if tasks & {CONSISTENCY, OWN, RANDOM}:
         blocks.append(sanity_table(measured))
-    about = "Do the model's own answers survive a checker that puts further questions to it?"
-    return Section("oracle", "Oracle-checker", about, (*blocks, *detailed(measured), *fine_print(measured)))
+    return Section((*blocks, *detailed(measured), *fine_print(measured)))
 
 
 def _remarks(measured: Measured) -> list[Block]:
@@ -203,12 +201,3 @@ def _profile(values: dict[str, float]) -> Profile:
         values["entities"],
         tuple(size / values["samples"] for size in sizes),
     )
-
-
-REPORT = BenchmarkReport(
-    "Oracle-checker",
-    "oracle cases",
-    section,
-    apart=frozenset({CONSISTENCY, OWN, RANDOM}),
-    verb="has an accepted answer to",
-)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.eras import cli as command
+from pytest_llmprops.benchmarks.eras.cli.generate import add_generate
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
@@ -25,8 +26,8 @@ def call(*arguments: str) -> int:
     """One command of `llmprops eras`, or `generate eras`, without the rest of the command line."""
     top = argparse.ArgumentParser()
     groups = top.add_subparsers()
-    command.add(groups)
-    command.add_generate(groups.add_parser("generate").add_subparsers())
+    command.add_commands(groups.add_parser("eras"))
+    add_generate(groups.add_parser("generate").add_subparsers().add_parser("eras"))
     options = top.parse_args(arguments)
     chosen: Command = options.command
     return chosen(options)

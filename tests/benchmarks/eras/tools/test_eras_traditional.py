@@ -9,10 +9,15 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras.filling import fill_seeded
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
+from pytest_llmprops.benchmarks.eras.tools.traditional import (
+    CONVERTERS,
+    convert_pair,
+    convert_sentence,
+    load_converter,
+)
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
-from pytest_llmprops.data import traditional
-from pytest_llmprops.data.traditional import CONVERTERS, convert_pair, convert_sentence, load_converter
 
 pytest.importorskip("chinese_converter")
 pytest.importorskip("opencc")

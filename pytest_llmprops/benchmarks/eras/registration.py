@@ -1,0 +1,23 @@
+"""The registration of ERAS; imports nothing of the benchmark."""
+
+from __future__ import annotations
+
+from pytest_llmprops.core.registration import Command, Registration
+
+REGISTRATION = Registration(
+    name="eras",
+    benchmark="pytest_llmprops.benchmarks.eras.benchmark:Eras",
+    section="pytest_llmprops.benchmarks.eras.report.section:section",
+    data="pytest_llmprops.data.location:builtin_data",
+    manifest="manifest.tsv",
+    printed_results="published_results/eras.csv",
+    commands=Command(
+        "ERAS: human evaluation, new paradigms, sentiment accuracy",
+        "pytest_llmprops.benchmarks.eras.cli:add_commands",
+    ),
+    generate=Command(
+        "ERAS sentence pairs, from slot words or by a masked language model",
+        "pytest_llmprops.benchmarks.eras.cli.generate:add_generate",
+    ),
+    tools={"traditional": "pytest_llmprops.benchmarks.eras.tools.traditional:convert_sentence"},
+)

@@ -1,0 +1,58 @@
+"""``llmprops generate homophones`` and ``llmprops runs import-homophones``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from pytest_llmprops.cli.kit import add_seed_and_number, wrote
+from pytest_llmprops.core.errors import LLMPropsError
+
+
+def add_generate(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``generate homophones``."""
+    add_seed_and_number(command, number=100)
+    command.add_argument("--lang", required=True, choices=("en", "es", "zh"))
+    command.add_argument(
+        "--sentences",
+        type=Path,
+        metavar="FILE",
+        help="your own sentences, one per line (default: the built-in ones)",
+    )
+    command.set_defaults(command=_generate)
+
+
+def add_import(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``runs import-homophones``."""
+    command.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of published data (default: $LLMPROPS_DATA)"
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reports") / "runs",
+        metavar="DIR",
+        help="where the runs go (default: reports/runs)",
+    )
+    command.set_defaults(command=_import)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.homophones.tools.generation import write_homophones
+
+    path = write_homophones(
+        options.out, options.lang, n=options.n, seed=options.seed, sentences=options.sentences
+    )
+    return wrote([path])
+
+
+def _import(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
+
+    data = options.data or os.environ.get("LLMPROPS_DATA")
+    if not data:
+        raise LLMPropsError("give the published data's folder with --data DIR or LLMPROPS_DATA")
+    for folder, row in import_homophones(Path(data), options.out):
+        print(f"{folder}: {row}")
+    return 0

@@ -1,0 +1,21 @@
+"""The registration of the homophones; imports nothing of the benchmark."""
+
+from __future__ import annotations
+
+from pytest_llmprops.core.registration import Command, Registration
+
+REGISTRATION = Registration(
+    name="homophones",
+    benchmark="pytest_llmprops.benchmarks.homophones.benchmark:Homophones",
+    section="pytest_llmprops.benchmarks.homophones.report.section:section",
+    data="pytest_llmprops.data.location:builtin_data",
+    manifest="manifest.tsv",
+    printed_results="published_results/homophones.csv",
+    generate=Command(
+        "homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
+    ),
+    run_import=Command(
+        "the Y/N verdicts in the published homophone files, as one run per model",
+        "pytest_llmprops.benchmarks.homophones.cli:add_import",
+    ),
+)

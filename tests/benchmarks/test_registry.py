@@ -1,0 +1,111 @@
+"""Benchmarks are registered by entry points and by a ``conftest.py``; nothing else knows their names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from pytest_llmprops import benchmarks
+from pytest_llmprops.benchmarks import find_benchmark, find_registration, register_benchmark, registrations
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.registration import BenchmarkFacts, Registration
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(benchmarks, "_registered", {})
+
+
+def points(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """Install these entry points, and no others."""
+    found = {name: EntryPoint(name, value, benchmarks.ENTRY_POINTS) for name, value in values.items()}
+    monkeypatch.setattr(benchmarks, "_entry_points", lambda: found)
+    benchmarks._installed.cache_clear()
+
+
+class Sums(Benchmark):
+    """A benchmark from outside."""
+
+    name = "sums"
+    accuracy_targets = {"guess": 0.5}
+
+
+@pytest.mark.parametrize("name", ["dtails", "eras", "homophones", "htest", "oracle"])
+def test_entry_points_name_the_benchmarks(name: str) -> None:
+    """Each of the five is found through its entry point; class and registration agree on the name."""
+    registration = find_registration(name)
+    assert (registration.name, registration.load_class().name) == (name, name)
+    assert isinstance(find_benchmark(name), registration.load_class())
+    assert registration.load("section") is not None
+
+
+def test_listing_imports_no_benchmark() -> None:
+    """All registrations can be read without the judging, the reports or anything heavy."""
+    code = (
+        "import sys; from pytest_llmprops.benchmarks import registrations; registrations();"
+        "print(*(m for m in sys.modules if m.endswith('.benchmark') or '.report' in m or m == 'numpy'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["pytest_llmprops.core.benchmark"]
+
+
+def test_unknown_benchmark_names_the_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the group, and the benchmarks that there are."""
+    with pytest.raises(UsageError, match=r"'x': no entry point of the group .* There are dtails, eras"):
+        find_registration("x")
+    points(monkeypatch)
+    with pytest.raises(UsageError, match=r"'htest'.* There are none: reinstall pytest-llmprops"):
+        find_registration("htest")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("no_such_module:X", "cannot be imported"),
+        ("pytest_llmprops.core.benchmark:NoSuch", "cannot be imported"),
+        ("pytest_llmprops.core.benchmark:Benchmark", "is not a Registration with the name 'sums'"),
+        ("pytest_llmprops.benchmarks.eras.registration:REGISTRATION", "with the name 'sums'"),
+    ],
+)
+def test_a_wrong_entry_point_is_one_line(monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
+    """What cannot be loaded, or is something else, is named."""
+    points(monkeypatch, sums=value)
+    with pytest.raises(UsageError, match=f"entry point sums of .*{said}"):
+        registrations()
+
+
+def test_a_conftest_registers() -> None:
+    """A registration of the same name goes before the installed one."""
+    register_benchmark(Registration(name="sums", benchmark=Sums))
+    assert isinstance(find_benchmark("sums"), Sums)
+    register_benchmark(Registration(name="htest", benchmark=Sums))
+    with pytest.raises(UsageError, match="benchmark htest: the class Sums has the name 'sums'"):
+        find_benchmark("htest")
+
+
+@pytest.mark.parametrize("name", ["dtails", "eras", "homophones", "htest", "oracle"])
+def test_facts_survive_the_record(name: str) -> None:
+    """What is written into run.json is read back equal."""
+    facts = BenchmarkFacts.of(find_registration(name).load_class(), data=["builtin:x/y.csv"])
+    assert BenchmarkFacts.from_json(name, facts.to_json()) == facts
+
+
+def test_facts_of_another_version() -> None:
+    """Unknown fields are ignored and missing ones have their defaults; a wrong type is named."""
+    read = BenchmarkFacts.from_json("two_sums", {"later": 1, "controls": ["a"]})
+    assert (read.title, read.noun, read.controls, read.verb) == ("Two sums", "two_sums", ("a",), "answers")
+    for value in (
+        [],
+        {"controls": "a"},
+        {"controls": [1]},
+        {"chance": []},
+        {"title": 3},
+        {"chance": {"": "x"}},
+    ):
+        with pytest.raises(DataError, match=r"run\.json: benchmarks\.sums"):
+            BenchmarkFacts.from_json("sums", value)

@@ -1,0 +1,87 @@
+"""A benchmark from outside has what the five of this package have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fixtures.runs import Runner
+
+CITIES = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict
+
+
+class Cities(Benchmark):
+    name = "cities"
+    title = "Big cities"
+    accuracy_targets = {"coin": 0.5}
+
+    def load(self, files):
+        rows = files.jsonl("cities.jsonl")
+        return [Item(row["id"], row["task"], "en", files.source, fields=row) for row in rows]
+
+    async def evaluate(self, item, context, ask, protocol):
+        reply = await ask(Chat.user(item["question"]))
+        return Verdict.check(reply.text == "yes", expected="yes", given=reply.text)
+
+
+@pytest.mark.llmprops(benchmark=Cities)
+def test_cities(verdict):
+    assert verdict
+"""
+
+
+def rows(folder: Path, mark: str) -> None:
+    """Write three items into a folder."""
+    folder.mkdir(exist_ok=True)
+    items = [{"id": f"cities/{mark}{n}", "task": "coin", "question": f"{mark}{n}?"} for n in range(3)]
+    (folder / "cities.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
+
+
+def test_the_source_decides_which_items(run: Runner, workers: str) -> None:
+    """--llm-source takes the items beside the class, those of --llm-data, or both."""
+    run.write("test_cities.py", CITIES)
+    rows(run.folder, "b")
+    rows(run.folder / "pulled", "p")
+    options = ("test_cities.py", "--model", "fake:constant?text=yes", "--llm-data", "pulled", "-n", workers)
+    for source, marks in (("builtin", "b"), ("published", "p"), ("all", "bp")):
+        done = run(*options, "--llm-source", source)
+        assert done.code == 0, done.output
+        assert sorted(done.verdicts) == [f"cities/{mark}{n}" for mark in marks for n in range(3)]
+        sources = {{"b": "builtin", "p": "published"}[mark] for mark in marks}
+        assert {v["source"] for v in done.verdicts.values()} == sources
+        facts = done.run["benchmarks"]["cities"]
+        assert (
+            sorted(done.run["data"])
+            == sorted(facts["data"])
+            == sorted(f"{s}:cities/cities.jsonl" for s in sources)
+        )
+        assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
+
+
+def test_published_data_must_be_given(run: Runner) -> None:
+    """Without a folder of published data the run stops in one line, as for the benchmarks of this package."""
+    run.write("test_cities.py", CITIES)
+    done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-source", "published")
+    assert done.code == 2
+    assert "--llm-source published: give the data's folder with --llm-data DIR" in done.output
+
+
+def test_a_benchmark_without_data_has_its_items_once(run: Runner) -> None:
+    """Items that need no file are neither doubled nor dropped, and the summary says so."""
+    run.sums(3)
+    (run.folder / "pulled").mkdir()
+    done = run("test_sums.py", "--model", run.adder, "--llm-source", "all", "--llm-data", "pulled")
+    assert len(done.verdicts) == 3
+    assert "sums reads no data files: its items are its own" in done.output
+
+
+def test_a_gate_refuses_what_the_class_rules_out(run: Runner) -> None:
+    """A rule that asks for more accuracy on a task with a target is refused before the first call."""
+    run.write("test_cities.py", CITIES)
+    rows(run.folder, "b")
+    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "cities"\nmin_accuracy = 0.4\n')
+    done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-gate", str(gate))
+    assert done.code == 4
+    assert "min_accuracy on cities coin, whose accuracy is best at 0.5" in done.output
