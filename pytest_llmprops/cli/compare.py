@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_llmprops.cli.kit import Groups, terminal_width
 from pytest_llmprops.core.errors import UsageError
 
-ABOUT = "runs side by side, and the items that flipped; the first run is the reference"
+ABOUT = "compare recorded runs and list the items that flipped; the first run is the baseline"
 
 
 def add(groups: Groups) -> None:
@@ -19,14 +19,20 @@ def add(groups: Groups) -> None:
         "runs", nargs="+", metavar="RUN", help="a run's folder, or its name under reports/runs or baselines"
     )
     command.add_argument(
-        "--all-pairs", action="store_true", help="compare every two runs, not only the first with each"
+        "--all-pairs",
+        action="store_true",
+        help="compare every pair of runs, not only the first run with each other run",
     )
-    command.add_argument("--full", action="store_true", help="whole replies, not one line of each")
+    command.add_argument("--full", action="store_true", help="print whole replies, not only one line of each")
     command.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="flipped items a direction (default: 20)"
+        "--limit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="number of flipped items to show per direction (default: 20)",
     )
-    command.add_argument("--markdown", type=Path, metavar="FILE", help="write Markdown, too")
-    command.add_argument("--json", action="store_true", help="print all of it as JSON, every item included")
+    command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown to FILE")
+    command.add_argument("--json", action="store_true", help="print everything as JSON, including every item")
     command.set_defaults(command=_compare)
 
 

@@ -10,14 +10,14 @@ from pytest_llmprops.cli.kit import Groups, add_group
 
 def add(groups: Groups) -> None:
     """Add ``data pull``."""
-    commands = add_group(groups, "data", "published data")
-    pull = commands.add_parser("pull", help="download the authors' files, checked against the manifest")
+    commands = add_group(groups, "data", "download the published data")
+    pull = commands.add_parser("pull", help="download the authors' files and check them against the manifest")
     pull.add_argument(
-        "files", nargs="*", metavar="FILE", help="file, folder or pattern of the manifest (default: all)"
+        "files", nargs="*", metavar="FILE", help="file, folder or pattern from the manifest (default: all)"
     )
     pull.add_argument("--dest", type=Path, required=True, metavar="DIR", help="folder to download into")
     pull.add_argument(
-        "--base-url", metavar="URL", help="template with {repository}, {commit} and {path}, for a mirror"
+        "--base-url", metavar="URL", help="URL template of a mirror, with {repository}, {commit} and {path}"
     )
     pull.set_defaults(command=_pull)
 

@@ -11,17 +11,19 @@ from pytest_llmprops.core.errors import UsageError
 
 def add(groups: Groups) -> None:
     """Add the command."""
-    about = "decide on a recorded run: exit status 0 when the gate passes, 1 when it does not"
+    about = "apply a gate to a recorded run: exit status 0 when it passes, otherwise 1"
     gate = groups.add_parser("gate", help=about, description=about)
-    gate.add_argument("run", metavar="RUN", help="folder, run id or baseline's name")
-    gate.add_argument("--gate", type=Path, required=True, metavar="FILE", help="the file of rules")
-    gate.add_argument("--baseline", metavar="RUN", help="run to compare with")
+    gate.add_argument("run", metavar="RUN", help="run folder, run id or name of a promoted run")
+    gate.add_argument("--gate", type=Path, required=True, metavar="FILE", help="gate file")
+    gate.add_argument(
+        "--baseline", metavar="RUN", help="baseline: a run folder, a run id or the name of a promoted run"
+    )
     gate.add_argument("--json", action="store_true", help="print the decision as JSON")
     gate.add_argument(
         "--markdown",
         type=Path,
         metavar="FILE",
-        help="append the decision as Markdown, for example to $GITHUB_STEP_SUMMARY",
+        help="append the decision as Markdown to FILE, for example $GITHUB_STEP_SUMMARY",
     )
     gate.set_defaults(command=_gate)
 

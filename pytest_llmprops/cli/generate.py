@@ -9,7 +9,7 @@ from pytest_llmprops.cli.kit import Groups, add_group, add_registered
 def add(groups: Groups) -> None:
     """Add ``generate NAME`` for each benchmark whose registration has ``generate``."""
     commands = add_group(
-        groups, "generate", "fresh items, loadable with --llm-source published --llm-data DIR"
+        groups, "generate", "generate new items; use them with --llm-source published --llm-data DIR"
     )
     for registration in registrations():
         if registration.generate is not None:

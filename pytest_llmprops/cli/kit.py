@@ -33,9 +33,11 @@ def add_registered(groups: Groups, name: str, command: registration.Command) -> 
 
 def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
     """Add ``--n``, ``--seed`` and ``--out`` to a command that makes items."""
-    command.add_argument("--n", type=int, default=number, metavar="N", help=f"how many (default: {number})")
     command.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of every random choice (default: 0)"
+        "--n", type=int, default=number, metavar="N", help=f"number of items (default: {number})"
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
     )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
 

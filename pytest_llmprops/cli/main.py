@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     """
     top = argparse.ArgumentParser(
         prog="llmprops",
-        description="Data and records of pytest-llmprops. Models are measured by pytest --model.",
+        description="Manage the data, runs and reports of pytest-llmprops. To measure a model, use pytest --model.",
     )
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     data.add(groups)

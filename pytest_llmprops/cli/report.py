@@ -12,17 +12,17 @@ def add(groups: Groups) -> None:
     """Add ``report``."""
     report = groups.add_parser(
         "report",
-        help="report.md, report.html (one file, nothing else needed) and figures",
-        description="Write report.md, report.html and figures/*.svg and *.png on one or several runs.",
+        help="write report.html (self-contained), report.md and figures",
+        description="Write report.html, report.md, figures/*.svg and figures/*.png for one or more runs.",
     )
     report.add_argument(
         "runs",
         nargs="+",
         metavar="RUN",
-        help="a run's folder, or its name under reports/runs or baselines; of two, the first is compared with",
+        help="run folder, or name under reports/runs or baselines; the first of two runs is the baseline",
     )
     report.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="a new folder, or one with an earlier report"
+        "--out", type=Path, required=True, metavar="DIR", help="new folder, or folder of an earlier report"
     )
     report.set_defaults(command=_report)
 

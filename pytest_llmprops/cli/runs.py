@@ -11,13 +11,13 @@ from pytest_llmprops.benchmarks import registrations
 from pytest_llmprops.cli.kit import Groups, add_group, add_registered, terminal_width, wrote
 from pytest_llmprops.core.errors import LLMPropsError
 
-RUN = "a run's folder, or its name under reports/runs or baselines"
+RUN = "run folder, or name under reports/runs or baselines"
 
 
 def add(groups: Groups) -> None:
     """Add ``runs list``, ``show``, ``export``, ``promote``, and ``import-NAME`` of each benchmark that has one."""
-    commands = add_group(groups, "runs", "recorded runs")
-    listing = commands.add_parser("list", help="runs under reports/runs and baselines, newest first")
+    commands = add_group(groups, "runs", "list, show, export, promote and import recorded runs")
+    listing = commands.add_parser("list", help="list the runs under reports/runs and baselines, newest first")
     listing.set_defaults(command=_list)
     _add_show(commands)
     _add_export(commands)
@@ -28,16 +28,16 @@ def add(groups: Groups) -> None:
 
 
 def _add_show(commands: Groups) -> None:
-    show = commands.add_parser("show", help="one run: where it comes from, and its summary")
+    show = commands.add_parser("show", help="show the facts and the summary of one run")
     show.add_argument("run", metavar="RUN", help=RUN)
     show.add_argument(
-        "--json", action="store_true", help="print run.json, its summary made to fit the verdicts"
+        "--json", action="store_true", help="print run.json, with the summary recomputed from the verdicts"
     )
     show.set_defaults(command=_show)
 
 
 def _add_export(commands: Groups) -> None:
-    export = commands.add_parser("export", help="runs as one table, in Parquet or CSV")
+    export = commands.add_parser("export", help="export runs as one table, in Parquet or CSV")
     export.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     export.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet")
     export.add_argument("--csv", type=Path, metavar="FILE", help="write CSV")
@@ -46,18 +46,18 @@ def _add_export(commands: Groups) -> None:
         # The names of runs/export.py, which is not imported for the help.
         choices=("verdicts", "summary", "metrics", "requests", "searches"),
         default="verdicts",
-        help="what a row is (default: verdicts)",
+        help="content of the table (default: verdicts)",
     )
     export.set_defaults(command=_export)
 
 
 def _add_promote(commands: Groups) -> None:
-    promote = commands.add_parser("promote", help="keep a run as baselines/NAME, for --llm-baseline NAME")
+    promote = commands.add_parser("promote", help="copy a run to baselines/NAME, for --llm-baseline NAME")
     promote.add_argument("run", metavar="RUN", help=RUN)
     promote.add_argument("name", metavar="NAME", help="name of the baseline")
     promote.add_argument("--replace", action="store_true", help="replace the baseline of this name")
     promote.add_argument("--without-replies", action="store_true", help="leave out prompts and replies")
-    promote.add_argument("--allow-incomplete", action="store_true", help="take a run that did not finish")
+    promote.add_argument("--allow-incomplete", action="store_true", help="accept a run that did not finish")
     promote.set_defaults(command=_promote)
 
 

@@ -12,24 +12,25 @@ from pytest_llmprops.core.errors import DataError
 
 def add(groups: Groups) -> None:
     """Add ``llmprops segment score``."""
-    commands = add_group(groups, "segment", "word segmentations")
+    commands = add_group(groups, "segment", "score word segmentations")
     score = commands.add_parser(
         "score",
         help="precision, recall, F1 and recall of unknown words, as in the SIGHAN bakeoffs",
-        description="Hold a segmented file against a gold one. One sentence a line, words split by spaces, UTF-8.",
+        description="Compare a segmented file with a gold file. Both are UTF-8, one sentence per line, with spaces"
+        " between words.",
     )
-    score.add_argument("--gold", type=Path, required=True, metavar="FILE", help="the right segmentation")
-    score.add_argument("--pred", type=Path, required=True, metavar="FILE", help="the segmentation to score")
+    score.add_argument("--gold", type=Path, required=True, metavar="FILE", help="gold segmentation")
+    score.add_argument("--pred", type=Path, required=True, metavar="FILE", help="segmentation to score")
     score.add_argument(
         "--train-words",
         type=Path,
         metavar="FILE",
-        help="words of the training data, split by spaces or lines; words not among them count as unknown",
+        help="words of the training data, separated by spaces or lines; all other words count as unknown",
     )
     score.add_argument(
         "--whole-text",
         action="store_true",
-        help="compare the texts as a whole, for files whose lines end at different places",
+        help="compare the whole texts, for files with different line breaks",
     )
     score.set_defaults(command=_score)
 

@@ -14,9 +14,10 @@ from pytest_llmprops.core.errors import UsageError
 class ModelSpec:
     """A parsed model specification.
 
-    :param text: as the user wrote it. :param backend: the registry's name of the backend.
-    :param name: what the backend calls the model (repository, file, API name).
-    :param label: short ASCII name for node ids, folders and tables.
+    :param text: the specification as the user wrote it.
+    :param backend: the backend's name in the registry.
+    :param name: the backend's name for the model (repository, file, API name).
+    :param params: the parameters after ``?``.
     """
 
     text: str
@@ -26,6 +27,7 @@ class ModelSpec:
 
     @property
     def label(self) -> str:
+        """The short ASCII name of the model for node ids, folders and tables."""
         base = self.name.rstrip("/").rsplit("/", 1)[-1].rsplit(":", 1)[-1] or self.backend
         if self.backend in ("llamacpp", "maxmatch"):
             base = base.rsplit(".", 1)[0]

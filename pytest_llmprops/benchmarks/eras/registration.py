@@ -12,11 +12,11 @@ REGISTRATION = Registration(
     manifest="manifest.tsv",
     printed_results="published_results/eras.csv",
     commands=Command(
-        "ERAS: human evaluation, new paradigms, sentiment accuracy",
+        "ERAS: human evaluation, new paradigms, accuracy on sentiment data",
         "pytest_llmprops.benchmarks.eras.cli:add_commands",
     ),
     generate=Command(
-        "ERAS sentence pairs, from slot words or by a masked language model",
+        "generate ERAS sentence pairs, with given slot words or a masked language model",
         "pytest_llmprops.benchmarks.eras.cli.generate:add_generate",
     ),
     tools={"traditional": "pytest_llmprops.benchmarks.eras.tools.traditional:convert_sentence"},

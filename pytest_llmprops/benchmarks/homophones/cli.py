@@ -33,7 +33,7 @@ def add_import(command: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("reports") / "runs",
         metavar="DIR",
-        help="where the runs go (default: reports/runs)",
+        help="folder for the runs (default: reports/runs)",
     )
     command.set_defaults(command=_import)
 

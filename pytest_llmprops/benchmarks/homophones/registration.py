@@ -12,7 +12,7 @@ REGISTRATION = Registration(
     manifest="manifest.tsv",
     printed_results="published_results/homophones.csv",
     generate=Command(
-        "homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
+        "generate homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
     ),
     run_import=Command(
         "the Y/N verdicts in the published homophone files, as one run per model",

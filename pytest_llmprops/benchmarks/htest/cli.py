@@ -12,7 +12,9 @@ from pytest_llmprops.core.errors import LLMPropsError
 def add_generate(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``generate htest``."""
     add_seed_and_number(command, number=200)
-    command.add_argument("--task", action="append", metavar="TASK", help="only this task; repeatable")
+    command.add_argument(
+        "--task", action="append", metavar="TASK", help="generate only this task; repeatable"
+    )
     command.set_defaults(command=_generate)
 
 
@@ -20,14 +22,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``htest export-train``."""
     commands = subcommands(parser)
     train = commands.add_parser(
-        "export-train", help="chat fine-tuning files per task, disjoint from the test items"
+        "export-train", help="write chat fine-tuning files per task that share no item with the tests"
     )
     add_seed_and_number(train, number=1000)
     train.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
-        help="also leave out the items of this folder (published or generated)",
+        help="also exclude the items of this folder (published or generated)",
     )
     train.set_defaults(command=_export_train)
 

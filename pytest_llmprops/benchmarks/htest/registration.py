@@ -12,7 +12,5 @@ REGISTRATION = Registration(
     manifest="manifest.tsv",
     printed_results="published_results/htest.csv",
     commands=Command("H-TEST", "pytest_llmprops.benchmarks.htest.cli:add_commands"),
-    generate=Command(
-        "H-TEST items nobody has trained on", "pytest_llmprops.benchmarks.htest.cli:add_generate"
-    ),
+    generate=Command("generate H-TEST items", "pytest_llmprops.benchmarks.htest.cli:add_generate"),
 )

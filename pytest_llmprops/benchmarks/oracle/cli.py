@@ -13,11 +13,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = subcommands(parser)
     sentences = commands.add_parser(
         "sentences",
-        help="make a text file of sentences into items",
-        description="Write a folder that --llm-data DIR takes, from a text file in UTF-8 with a sentence a line. Blank"
-        " lines and repetitions are left out. The sentences have no labels; the linearity test needs none.",
+        help="convert a text file of sentences to items",
+        description="Write a folder for --llm-data DIR from a UTF-8 text file with one sentence per line. Blank"
+        " lines and duplicates are skipped. The sentences have no labels; the linearity test needs none.",
     )
-    sentences.add_argument("file", type=Path, metavar="FILE", help="text file, a sentence a line")
+    sentences.add_argument("file", type=Path, metavar="FILE", help="text file with one sentence per line")
     sentences.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
     sentences.set_defaults(command=_sentences)
 

@@ -12,7 +12,7 @@ REGISTRATION = Registration(
     manifest="manifest.tsv",
     printed_results="published_results/oracle.csv",
     commands=Command(
-        "oracle-checker: sentences of your own", "pytest_llmprops.benchmarks.oracle.cli:add_commands"
+        "oracle-checker: your own sentences", "pytest_llmprops.benchmarks.oracle.cli:add_commands"
     ),
     # Trees of English. The same models as for DTAiLS, so that both benchmarks can share one helper.
     default_helpers={

@@ -14,43 +14,49 @@ def add_commands(commands: Groups) -> None:
     """Add ``dtails annotate``, ``page`` and ``agreement``."""
     annotate = commands.add_parser(
         "annotate",
-        help="blind sheets for annotators",
-        description="Write annotator_1.csv ... and key.json. Give each annotator a sheet, to be filled in a"
-        " spreadsheet or with `llmprops dtails page`. Keep key.json to yourself.",
+        help="write blind sheets for annotators",
+        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet, in a"
+        " spreadsheet or with `llmprops dtails page`. Do not show key.json to annotators.",
     )
-    annotate.add_argument("--task", required=True, choices=("selection", "rules"), help="which study")
-    annotate.add_argument("--lang", required=True, metavar="XX", help="language, as af")
+    annotate.add_argument("--task", required=True, choices=("selection", "rules"), help="study")
+    annotate.add_argument(
+        "--lang", required=True, metavar="XX", help="code of the target language, such as af"
+    )
     annotate.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    annotate.add_argument("--rules", type=Path, metavar="FILE", help="rules to judge (task rules)")
+    annotate.add_argument("--rules", type=Path, metavar="FILE", help="rules file to judge (task rules)")
     annotate.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
         help="data in the authors' layout (task selection; default: built-in)",
     )
-    annotate.add_argument("--annotators", type=int, default=3, metavar="N", help="sheets (default: 3)")
-    annotate.add_argument("--seed", type=int, default=0, metavar="S", help="of every shuffle (default: 0)")
+    annotate.add_argument(
+        "--annotators", type=int, default=3, metavar="N", help="number of sheets (default: 3)"
+    )
+    annotate.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
+    )
     annotate.add_argument(
         "--separator",
         choices=tuple(_SEPARATORS),
         default="comma",
-        help="between columns; a spreadsheet whose decimal sign is the comma wants semicolon (default: comma)",
+        help="column separator; use semicolon where the decimal sign is a comma (default: comma)",
     )
     annotate.set_defaults(command=_annotate)
     page = commands.add_parser(
         "page",
-        help="work through one sheet in a browser",
-        description="Serve a page on this machine on which one annotator fills one sheet; each answer is saved at"
-        " once. Ends with Ctrl-C; run it again to go on.",
+        help="fill in one sheet in a browser",
+        description="Serve a local page on which one annotator fills in one sheet. Each answer is saved"
+        " immediately. Stop with Ctrl-C; run the command again to continue.",
     )
     page.add_argument("sheet", type=Path, metavar="SHEET.csv")
-    page.add_argument("--port", type=int, default=0, metavar="N", help="port (default: any that is free)")
+    page.add_argument("--port", type=int, default=0, metavar="N", help="port (default: any free port)")
     page.set_defaults(command=_page)
     agreement = commands.add_parser(
         "agreement",
-        help="accuracy and agreement from filled sheets",
-        description="Print total agreement, Fleiss' kappa, PABAK and what was judged, from the sheets that"
-        " DIR/key.json names.",
+        help="compute accuracy and agreement from filled sheets",
+        description="Print accuracy, total agreement, Fleiss' kappa and PABAK, from the sheets listed in"
+        " DIR/key.json.",
     )
     agreement.add_argument(
         "folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json"
@@ -59,7 +65,10 @@ def add_commands(commands: Groups) -> None:
         "--without", action="append", default=[], metavar="SHEET.csv", help="leave this sheet out; repeatable"
     )
     agreement.add_argument(
-        "--write", type=Path, metavar="DIR", help="write the expert set, for --llm-data (task selection)"
+        "--write",
+        type=Path,
+        metavar="DIR",
+        help="write the expert set to DIR, for --llm-data (task selection)",
     )
     agreement.set_defaults(command=_agreement)
 

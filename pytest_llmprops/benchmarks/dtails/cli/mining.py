@@ -22,10 +22,10 @@ def add_commands(commands: Groups) -> None:
     """Add ``dtails extract``."""
     command = commands.add_parser(
         "extract",
-        help="concepts with several translations, and a test set, from a parallel corpus",
+        help="extract concepts with several translations, and a test set, from a parallel corpus",
         description="Find English words with several translations in a corpus of sentence pairs, and write them in"
-        " the authors' formats, loadable with --llm-source published --llm-data DIR. The corpus is analysed in parts;"
-        " a run that was stopped goes on where it was. docs/dtails-extract.md explains every step.",
+        " the authors' formats, for --llm-source published --llm-data DIR. The corpus is analysed in parts: an"
+        " interrupted run resumes after the last complete part. docs/dtails-extract.md explains every step.",
     )
     add = command.add_argument
     add(
@@ -34,7 +34,7 @@ def add_commands(commands: Groups) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="English file and target file, a sentence a line; or one TSV file, or the beginning of a Moses pair"
+        help="English file and target file, one sentence per line; or one TSV file, or the prefix of a Moses pair"
         " (corpus for corpus.en and corpus.xx); each may be .gz",
     )
     add("--lang", required=True, metavar="XX", help="code of the target language, two letters")
@@ -53,18 +53,39 @@ def add_commands(commands: Groups) -> None:
         help="statistical (the first that is installed of fast_align, eflomal, nltk), one of these, or"
         " hf:MODEL, a multilingual encoder (default: statistical)",
     )
-    add("--align-method", metavar="M", help="of hf: models: awesome, simalign or itermax (default: awesome)")
-    add("--align-threshold", type=float, metavar="P", help="of awesome (default: 0.001)")
+    add(
+        "--align-method",
+        metavar="M",
+        help="alignment method for hf: models: awesome, simalign or itermax (default: awesome)",
+    )
+    add("--align-threshold", type=float, metavar="P", help="threshold of awesome (default: 0.001)")
     add(
         "--symmetrize",
         metavar="HOW",
-        help="of eflomal and nltk: grow-diag-final-and, intersection or union (default: the first)",
+        help="symmetrization for eflomal and nltk: grow-diag-final-and (default), intersection or union",
     )
     add("--links", choices=("single", "all"), default="single", help=_LINKS)
-    add("--pos", nargs="+", metavar="TAG", help="universal tags of concepts (default: NOUN VERB ADJ ADV)")
+    add(
+        "--pos",
+        nargs="+",
+        metavar="TAG",
+        help="universal part-of-speech tags of concepts (default: NOUN VERB ADJ ADV)",
+    )
     add("--compounds", choices=("drop", "keep"), default="drop", help=_COMPOUNDS)
-    add("--min-count", type=int, default=50, metavar="N", help="of each variation (default: 50)")
-    add("--min-entropy", type=float, default=0.69, metavar="H", help="in nats (default: 0.69)")
+    add(
+        "--min-count",
+        type=int,
+        default=50,
+        metavar="N",
+        help="minimum number of links per variation (default: 50)",
+    )
+    add(
+        "--min-entropy",
+        type=float,
+        default=0.69,
+        metavar="H",
+        help="minimum entropy of a concept, in nats (default: 0.69)",
+    )
     add("--entropy-over", choices=("variations", "all"), default="variations", help=_ENTROPY)
     add(
         "--senses",
@@ -73,23 +94,25 @@ def add_commands(commands: Groups) -> None:
         help="none, wordnet or wordnet:FOLDER; variations of minority senses are dropped"
         " (default: wordnet where it is installed)",
     )
-    add("--forms", type=int, default=6, metavar="N", help="written forms a variation (default: 6)")
+    add("--forms", type=int, default=6, metavar="N", help="written forms per variation (default: 6)")
     add("--concepts", type=int, default=20, metavar="N", help="concepts in the test set (default: 20)")
-    add("--per-concept", type=int, default=10, metavar="N", help="sentence pairs a concept (default: 10)")
+    add("--per-concept", type=int, default=10, metavar="N", help="sentence pairs per concept (default: 10)")
     add(
         "--uniform",
         type=float,
         default=0.20,
         metavar="D",
-        help="with more concepts than that: largest difference of a variation's share from 1/k (default: 0.20)",
+        help="when there are more than --concepts: maximum difference of a variation's share from 1/k (default: 0.20)",
     )
-    add("--seed", type=int, default=0, metavar="S", help="of the test set's draws (default: 0)")
+    add("--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)")
     command.set_defaults(command=_extract)
 
 
-_LINKS = "words that are linked to one target word, or every link (default: single)"
-_COMPOUNDS = "leave out words in compounds and verbs with particles, or keep them (default: drop)"
-_ENTROPY = "over the variations, or over all translations of the word (default: variations)"
+_LINKS = "count only words linked to a single target word, or all links (default: single)"
+_COMPOUNDS = "drop or keep words in compounds and verbs with particles (default: drop)"
+_ENTROPY = (
+    "compute the entropy over the variations, or over all translations of the word (default: variations)"
+)
 
 
 def _extract(options: argparse.Namespace) -> int:

@@ -15,31 +15,35 @@ def add_commands(commands: Groups) -> None:
     """Add ``dtails rules``."""
     command = commands.add_parser(
         "rules",
-        help="have a model write rules for the right word",
-        description="One prompt a concept, with the longest sentences under 50 tokens of each variation, from train"
-        " rows or a corpus and never from test rows. The rules file is JSON to be read and edited, and is taken"
-        " by --llm-set dtails.rules=FILE.",
+        help="let a model write rules for lexical choice",
+        description="Send one prompt per concept, with the longest sentences under 50 tokens of each variation."
+        " The sentences come from train rows or a corpus, never from test rows. The rules file is editable JSON;"
+        " use it with --llm-set dtails.rules=FILE.",
     )
     command.add_argument("--model", required=True, metavar="SPEC", help="a chat model, as for pytest --model")
     command.add_argument("--lang", required=True, metavar="XX", help="code of the target language")
-    command.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible server")
+    command.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     command.add_argument(
-        "--data", type=Path, metavar="DIR", help="published or mined data (default: built-in)"
+        "--data", type=Path, metavar="DIR", help="published or extracted data (default: built-in)"
     )
     command.add_argument(
         "--corpus",
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="a parallel corpus, English first, for sentences",
+        help="parallel corpus for example sentences, English first",
     )
-    command.add_argument("--all", action="store_true", help="also concepts of XX.words without a test row")
-    command.add_argument("--out", type=Path, metavar="FILE", help="default: rules-XX-MODEL.json")
+    command.add_argument("--all", action="store_true", help="include concepts of XX.words without a test row")
+    command.add_argument("--out", type=Path, metavar="FILE", help="rules file (default: rules-XX-MODEL.json)")
     command.add_argument(
-        "--max-tokens", type=int, default=2048, metavar="N", help="of a reply (default: 2048)"
+        "--max-tokens", type=int, default=2048, metavar="N", help="maximum length of a reply (default: 2048)"
     )
-    command.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default: 0")
-    command.add_argument("--store", type=Path, metavar="FILE", help="of replies (default: that of pytest)")
+    command.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)"
+    )
+    command.add_argument(
+        "--store", type=Path, metavar="FILE", help="reply store (default: the same as pytest)"
+    )
     command.set_defaults(command=_rules)
 
 

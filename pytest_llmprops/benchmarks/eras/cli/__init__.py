@@ -14,15 +14,19 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = subcommands(parser)
     annotate = commands.add_parser(
         "annotate",
-        help="blind ranking sheets for annotators",
+        help="write blind ranking sheets for annotators",
         description="Write annotator_1.csv ... and key.json. Annotators rank the three sentences of a line by"
-        " sentiment: 1 is the most positive, equal ranks are ties. Keep key.json to yourself.",
+        " sentiment: 1 is the most positive, equal ranks are ties. Do not show key.json to annotators.",
     )
     annotate.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    annotate.add_argument("--seed", type=int, default=0, metavar="S", help="of every choice (default: 0)")
-    annotate.add_argument("--annotators", type=int, default=5, metavar="N", help="sheets (default: 5)")
     annotate.add_argument(
-        "--per-paradigm", type=int, default=4, metavar="N", help="pairs a paradigm and sheet (default: 4)"
+        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
+    )
+    annotate.add_argument(
+        "--annotators", type=int, default=5, metavar="N", help="number of sheets (default: 5)"
+    )
+    annotate.add_argument(
+        "--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)"
     )
     annotate.add_argument(
         "--set",
@@ -31,19 +35,21 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         help="pairs of `llmprops generate eras --out DIR` (default: built-in)",
     )
     annotate.set_defaults(command=_annotate)
-    score = commands.add_parser("score", help="human accuracy and the human baseline from filled sheets")
+    score = commands.add_parser(
+        "score", help="compute human accuracy and the human baseline from filled sheets"
+    )
     score.add_argument("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
     score.set_defaults(command=_score)
     mine = commands.add_parser(
         "mine",
-        help="candidates for new paradigms from jieba's dictionary and a sentiment lexicon",
-        description="Print overlapping words with different sentiment labels, best first, for a person to write"
-        " frames for. The lexicon has ANTUSD's format: WORD,SCORE,POS,NEU,NEG,NON,NOT a line, UTF-8.",
+        help="list candidates for new paradigms from jieba's dictionary and a sentiment lexicon",
+        description="Print overlapping words with different sentiment labels, best first. Write frames for them by"
+        " hand. The lexicon is UTF-8 in the format of ANTUSD, one entry per line: WORD,SCORE,POS,NEU,NEG,NON,NOT.",
     )
     mine.add_argument("--lexicon", type=Path, required=True, metavar="FILE")
-    mine.add_argument("--top", type=int, default=100, metavar="N", help="how many (default: 100)")
+    mine.add_argument("--top", type=int, default=100, metavar="N", help="number of candidates (default: 100)")
     mine.add_argument(
-        "--traditional", action="store_true", help="the lexicon is in traditional characters, as ANTUSD is"
+        "--traditional", action="store_true", help="the lexicon uses traditional characters, like ANTUSD"
     )
     mine.set_defaults(command=_mine)
     eras_accuracy.add_command(commands)

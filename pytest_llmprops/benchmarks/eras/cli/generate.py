@@ -11,9 +11,11 @@ from pytest_llmprops.cli.kit import wrote
 def add_generate(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``generate eras``."""
     number = command.add_mutually_exclusive_group(required=True)
-    number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs a paradigm (at most 40,000)")
-    number.add_argument("--total", type=int, metavar="N", help="N pairs in all (the paper: 203,944)")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of every choice (default: 0)")
+    number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs per paradigm (maximum: 40,000)")
+    number.add_argument("--total", type=int, metavar="N", help="N pairs in total (the paper: 203,944)")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
+    )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
     command.add_argument(
         "--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO"
@@ -22,13 +24,13 @@ def add_generate(command: argparse.ArgumentParser) -> None:
         "--mlm-score",
         choices=("ratio", "absolute"),
         default="ratio",
-        help="hold against the threshold a score divided by the best one's (the authors' way), or the score itself",
+        help="threshold on the score divided by the best score (ratio, the authors' code) or on the score itself",
     )
     command.add_argument(
         "--templates",
         type=Path,
         metavar="DIR",
-        help="published data, to fill its ERAS templates (default: built-in)",
+        help="folder of published data with ERAS templates (default: built-in)",
     )
     command.set_defaults(command=_generate)
 

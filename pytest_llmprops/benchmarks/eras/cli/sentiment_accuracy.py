@@ -20,14 +20,16 @@ def add_command(commands: Groups) -> None:
     """Add ``eras sentiment-accuracy`` to the commands of ``llmprops eras``."""
     command = commands.add_parser(
         "sentiment-accuracy",
-        help="a model's accuracy on labelled sentiment files (figure 5, table 2's test-set columns)",
-        description="Files are tab- or comma-separated UTF-8 with a text and a label column (ChnSentiCorp's files"
-        " as they are), or with review and star (ASAP's).",
+        help="measure accuracy on labelled sentiment files (figure 5, and the test-set columns of table 2)",
+        description="Files are tab- or comma-separated UTF-8, with the columns text and label (as in"
+        " ChnSentiCorp) or review and star (as in ASAP).",
     )
     command.add_argument("files", type=Path, nargs="+", metavar="FILE")
     command.add_argument("--model", required=True, metavar="SPEC", help="hf:FOLDER, or a chat model")
-    command.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible server")
-    command.add_argument("--out", type=Path, metavar="JSON", help="also write the rows here, for a report")
+    command.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
+    command.add_argument(
+        "--out", type=Path, metavar="JSON", help="also write the rows to this file, for the report"
+    )
     command.set_defaults(command=_accuracy)
 
 
