@@ -1,9 +1,9 @@
-"""DTAiLS: the right one of several translations of a word."""
+"""DTAiLS: choose the right translation of an ambiguous word."""
 
 import pytest
 
 
 @pytest.mark.llmprops("dtails")
 def test_dtails(verdict):
-    """The model chooses, or translates with, the word that the sentence demands."""
+    """The model selects the right translation, or uses it when it translates the sentence."""
     assert verdict

@@ -5,5 +5,5 @@ import pytest
 
 @pytest.mark.llmprops("eras")
 def test_eras(verdict):
-    """The words are cut as the sentence means them, or the wrong cut leaves its sentiment alone."""
+    """The segmentation is right, or a tempting wrong segmentation does not change the sentiment."""
     assert verdict

@@ -1,9 +1,9 @@
-"""Homophones: a word was swapped for one that sounds the same; which word is meant?"""
+"""Homophones: understand a word that was replaced by one that sounds the same."""
 
 import pytest
 
 
 @pytest.mark.llmprops("homophones")
 def test_homophones(verdict):
-    """The reply names the word that was meant."""
+    """The reply names the original word."""
     assert verdict

@@ -5,5 +5,5 @@ import pytest
 
 @pytest.mark.llmprops("htest")
 def test_htest(verdict):
-    """The model gives the item's label, or picks the right shape."""
+    """The model returns the correct label, or selects the correct shape."""
     assert verdict

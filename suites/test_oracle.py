@@ -1,18 +1,18 @@
-"""The oracle-checker: do the model's own answers survive a checker?"""
+"""Oracle-checker: check whether the model's own answers pass a checker."""
 
 import pytest
 
 
 @pytest.mark.llmprops("oracle")
 def test_oracle(verdict):
-    """The answer is accepted: linear in its entities, proved, or trusted."""
+    """The checker accepts the answer: it is linear in its entities, proved, or trusted."""
     assert verdict
 
 
 @pytest.mark.llmprops("oracle")
 def test_oracle_search(search):
-    """Whichever entities are replaced, the extraction is linear; else hypothesis finds the fewest that show it."""
-    # Imported here: without a model, or without hypothesis, this case is skipped.
+    """The extraction is linear for every set of replaced entities; hypothesis searches for a counterexample."""
+    # Imported here, because the case is skipped without a model or without hypothesis.
     from hypothesis import given
 
     from fixtures.strategies import replacements

@@ -19,7 +19,7 @@ def _blocks(path: Path, language: str) -> list[str]:
 @pytest.fixture
 def capitals(run: Runner) -> Runner:
     """The README's benchmark, written to a folder of its own."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Your own benchmark")[2]
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Write a benchmark")[2]
     assert "capitals.jsonl" in text
     [code] = _blocks(ROOT / "README.md", "python")
     [data] = _blocks(ROOT / "README.md", "json")
