@@ -11,7 +11,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench report clean
+.PHONY: demo test lint docs bench report clean
 
 # The CPU build of torch first: what asks for torch later takes it, and not gigabytes of CUDA.
 TORCH := torch==2.13.0
@@ -68,6 +68,10 @@ $(VENV)-pkuseg/ready: $(VENV)/dev
 	rm -r $(VENV)-pkuseg/pkuseg*
 	touch $@
 
+# The documentation site, in site/. A warning fails the build.
+docs: $(VENV)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 # The Allure report of the results in reports/allure-results (see docs/allure.md); needs no package but Allure.
 report: $(ALLURE_READY)
 	@$(PYTHON) -m pytest_llmprops.reports.allure_site
@@ -83,4 +87,4 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.eras_scale
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site

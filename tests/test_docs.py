@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import shlex
@@ -15,11 +16,24 @@ from pytest_llmprops.plugin.options import OPTIONS
 from pytest_llmprops.runs.gate_file import read_gate
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.yml"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.yml")),
+]
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {"allure.md", "models.md", "performance.md", "protocols.md"}
+WITHOUT_COMMANDS = {
+    "allure.md",
+    "models.md",
+    "performance.md",
+    "protocols.md",
+    "api.md",
+    "glossary.md",
+    "report-kit.md",
+}
 
 
 def _gates() -> Iterator[tuple[str, str]]:
@@ -43,6 +57,16 @@ def test_links_lead_to_files(page: Path) -> None:
     """Every relative link leads to a file of the repository."""
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "module"), [("api", "pytest_llmprops"), ("report-kit", "pytest_llmprops.report_kit")]
+)
+def test_public_names_are_in_the_reference(page: str, module: str) -> None:
+    """The reference pages have every public name, and no other."""
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    named = re.findall(rf"^::: {re.escape(module)}\.(\w+)$", text, re.M)
+    assert sorted(named) == sorted(importlib.import_module(module).__all__)
 
 
 @pytest.mark.parametrize(("name", "text"), [pytest.param(n, t, id=n) for n, t in _gates()])
