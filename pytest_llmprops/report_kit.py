@@ -4,8 +4,9 @@ A registration's ``section`` is a function from :class:`Measured` to :class:`Sec
 notes and folds; Markdown, HTML, sorting, themes and escaping come with them.
 """
 
+from pytest_llmprops.core.comparison import PairedResult
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Page, Section, Table
-from pytest_llmprops.reports.kit.compare import Difference, compare
+from pytest_llmprops.reports.kit.compare import compare
 from pytest_llmprops.reports.kit.figures import Point, colour, legend, margins, marker, new_figure, share_axis
 from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print, share_cell, tables
@@ -23,7 +24,6 @@ from pytest_llmprops.reports.kit.text import (
 __all__ = [
     "Block",
     "Cell",
-    "Difference",
     "Figure",
     "Fold",
     "ForestRow",
@@ -31,6 +31,7 @@ __all__ = [
     "Measured",
     "Note",
     "Page",
+    "PairedResult",
     "Place",
     "Point",
     "Section",

@@ -26,7 +26,7 @@ ALLOWED = {
     "reports": {"core", "registry", "data", "runs"},
     "tools": {"core", "registry", "models", "data", "runs", "benchmark"},
     "report": {"core", "data", "runs", "reports", "benchmark"},
-    "report_kit": {"reports"},
+    "report_kit": {"core", "reports"},
     "plugin": {"core", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
         "core",

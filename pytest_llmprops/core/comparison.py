@@ -1,8 +1,9 @@
 """Is a candidate model worse than the baseline on the same items? Tests and intervals of the paired difference.
 
-A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. All differences
-are baseline - candidate, so a positive *drop* says that the candidate is worse. Scores are fractions in [0, 1].
-Beside every "no significant drop" stands the drop that these pairs would have shown, so that nobody mistakes a
+A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference* is
+candidate - baseline, a *drop* its negative. Scores are fractions in [0, 1]. :func:`judge` is the one place where two
+runs are judged: gates, ``llmprops compare`` and reports use it.
+Every "no clear difference" comes with the drop that these pairs would have shown, so that nobody mistakes a
 small sample for a safe model. scipy is imported where it is used: most runs have nothing to compare.
 """
 
@@ -11,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, overload
 
 from pytest_llmprops.core.power import detectable_drop as detectable_drop
 from pytest_llmprops.core.statistics import NO_WIDTH, Interval, cluster_bootstrap, two_sided_z
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats: TypeAlias = NDArray[np.float64]
+
+#: significance level of a drop, and of a gain: one-sided
+ALPHA = 0.05
+
+#: where the pairs could not have shown a drop of this size, seeing none is inconclusive
+DETECT = 0.10
+
+Conclusion = Literal["drop", "gain", "no clear difference", "inconclusive"]
 
 #: differences below this are rounding: repeats averaged in another order
 ROUNDING = 1e-12
@@ -62,7 +72,7 @@ class Pairs:
         return len(self.baseline)
 
     @property
-    def differences(self) -> tuple[float, ...]:
+    def drops(self) -> tuple[float, ...]:
         """Baseline - candidate of each pair; what is only rounding is 0."""
         raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
         return tuple(0.0 if abs(d) < ROUNDING else d for d in raw)
@@ -70,12 +80,12 @@ class Pairs:
     @property
     def losses(self) -> int:
         """Pairs on which the candidate scores lower."""
-        return sum(d > 0 for d in self.differences)
+        return sum(d > 0 for d in self.drops)
 
     @property
     def gains(self) -> int:
         """Pairs on which the candidate scores higher."""
-        return sum(d < 0 for d in self.differences)
+        return sum(d < 0 for d in self.drops)
 
     @property
     def drop(self) -> float:
@@ -85,7 +95,7 @@ class Pairs:
         """
         if not self.n:
             raise ValueError("there is no drop without pairs")
-        return math.fsum(self.differences) / self.n
+        return math.fsum(self.drops) / self.n
 
     @property
     def binary(self) -> bool:
@@ -103,11 +113,35 @@ class Pairs:
         return self.cluster_count < self.n
 
     def by_cluster(self) -> list[list[float]]:
-        """The differences of each cluster's pairs, clusters in order of first appearance."""
+        """The drops of each cluster's pairs, clusters in order of first appearance."""
         grouped: dict[str, list[float]] = {}
-        for difference, cluster in zip(self.differences, self.clusters, strict=True):
+        for difference, cluster in zip(self.drops, self.clusters, strict=True):
             grouped.setdefault(cluster, []).append(difference)
         return list(grouped.values())
+
+
+@dataclass(frozen=True, slots=True)
+class PairedResult:
+    """What the pairs of two runs say about the candidate.
+
+    :param conclusion: ``drop`` or ``gain`` where the one-sided test of it is significant. Otherwise ``no clear
+        difference``, or ``inconclusive`` where the pairs are too few to show the drop that matters.
+    :param difference: candidate - baseline, in [-1, 1], with the limits of its interval.
+    :param p: one-sided, of a drop.
+    :param detectable: smallest drop that the pairs show with 80% power; None where they cannot show any.
+    """
+
+    conclusion: Conclusion
+    pairs: int
+    losses: int
+    gains: int
+    difference: float
+    low: float
+    high: float
+    interval_method: str
+    p: float
+    test_method: str
+    detectable: float | None
 
 
 class DropTest(NamedTuple):
@@ -182,6 +216,47 @@ def drop_test(pairs: Pairs) -> DropTest:
     return DropTest(p, "sign-flip permutation over clusters" if pairs.clustered else "sign-flip permutation")
 
 
+def judge(
+    pairs: Pairs,
+    *,
+    alpha: float = ALPHA,
+    detect: float = DETECT,
+    level: float = 0.95,
+    test: DropTest | None = None,
+    tests: int = 1,
+) -> PairedResult:
+    """Judge a candidate by the pairs that it has with the baseline.
+
+    :param alpha: one-sided significance level. A gain is the same test with the runs exchanged.
+    :param detect: the drop, in (0, 1], that the pairs must be able to show with 80% power.
+    :param level: coverage of the interval, which does not decide.
+    :param test: the test of a drop where its p-value is corrected for several, ``tests`` in number.
+    :raises ValueError: without any pair.
+    """
+    test = test or drop_test(pairs)
+    interval = drop_interval(pairs, level)
+    detectable = detectable_drop_of(pairs, alpha=alpha / tests)
+    conclusion: Conclusion
+    if test.p <= alpha:
+        conclusion = "drop"
+    elif pairs.drop < 0 and drop_test(Pairs(pairs.candidate, pairs.baseline, pairs.clusters)).p <= alpha:
+        conclusion = "gain"
+    else:
+        conclusion = "no clear difference" if detectable <= detect else "inconclusive"
+    return PairedResult(
+        conclusion,
+        pairs.n,
+        pairs.losses,
+        pairs.gains,
+        -pairs.drop,
+        -interval.high,
+        -interval.low,
+        interval.method,
+        *test,
+        detectable if math.isfinite(detectable) else None,
+    )
+
+
 def paired_limits(
     losses: ArrayLike, gains: ArrayLike, n: ArrayLike, level: float = 0.95
 ) -> tuple[Floats, Floats]:
@@ -210,12 +285,15 @@ def paired_interval(losses: float, gains: float, n: float, level: float = 0.95) 
     return Interval(float(low), float(high), "Bonett-Price")
 
 
+@lru_cache(maxsize=64)
 def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
     """Interval of the drop: Bonett-Price for independent right-or-wrong pairs, else a bootstrap over clusters.
 
     With fewer than 10 clusters, or where resampling changes nothing, a bootstrap would claim too much. Clusters
     are then counted as pairs, each lost or gained by its share of the drop, in the Bonett-Price interval: its
     variance E|D| - E(D)^2 is never below the clusters' own.
+
+    The last ones are remembered: several checks of one gate rule show the same one, and a bootstrap takes time.
 
     :raises ValueError: without any pair.
     """
@@ -257,8 +335,8 @@ def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> fl
     :returns: a fraction, or ``math.inf`` where no drop up to 1, or no pattern of signs, could be significant.
     :raises ValueError: without any pair, or unless 0 < alpha < power < 1.
     """
-    lost = math.fsum(d for d in pairs.differences if d > 0)
-    gained = -math.fsum(d for d in pairs.differences if d < 0)
+    lost = math.fsum(d for d in pairs.drops if d > 0)
+    gained = -math.fsum(d for d in pairs.drops if d < 0)
     items = detectable_drop(lost, gained, pairs.n, alpha=alpha, power=power)
     if pairs.binary and not pairs.clustered:
         return items

@@ -16,8 +16,9 @@ NO_REPLY = "(no reply recorded)"
 #: ASCII signs that mean nothing to Markdown within a line
 PLAIN = " .,:;?'\"+-=%/()"
 LEGEND = (
-    "drop: points of accuracy lost on the pairs (negative: gained), with its 95% interval and one-sided p",
-    "would show: the smallest drop these pairs would have shown with 80% power; a smaller one can go unseen",
+    "difference: points of accuracy, second run minus first, on the pairs, with its 95% interval",
+    "finding: a drop or a gain where its one-sided test is significant at 0.05; p is that of a drop",
+    "would show: the smallest drop these pairs would have shown with 80% power; above 10 points: inconclusive",
 )
 
 
@@ -99,10 +100,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "baseline": contrast.baseline.letter,
                 "candidate": contrast.candidate.letter,
                 "differences": list(contrast.differences),
-                "changes": [
-                    {**asdict(change), "place": _place(change.place), "significant": change.significant}
-                    for change in contrast.changes
-                ],
+                "changes": [{**asdict(change), "place": _place(change.place)} for change in contrast.changes],
                 "lost": [_flip_json(flip) for flip in contrast.lost],
                 "gained": [_flip_json(flip) for flip in contrast.gained],
             }
@@ -164,7 +162,7 @@ def _changes(contrast: Contrast) -> Table:
     one, other = contrast.baseline.letter, contrast.candidate.letter
     head = (
         "benchmark", "task", "lang", "source", "pairs", f"only {one}", f"only {other}", "errors", "lost",
-        "gained", "drop", "95% interval", "p", "finding", "would show",
+        "gained", "difference", "95% interval", "p", "finding", "would show",
     )  # fmt: skip
     rows = [_change(change) for change in contrast.changes]
     optional = {head.index(name) for name in (f"only {one}", f"only {other}", "errors")}
@@ -176,14 +174,15 @@ def _change(c: Change) -> tuple[str, ...]:
     place = c.place or ("all", "", "", "")
     counts = (c.pairs, c.only_baseline, c.only_candidate, c.errors, c.lost, c.gained)
     start = (*place, *map(str, counts))
-    if c.drop is None or c.low is None or c.high is None or c.p is None:
+    result = c.result
+    if result is None:
         return (*start, "-", "-", "-", "no pairs", "-")
-    interval = f"{_points(c.low)} to {_points(c.high)}"
-    p = f"{c.p:.3f}" if c.p >= 0.001 else "<0.001"
-    if c.significant:
-        return (*start, _points(c.drop), interval, p, "drop", "")
-    shows = f"{100 * c.detectable:.1f}" if c.detectable is not None else "none"
-    return (*start, _points(c.drop), interval, p, "no significant drop", shows)
+    interval = f"{_points(result.low)} to {_points(result.high)}"
+    p = f"{result.p:.3f}" if result.p >= 0.001 else "<0.001"
+    shows = f"{100 * result.detectable:.1f}" if result.detectable is not None else "none"
+    if result.conclusion in ("drop", "gain"):
+        shows = ""
+    return (*start, _points(result.difference), interval, p, result.conclusion, shows)
 
 
 def _points(share: float) -> str:
@@ -192,7 +191,8 @@ def _points(share: float) -> str:
 
 
 def _legend(contrast: Contrast) -> list[str]:
-    methods = {c.test_method: c.interval_method for c in contrast.changes if c.test_method}
+    results = [c.result for c in contrast.changes if c.result]
+    methods = {result.test_method: result.interval_method for result in results}
     used = "; ".join(f"p by {test}, interval by {interval}" for test, interval in methods.items())
     return [*LEGEND, used]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_llmprops.benchmarks import find_benchmark
 from pytest_llmprops.core.errors import UsageError
@@ -17,8 +16,8 @@ from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests, reply_of
 
-#: a drop is called significant below this
-ALPHA = 0.05
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import PairedResult
 
 
 class Key(NamedTuple):
@@ -156,10 +155,7 @@ class Column:
 class Change:
     """What happened on the pairs of one task, or of all (``place`` is None).
 
-    :param drop: baseline's accuracy minus the candidate's, on the pairs; negative for a gain. With its
-        95% interval, one-sided p, and the names of both methods.
-    :param detectable: the smallest drop that these pairs would have shown with 80% power; None when there
-        is none.
+    :param result: what the pairs say; None without pairs.
     """
 
     place: Place | None
@@ -169,18 +165,7 @@ class Change:
     errors: int
     lost: int
     gained: int
-    drop: float | None = None
-    low: float | None = None
-    high: float | None = None
-    interval_method: str = ""
-    p: float | None = None
-    test_method: str = ""
-    detectable: float | None = None
-
-    @property
-    def significant(self) -> bool:
-        """Whether the pairs show a drop."""
-        return self.p is not None and self.p < ALPHA
+    result: PairedResult | None
 
 
 @dataclass(frozen=True)
@@ -325,14 +310,27 @@ def _shown(records: Sequence[Record], correct: bool) -> Record:
     return (fitting or records)[0]
 
 
-def _change(place: Place | None, paired: Paired) -> Change:
-    from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_interval, drop_test
+def judge_pairs(pairs: Sequence[Pair]) -> PairedResult | None:
+    """Judge the candidate by its pairs; None without pairs."""
+    from pytest_llmprops.core.comparison import Pairs, judge
 
+    if not pairs:
+        return None
+    return judge(
+        Pairs(
+            tuple(p.baseline for p in pairs),
+            tuple(p.candidate for p in pairs),
+            tuple(p.cluster for p in pairs),
+        )
+    )
+
+
+def _change(place: Place | None, paired: Paired) -> Change:
     def here(keys: Iterable[Key]) -> int:
         return sum(place is None or key.place == place for key in keys)
 
     pairs = [p for p in paired.pairs if place is None or p.key.place == place]
-    change = Change(
+    return Change(
         place,
         len(pairs),
         only_baseline=here(paired.missing),
@@ -340,21 +338,5 @@ def _change(place: Place | None, paired: Paired) -> Change:
         errors=here(paired.errors),
         lost=sum(p.candidate < p.baseline for p in pairs),
         gained=sum(p.candidate > p.baseline for p in pairs),
-    )
-    if not pairs:
-        return change
-    scores = Pairs(
-        tuple(p.baseline for p in pairs), tuple(p.candidate for p in pairs), tuple(p.cluster for p in pairs)
-    )
-    test, interval = drop_test(scores), drop_interval(scores)
-    detectable = detectable_drop_of(scores, alpha=ALPHA)
-    return replace(
-        change,
-        drop=math.fsum(p.baseline - p.candidate for p in pairs) / len(pairs),
-        low=interval.low,
-        high=interval.high,
-        interval_method=interval.method,
-        p=test.p,
-        test_method=test.method,
-        detectable=detectable if math.isfinite(detectable) else None,
+        result=judge_pairs(pairs),
     )

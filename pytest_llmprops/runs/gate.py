@@ -280,7 +280,7 @@ def _add_regression_checks(
         alpha = data.rule.alpha / 2 if gate.sequential else data.rule.alpha
         rule = replace(data.rule, alpha=alpha)
         checks.append(
-            gate_checks.no_regression(rule, data.comparison, p, method=test.method, alpha=alpha, tests=tests)
+            gate_checks.no_regression(rule, data.comparison, test._replace(p=p), alpha=alpha, tests=tests)
         )
 
 

@@ -158,11 +158,9 @@ class PairBounds:
     @classmethod
     def of(cls, pairs: Pairs, population: Population, error_rate: float) -> PairBounds:
         """Two confidence sequences: the drop's, which matters most, and the discordant share's."""
-        scaled = [(1 + d) / 2 for d in pairs.differences]
+        scaled = [(1 + d) / 2 for d in pairs.drops]
         low, high = _mean_bounds(scaled, population, error_rate * DROP_SHARE)
-        least, most = _mean_bounds(
-            [abs(d) for d in pairs.differences], population, error_rate * (1 - DROP_SHARE)
-        )
+        least, most = _mean_bounds([abs(d) for d in pairs.drops], population, error_rate * (1 - DROP_SHARE))
         # Neither way can the drop exceed the discordant share.
         drop_low, drop_high = max(2 * low - 1, -most), min(2 * high - 1, most)
         return cls(drop_low, drop_high, max(least, drop_low, -drop_high), most)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate_file import Rule, wrong_side
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import Pairs
+    from pytest_llmprops.core.comparison import DropTest, Pairs
 
 CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
 #: fewer clusters give no interval worth deciding by
@@ -137,22 +136,21 @@ def regression_required(rule: Rule) -> str:
     return f"no drop at alpha {rule.alpha:g}, where {points(rule.detect)} could have been shown"
 
 
-def no_regression(
-    rule: Rule, pairs: Pairs, adjusted: float, *, method: str, alpha: float, tests: int
-) -> Check:
-    """No significant drop, and enough pairs to have shown one of ``detect``.
+def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int) -> Check:
+    """Require no significant drop, and enough pairs to have shown one of ``detect``.
 
-    :param adjusted: the Holm-corrected p-value. :param alpha: the level it is held against.
+    :param test: with the Holm-corrected p-value. :param alpha: the level it is compared with.
     :param tests: how many rules of the gate were corrected for.
     """
-    from pytest_llmprops.core.comparison import detectable_drop_of
+    from pytest_llmprops.core.comparison import drop_interval, judge
 
-    interval = _interval(pairs, 1 - rule.alpha)
-    detectable = detectable_drop_of(pairs, alpha=alpha / tests, power=POWER)
+    interval = drop_interval(pairs, 1 - rule.alpha)
+    result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test, tests=tests)
+    detectable = math.inf if result.detectable is None else result.detectable
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
-    seen = f"p = {adjusted:.2g} ({method}{corrected})"
+    seen = f"p = {result.p:.2g} ({result.test_method}{corrected})"
     measured = f"{_drop(pairs, interval)}; {seen}; {could_show(detectable)}"
-    if adjusted <= alpha:
+    if result.conclusion == "drop":
         verdict: CheckVerdict = "failed"
         reason = f"the drop is significant: {_flips(pairs)}"
     elif detectable <= rule.detect:
@@ -163,14 +161,6 @@ def no_regression(
     return Check(
         "no_regression", regression_required(rule), measured, verdict, reason, pairs.drop, *interval[:2]
     )
-
-
-@lru_cache(maxsize=64)
-def _interval(pairs: Pairs, level: float) -> Interval:
-    # Two checks of a rule show the same one, and a bootstrap takes time.
-    from pytest_llmprops.core.comparison import drop_interval
-
-    return drop_interval(pairs, level)
 
 
 def could_show(detectable: float) -> str:
@@ -217,10 +207,10 @@ def drop_required(rule: Rule) -> str:
 
 def max_drop(rule: Rule, pairs: Pairs) -> Check:
     """Non-inferiority: the whole interval of the drop lies at or under the margin."""
-    from pytest_llmprops.core.comparison import pairs_to_settle
+    from pytest_llmprops.core.comparison import drop_interval, pairs_to_settle
 
     assert rule.max_drop is not None
-    interval = _interval(pairs, 1 - rule.alpha)
+    interval = drop_interval(pairs, 1 - rule.alpha)
     verdict = ranked(-interval.high, -interval.low, at_least=-rule.max_drop)
     reason = ""
     if verdict == "failed":

@@ -56,7 +56,7 @@ def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_drop_and_no_drop(capsys: pytest.CaptureFixture[str]) -> None:
-    """A significant drop is called one; beside 'no significant drop' stands what would have shown."""
+    """A significant drop is called one; next to any other finding is the drop that would have shown."""
     write_run(Path("a"), verdicts("c" * 30))
     write_run(Path("b"), verdicts("w" * 10 + "c" * 20))
     write_run(Path("c"), verdicts("w" + "c" * 29))
@@ -65,10 +65,10 @@ def test_a_drop_and_no_drop(capsys: pytest.CaptureFixture[str]) -> None:
     head = row(text[: text.index("A → C")], "benchmark task")
     assert dict(zip(head, drop, strict=False)) | {"p": "", "95% interval": ""} == {
         "benchmark": "sums", "task": "add", "lang": "en", "source": "builtin", "pairs": "30", "lost": "10",
-        "gained": "0", "drop": "33.3", "95% interval": "", "p": "", "finding": "drop",
+        "gained": "0", "difference": "-33.3", "95% interval": "", "p": "", "finding": "drop",
     }  # fmt: skip
     shown = dict(zip(head, none, strict=True))
-    assert (shown["finding"], shown["drop"], shown["lost"]) == ("no significant drop", "3.3", "1")
+    assert (shown["finding"], shown["difference"], shown["lost"]) == ("inconclusive", "-3.3", "1")
     assert 3.3 < float(shown["would show"]) < 60
 
 
@@ -76,7 +76,7 @@ def test_pairs_too_few_for_any_drop(capsys: pytest.CaptureFixture[str]) -> None:
     """Two pairs could have shown no drop at all, which is said."""
     write_run(Path("a"), verdicts("cc"))
     write_run(Path("b"), verdicts("cw"))
-    assert row(output(capsys, "a", "b"), "sums add")[-2:] == ["no significant drop", "none"]
+    assert row(output(capsys, "a", "b"), "sums add")[-2:] == ["inconclusive", "none"]
 
 
 def test_items_of_one_side_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +159,7 @@ def test_narrow_terminal(
     text = output(capsys, "a", "b")
     assert max(map(len, text.splitlines())) <= width
     flat = " ".join(text.split())
-    assert "finding no significant drop would show none" in flat
+    assert "finding inconclusive would show none" in flat
 
 
 def test_markdown_is_the_same_as_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,7 +213,7 @@ def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(contrast["lost"]) == 25
     assert contrast["lost"][3]["baseline"]["reply"] == long
     assert contrast["lost"][3]["key"]["id"] == "sums/0003"
-    assert contrast["changes"][0]["significant"] is True
+    assert contrast["changes"][0]["result"]["conclusion"] == "drop"
     assert found["table"][0]["columns"]["B"]["accuracy"] == 0.0
     few = json.loads(output(capsys, "a", "a", "--json"), parse_constant=refuse)
     assert few["contrasts"][0]["changes"][0]["lost"] == 0

@@ -254,7 +254,7 @@ def test_drop_interval_of_clusters_and_of_repeats() -> None:
     assert comparison.DRAWS >= 10_000
     repeats = differing([[float(d)] for d in rng.uniform(-1, 1, 40)])
     low, high, method = drop_interval(repeats)
-    width = 2 * 1.96 * float(np.std(repeats.differences)) / math.sqrt(40)
+    width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(40)
     assert (high - low, method) == (pytest.approx(width, rel=0.06), "bootstrap")
     assert low < repeats.drop < high
 

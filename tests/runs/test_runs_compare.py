@@ -15,7 +15,7 @@ from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_inte
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.runs.compare import Key, compare, pair_records
+from pytest_llmprops.runs.compare import Change, Key, compare, pair_records
 from pytest_llmprops.runs.reader import Run, read_run
 
 
@@ -84,6 +84,11 @@ def test_nothing_is_lost_or_counted_twice(one: str, other: str) -> None:
 # compare
 
 
+def conclusion(change: Change) -> str:
+    assert change.result is not None
+    return change.result.conclusion
+
+
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     """Counts, drop, interval, p and detectable drop are those of the pairs of both runs."""
     old = run_of(tmp_path / "old", "c" * 28 + "w" * 8 + "e")
@@ -94,11 +99,13 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     assert (change.lost, change.gained) == (3, 2)
     scores = (1.0,) * 28 + (0.0,) * 8, (0.0,) * 3 + (1.0,) * 27 + (0.0,) * 6
     pairs = Pairs(*scores, tuple(map(str, range(36))))
-    assert change.drop == pytest.approx(1 / 36)
-    assert (change.p, change.test_method) == drop_test(pairs)
-    assert (change.low, change.high, change.interval_method) == drop_interval(pairs)
-    assert change.detectable == detectable_drop_of(pairs, alpha=0.05)
-    assert change.significant is False
+    result = change.result
+    assert result is not None
+    assert result.difference == pytest.approx(-1 / 36)
+    assert (result.p, result.test_method) == drop_test(pairs)
+    assert (-result.high, -result.low, result.interval_method) == drop_interval(pairs)
+    assert result.detectable == detectable_drop_of(pairs, alpha=0.05)
+    assert result.conclusion == "inconclusive"
 
 
 def test_a_clear_drop_is_significant(tmp_path: Path) -> None:
@@ -106,13 +113,15 @@ def test_a_clear_drop_is_significant(tmp_path: Path) -> None:
     [contrast] = compare(
         [run_of(tmp_path / "a", "c" * 20), run_of(tmp_path / "b", "w" * 10 + "c" * 10)]
     ).contrasts
-    assert contrast.changes[0].significant is True
+    assert conclusion(contrast.changes[0]) == "drop"
 
 
 def test_a_few_pairs_can_show_no_drop(tmp_path: Path) -> None:
     """Where no drop could be significant there is no smallest one."""
     [contrast] = compare([run_of(tmp_path / "a", "cc"), run_of(tmp_path / "b", "cw")]).contrasts
-    assert contrast.changes[0].detectable is None
+    result = contrast.changes[0].result
+    assert result is not None
+    assert (result.conclusion, result.detectable) == ("inconclusive", None)
 
 
 def test_each_task_and_all(tmp_path: Path) -> None:
@@ -222,7 +231,8 @@ def test_the_published_upgrade(published: Path, tmp_path: Path) -> None:
     [contrast] = compare(runs).contrasts
     [change] = [c for c in contrast.changes if c.place and c.place[2] == "en"]
     assert (change.pairs, change.lost, change.gained) == (100, 1, 28)
-    assert change.drop == pytest.approx(-0.27)
-    assert not change.significant
+    assert change.result is not None
+    assert change.result.difference == pytest.approx(0.27)
+    assert conclusion(change) == "gain"
     back = compare(runs[::-1]).contrasts[0].changes[0]
-    assert (back.lost, back.gained, back.significant) == (28, 1, True)
+    assert (back.lost, back.gained, conclusion(back)) == (28, 1, "drop")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
-from pytest_llmprops.reports.kit.compare import compare
+from pytest_llmprops.reports.kit.compare import compare, described
 from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
 from pytest_llmprops.reports.kit.text import (
     file_name,
@@ -217,7 +217,8 @@ def change_cell(measured: Measured, place: Place) -> Cell:
     if found is None:
         return Cell("no common items")
     return Cell(
-        f"{points(found.change)} ({point_range(found.low, found.high)}), {found.verdict}", found.change
+        f"{points(found.difference)} ({point_range(found.low, found.high)}), {described(found)}",
+        found.difference,
     )
 
 

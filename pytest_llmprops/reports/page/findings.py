@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.compare import Difference, compare
+from pytest_llmprops.reports.kit.compare import compare, reach
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import (
     counted,
@@ -19,6 +20,9 @@ from pytest_llmprops.reports.kit.text import (
 )
 from pytest_llmprops.runs.reader import Run
 
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import PairedResult
+
 DECISIONS = {
     "pass": "The gate passes",
     "fail": "The gate fails",
@@ -29,7 +33,7 @@ DECISIONS = {
 
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     """One sentence a benchmark, the headline first: how good one model is, whether the second of two is
-    better, or which of several is best. Differences count only where an interval shows them."""
+    better, or which of several is best. Differences count only where a test shows them."""
     sentences = [s for part in parts if (s := _finding(part))]
     runs = list({id(s.run): s.run for s in series}.values())
     decided = [run for run in runs if isinstance(run.facts.get("gate"), dict)]
@@ -96,7 +100,7 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
     return worst[1] if worst else ""
 
 
-def _difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> Difference | None:
+def _difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> PairedResult | None:
     return compare(measured.records(first, tasks), measured.records(second, tasks))
 
 
@@ -104,11 +108,11 @@ def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) ->
     found = _difference(measured, first, second, tasks)
     if found is None:
         return f"{first.starred} and {second.starred} have no item of {measured.facts.title} in common"
-    by = f"{points(found.change)} points, {point_range(found.low, found.high)}"
-    if found.better or found.worse:
-        word = "better" if found.better else "worse"
+    by = f"{points(found.difference)} points, {point_range(found.low, found.high)}"
+    if found.conclusion in ("drop", "gain"):
+        word = "better" if found.conclusion == "gain" else "worse"
         return f"{second.starred} does {word} than {first.starred} on {measured.facts.noun} ({by})"
-    return f"{second.starred} and {first.starred} do not clearly differ on {measured.facts.noun} ({by}; {found.reach})"
+    return f"{second.starred} and {first.starred} do not clearly differ on {measured.facts.noun} ({by}; {reach(found)})"
 
 
 def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:
@@ -119,7 +123,7 @@ def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list
     close = []
     for other, _ in rest:
         found = _difference(measured, other, best, tasks)
-        if found is None or not found.better:
+        if found is None or found.conclusion != "gain":
             close.append(other.starred)
     if not close:
         return f"{text}, clearly ahead of the others"

@@ -56,7 +56,7 @@ def test_guessing_is_called_guessing(tmp_path: Path, correct: int, words: str) -
 
 
 def test_the_better_of_two_is_named(tmp_path: Path) -> None:
-    """The second run is better or worse than the first where the interval of the difference says so."""
+    """The second run is better or worse than the first where a one-sided test says so."""
     low, high = (verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (60, 90))
     assert title(tmp_path, low, high) == (
         "m90 does better than m60 on homophones (+30.0 points, +20 to +39)."
