@@ -217,7 +217,7 @@ class SearchRecord:
     :param requests: calls of the search itself. :param calls: those that the store did not answer.
     :param spent: it stopped at its limit of calls.
     :param error: what ended it, a call that could not be made; else empty.
-    :param counterexample: None, or an object with ``why``, ``evidence`` (texts) and the benchmark's own keys.
+    :param counterexample: None, or an object with ``why``, ``evidence`` (an object) and the benchmark's own keys.
     """
 
     model: str

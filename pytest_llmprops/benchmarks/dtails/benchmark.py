@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.prompts import language_name, variation_name
 from pytest_llmprops.benchmarks.dtails.rule_making import MadeRules, make_rules
-from pytest_llmprops.benchmarks.dtails.rules import Rule
+from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.benchmarks.dtails.selecting import runs_without_choice, select_in_runs
 from pytest_llmprops.benchmarks.dtails.translating import translate
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
@@ -115,14 +115,14 @@ class Dtails(Benchmark):
                 tokenizer=settings.tokenizer,
                 more=more,
             )
-        rules: tuple[Rule, ...] = ()
+        rules: ConceptRules | None = None
         if settings.rules != NONE:
             made = await self._rules(item, context, ask, settings)
             more["rules_read"] = float(made.rules is not None)
             if made.rules is None:
                 return _without_rules(item, made, more, settings.runs)
             more["sentences"] = float(made.rules.sentences)
-            rules = made.rules.rules
+            rules = made.rules
         return await select_in_runs(
             item,
             ask,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
-from pytest_llmprops.benchmarks.dtails.rules import Rule
+from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule
 from pytest_llmprops.core.evidence import (
     Evidence,
     count_in,
@@ -42,7 +42,7 @@ class SelectionEvidence:
 
     @classmethod
     def of(
-        cls, item: Item, orders: Sequence[Sequence[int]] = (), rules: Sequence[Rule] = ()
+        cls, item: Item, orders: Sequence[Sequence[int]] = (), rules: ConceptRules | None = None
     ) -> SelectionEvidence:
         """Return the evidence of an item.
 
@@ -50,7 +50,8 @@ class SelectionEvidence:
         """
         names = tuple(map(variation_name, item["variations"]))
         shown = tuple(tuple(names[index] for index in order) for order in orders)
-        return cls(item["concept"], item["sentence"], names, shown, tuple(rules), tuple(item["clue"]))
+        own = () if rules is None else rules.rules
+        return cls(item["concept"], item["sentence"], names, shown, own, tuple(item["clue"]))
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> SelectionEvidence:

@@ -17,7 +17,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import (
     variation_name,
 )
 from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_selection
-from pytest_llmprops.benchmarks.dtails.rules import Rule
+from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply
@@ -100,15 +100,15 @@ async def select_in_runs(
     seed: int,
     temperature: float,
     max_tokens: int,
-    rules: Sequence[Rule],
+    rules: ConceptRules | None,
     language: str,
     more: dict[str, float],
 ) -> Verdict:
     """The verdict over all runs: correct when more than half of them are; its score is their share.
 
-    :param rules: of the prompt; empty without rules. :param more: further values of the verdict.
+    :param rules: of the prompt; None without rules. :param more: further values of the verdict.
     """
-    text = shown_rules({rule.variation: rule.text for rule in rules}) if rules else ""
+    text = "" if rules is None else shown_rules(rules.texts())
     choices = await asyncio.gather(
         *(
             choose(
@@ -128,7 +128,7 @@ async def select_in_runs(
 
 
 def judge_choices(
-    item: Item, choices: Sequence[Choice], rules: Sequence[Rule], more: dict[str, float]
+    item: Item, choices: Sequence[Choice], rules: ConceptRules | None, more: dict[str, float]
 ) -> Verdict:
     """One verdict of the runs' choices."""
     right = sum(choice.status == "correct" for choice in choices)

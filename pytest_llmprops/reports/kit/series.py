@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -109,14 +109,10 @@ def setting(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that the runs say about one benchmark: what a benchmark's section is made from.
-
-    :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
-    """
+    """All that the runs say about one benchmark: what a benchmark's section is made from."""
 
     benchmark: str
     series: tuple[Series, ...]
-    requests: Mapping[int, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     @cached_property
     def facts(self) -> BenchmarkFacts:
@@ -130,10 +126,6 @@ class Measured:
     def headline_tasks(self) -> list[str]:
         """Tasks that count into the benchmark's one figure; all, if only others were run."""
         return self.facts.headline_tasks(task for task, _, _ in self.places)
-
-    def logged(self, series: Series) -> Mapping[str, Mapping[str, Any]]:
-        """The logged requests of a series' run by key; empty where the run kept none."""
-        return self.requests.get(id(series.run), {})
 
     def searches(self, series: Series) -> list[SearchRecord]:
         """The searches for counterexamples of one series, one an item."""

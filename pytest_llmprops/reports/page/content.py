@@ -30,7 +30,7 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[s
     """
     series = series_of(runs)
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
-    parts = [Measured(name, tuple(s for s in series if name in s.benchmarks), requests) for name in names]
+    parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
     found = [_sentence(text) for text in findings(parts, series)]
     return Report(
         title=found[0],

@@ -164,6 +164,17 @@ def test_triangular_evidence() -> None:
     assert shown.tests == (TrustTestEvidence("triangular", 1, OF_DOG[0], "yes", "yes"),)
 
 
+@pytest.mark.parametrize(("phi", "category"), [("or", "ĀI"), ("and", "ĀĪ")])
+def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> None:
+    """Category, outcome and tests in the evidence are those of the kind of alignment by which the run decides."""
+    fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
+    found = _check(fake, Stub({(OF_DOG[0], CAT): "or"}), phi=phi, tests=3)
+    shown = PairEvidence.from_json(found.evidence)
+    assert (shown.category, shown.trust, len(shown.tests)) == (category, "triangular", 3)
+    assert {test.paraphrase for test in shown.tests} <= {*(OF_DOG[:1] if phi == "or" else (*OF_DOG, *OF_CAT))}
+    assert shown.paraphrases == (OF_DOG, OF_CAT)
+
+
 def test_constant_no() -> None:
     """Always no denies its own paraphrases: rejected, though the paper's rule would accept it."""
     found = _check(_fake(lambda first, second: False))

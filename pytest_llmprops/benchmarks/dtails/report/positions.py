@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pytest_llmprops.benchmarks.dtails.report.choices import ALL, FEWEST, RULE, SELECT
+from pytest_llmprops.benchmarks.dtails.items import SELECT
+from pytest_llmprops.benchmarks.dtails.metrics import ALL
+from pytest_llmprops.benchmarks.dtails.positions import FEWEST, RULE
 from pytest_llmprops.benchmarks.dtails.report.figures import Positions, Row, position_panels
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table

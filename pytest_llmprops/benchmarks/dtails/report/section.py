@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest_llmprops.benchmarks.dtails.report.choices import SELECT, TRANSLATE
-from pytest_llmprops.benchmarks.dtails.report.concept_pages import concept_pages, concept_table
+from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
+from pytest_llmprops.benchmarks.dtails.report.concepts import concept_pages, concept_table
 from pytest_llmprops.benchmarks.dtails.report.figures import Estimate, Panel, Row, accuracy_panels
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line, lines_of
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_llmprops.benchmarks.oracle.report.evidence import CATEGORIES, CONSISTENCY, NO, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.items import NO
+from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     DASH,
     PAPER,

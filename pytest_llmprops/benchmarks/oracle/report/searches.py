@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pytest_llmprops.benchmarks.oracle.report.evidence import KINDS, FoundBySearch, found_by_search
+from pytest_llmprops.benchmarks.oracle.culprits import KINDS
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import LinearityCounterexample
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import one_line, visible
@@ -40,15 +41,17 @@ def search_blocks(measured: Measured) -> list[Block]:
         if own is None:
             continue
         found = [
-            (row, found_by_search(row)) for row in measured.searches(s) if row.counterexample is not None
+            (row, LinearityCounterexample.from_json(row.counterexample))
+            for row in measured.searches(s)
+            if row.counterexample is not None
         ]
-        kinds = Counter(kind for _, told in found for kind in {k for c in told.culprits for k in c.kinds})
+        kinds = Counter(kind for _, one in found for kind in {k for c in one.culprits for k in c.kinds})
         numbers = [own[name] for name in _COUNTS] + [kinds[kind] for kind in KINDS]
         counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
         found.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
-        for row, told in found[:MOST]:
+        for row, counterexample in found[:MOST]:
             cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
-            rows.append((Cell(visible(row.id)), Cell(s.starred), *_cells(told, cut)))
+            rows.append((Cell(visible(row.id)), Cell(s.starred), *_cells(counterexample, cut)))
     if not counts:
         return []
     columns = (("Model", False), *((_COUNTS[name], True) for name in _COUNTS))
@@ -71,11 +74,12 @@ def search_blocks(measured: Measured) -> list[Block]:
     return blocks
 
 
-def _cells(told: FoundBySearch, cut: str) -> list[Cell]:
+def _cells(counterexample: LinearityCounterexample, cut: str) -> list[Cell]:
     culprits = [
-        f"“{c.name}” (replaced by “{c.synonym}”): {', '.join(c.kinds)}; {c.why}" for c in told.culprits
+        f"“{c.name}” (replaced by “{c.synonym}”): {', '.join(c.kinds)}; {c.why}"
+        for c in counterexample.culprits
     ] or ["a reply could not be read"]
-    x, y = (", ".join(f"“{name}”" for name in names) for names in (told.x, told.y))
+    x, y = (", ".join(f"“{name}”" for name in names) for names in (counterexample.x, counterexample.y))
     texts = (x, y, ". ".join(filter(None, (*culprits, cut))))
-    size = Cell(f"{told.replaced} of {told.entities}", told.replaced)
+    size = Cell(f"{counterexample.replaced} of {counterexample.entities}", counterexample.replaced)
     return [size, *(Cell(one_line(text, _LONG) or "–") for text in texts)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
+from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.cases import linearity_cases, pair_cases
-from pytest_llmprops.benchmarks.oracle.report.evidence import CONSISTENCY, LINEARITY, NO, OWN, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
     Bar,

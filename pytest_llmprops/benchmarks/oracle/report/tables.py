@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pytest_llmprops.benchmarks.oracle.report.evidence import LINEARITY
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Cell, Table
 from pytest_llmprops.reports.kit.generic import share_cell

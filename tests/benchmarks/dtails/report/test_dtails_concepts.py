@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.dtails_runs import items, knows, measure, takes, with_rules
-from pytest_llmprops.benchmarks.dtails.report import concept_pages as dtails_concepts
+from fixtures.records import as_schema_1
+from pytest_llmprops.benchmarks.dtails.report import concepts as dtails_concepts
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.reports.kit.blocks import Page, Report, Section
@@ -109,7 +110,10 @@ def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
         "Own rules of a and b sentences: 2 weet 2 sentences when it is weet ken 0 sentences when it is ken"
         in text
     )
-    assert "Rules of gpt-4o, given to a sentences: 14 weet by hand: weet ken by hand: ken" in text
+    assert (
+        "Rules of gpt-4o, given to a sentences: 14 weet 7 sentences by hand: weet ken 7 sentences by hand: ken"
+        in text
+    )
     bare = measure(tmp_path / "bare", choices, model, rules="self")
     assert "Own rules of a and b sentences: 0 (no examples" in words(
         pages(tmp_path / "out2", bare)["af-know.html"]
@@ -126,27 +130,36 @@ def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
     assert "the record lacks" not in words(page)
 
 
-def test_without_requests_the_page_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_page_needs_no_requests(tmp_path: Path) -> None:
+    """Without requests.jsonl the page is the same: all of it comes from the verdicts."""
+    runs = [
+        measure(tmp_path / str(replies), KNOW, {"m": with_rules(takes(1))}, rules="self", replies=replies)
+        for replies in (True, False)
+    ]
+    first, second = (pages(tmp_path / f"out-{run.name}", run)["af-know.html"] for run in runs)
+    assert 'class="shown"' in first
+    assert first == second
+
+
+def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
     """Positions, outcomes and what was given are shown; the sentence, the order and the rules are not made up."""
     choices = [item for item in KNOW if item.task == "select"]
-    run = measure(
-        tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2, replies=False
-    )  # fmt: skip
+    run = as_schema_1(measure(tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2))
     page = pages(tmp_path / "out", run)["af-know.html"]
-    assert "m (own rules): the record lacks the prompts of 3 items" in words(page)
+    assert "m (own rules): the record lacks the evidence of 3 items" in words(page)
     assert "Sentence 1 on know" not in page
     assert "when it is" not in page
     assert 'class="shown"' not in page
-    assert "The record does not tell this sentence." in sentence(page, 1)
+    assert "The record lacks this sentence." in sentence(page, 1)
     assert re.search(r"[✓✗] (right|wrong), position 1", sentence(page, 1))
     assert "Chose " in sentence(page, 1)
 
 
-def test_another_run_tells_the_sentence(tmp_path: Path) -> None:
-    """Where one of two runs has its prompts, the sentence is known for both."""
+def test_another_run_has_the_sentence(tmp_path: Path) -> None:
+    """Where one of two runs has evidence, the sentence is known for both."""
     choices = [item for item in KNOW if item.task == "select"]
     runs = [
-        measure(tmp_path / "cut", choices, {"a": takes(1)}, replies=False),
+        as_schema_1(measure(tmp_path / "cut", choices, {"a": takes(1)})),
         measure(tmp_path / "whole", choices, {"b": takes(1)}),
     ]
     page = pages(tmp_path / "out", *runs)["af-know.html"]

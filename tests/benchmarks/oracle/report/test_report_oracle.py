@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from fixtures.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
-from fixtures.records import recorded, verdict
+from fixtures.records import as_schema_1, recorded, verdict
+from fixtures.runs import Runner
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
-from pytest_llmprops.benchmarks.oracle.report.evidence import pair_told, sentence_told
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
     Bar,
@@ -22,7 +24,6 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
     drawn,
     profile_plot,
 )
-from pytest_llmprops.benchmarks.oracle.report.section import REPORT
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
@@ -394,20 +395,22 @@ def test_triangular_evidence_is_shown(tmp_path: Path) -> None:
 
 
 def test_only_triangular_evidence_is_shown(tmp_path: Path) -> None:
-    """Of a no that is rejected for another contradiction there is no row; the record tells which answer was which."""
+    """Of a no that is rejected for another contradiction there is no row; the record keeps which answer was which."""
     run = measure(tmp_path / "run", [DENIED], {"m": denies((MOVED, CATS), (MOVED_CATS, CATS))}, no_tests=20)
-    found = read_run(run).records[0]
-    tests = pair_told(found, read_requests(run)).tests
-    assert {(t.source, t.other, t.own) for t in tests} == {(1, True, True), (2, True, False)}
-    assert {t.triangular for t in tests if t.source == 2} == {False}
+    tests = PairEvidence.from_json(read_run(run).records[0].evidence).tests
+    assert len(tests) == 20
+    assert {(t.source, t.other, t.own, t.outcome) for t in tests} == {
+        (1, "yes", "yes", "triangular"),
+        (2, "yes", "no", "inconsistent"),
+    }
     contrary = Subject(same=lambda first, second: False, paraphrases=paraphrases)
     assert "Triangular evidence (Table 15)" not in titles(
         report(measure(tmp_path / "other", [DENIED], {"m": contrary}))
     )
     honest = denies((MOVED, CATS), (TURNED, CATS), (DOGS, CATS), (MOVED_CATS, MOVED))
     run = measure(tmp_path / "third", [DENIED], {"m": honest})
-    [test] = pair_told(read_run(run).records[0], read_requests(run)).tests
-    assert (test.other, test.own, test.triangular) == (False, True, False)
+    [test] = PairEvidence.from_json(read_run(run).records[0].evidence).tests
+    assert (test.other, test.own, test.outcome) == ("no", "yes", "accepted")
 
 
 #: two paraphrases of the first sentence: one is aligned to the second in one direction only
@@ -478,25 +481,6 @@ def test_each_kind_of_alignment_has_its_own_triangular_evidence(
     for row in table(report(both), "Triangular evidence (Table 15)"):
         text = chosen[row["Item"]]
         assert row["Paraphrase, said to be equivalent to both"] == f"of sentence 1: {text}"
-    series = {
-        (t.paraphrase, t.series)
-        for r in read_run(both).records
-        for t in pair_told(r, read_requests(both)).tests
-    }
-    assert series == {(ONE_WAY, ("or",)), (BOTH_WAYS, ("and",)), (BOTH_WAYS, ("or", "and"))}
-
-
-@pytest.mark.parametrize(("phi", "seen"), [(None, "yes"), (0.0, "yes"), (1.0, "no")])
-def test_the_category_is_that_of_the_runs_own_phi(tmp_path: Path, phi: float | None, seen: str) -> None:
-    """Whether the paraphrase is indifferentiable is read for the kind that decided; a record without it is by "or"."""
-    run = measure(tmp_path / "run", [pair(DOGS, MOVED, 4)], {"m": denies((DOGS, MOVED))})
-    lines = (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
-    [line] = [json.loads(text) for text in lines]
-    assert line["values"].pop("phi") == 0
-    line["values"] |= {"category_or": 1.0, "category_and": 4.0} | ({} if phi is None else {"phi": phi})
-    (run / "verdicts.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    [row] = table(report(run), "Triangular evidence (Table 15)")
-    assert row["Indifferentiable"] == seen
 
 
 def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
@@ -514,49 +498,86 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_sentences_that_cannot_be_told_apart_are_left_out(tmp_path: Path, place: int) -> None:
-    """Where a sentence holds what stands between the two in the prompt, none is shown rather than a wrong one."""
+def test_a_sentence_that_looks_like_the_prompt_is_shown(tmp_path: Path, place: int) -> None:
+    """A sentence that contains what separates the two in the prompt is shown as it is."""
     texts = [MOVED, CATS]
     texts[place] = "red dogs said ' 2. ' and barked."
     asked = pair(texts[0], texts[1], 1, label=False)
     answers = iter([False])
     model = Subject(same=lambda *_: next(answers, True), paraphrases=paraphrases)
-    run = measure(tmp_path / "run", [asked], {"m": model}, no_tests=5)
-    [record] = read_run(run).records
-    assert record["values"]["trust_or"] == 2
-    told = pair_told(record, read_requests(run))
-    assert (told.first, told.second, told.explanation, told.tests) == ("", "", "", ())
-    assert "Triangular evidence (Table 15)" not in titles(report(run))
+    [row] = table(report(measure(tmp_path / "run", [asked], {"m": model})), "Triangular evidence (Table 15)")
+    assert [row["Sentence 1"], row["Sentence 2"]] == texts
 
 
-def test_a_record_without_requests_says_what_it_cannot_show(tmp_path: Path) -> None:
-    """Where requests.jsonl is gone the numbers stay, leftovers stay, and a line says what is missing."""
-    found = report(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, replies=False, tests=20))
-    assert any(text.startswith("m: the record has no requests") for text in notes(found))
-    assert not titles(found) & {"Proofs (Table 13)", "Triangular evidence (Table 15)"}
-    [left] = table(found, "Leftover words (Table 12)")
-    assert (left["Sentence 1"], left["Not covered by an alignment"]) == (
-        "–",
-        "s1: { last night }, s2: { near cats }",
+CASES = {
+    "Proofs (Table 13)",
+    "Leftover words (Table 12)",
+    "Triangular evidence (Table 15)",
+    "Rejected sentences",
+}
+
+
+def test_the_cases_need_no_requests(tmp_path: Path) -> None:
+    """Without requests.jsonl the same cases are shown: all of it comes from the verdicts."""
+    first, second = (
+        report(
+            measure(
+                tmp_path / str(kept), [*ASKED, *TWO], {"m": SURE}, replies=kept, tests=20, ask_identical=True
+            )
+        )
+        for kept in (True, False)
     )
+    assert titles(first) >= CASES
+    for title in CASES:
+        assert table(first, title) == table(second, title)
+
+
+def test_a_record_of_schema_1_says_what_it_cannot_show(tmp_path: Path) -> None:
+    """Without evidence the numbers and reasons stay, and a line says what is missing."""
+    found = report(as_schema_1(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, tests=20)))
+    assert any(text.startswith("m: the record lacks the evidence of 3 pairs") for text in notes(found))
+    assert not titles(found) & (CASES - {"Rejected sentences"})
     [row] = table(found, "Rejected sentences")
     assert row["Sentence"] == "–"
+    assert "culprits: " in row["Why"]
+    [kinds] = table(found, "Why sentences are rejected")
+    assert (kinds["Rejected sentences"], kinds["Multi-form"]) == ("1", "–")
 
 
-def test_the_record_tells_a_repaired_answer(tmp_path: Path) -> None:
-    """Of a reply that was repaired the second reading counts, and other wordings of a prompt tell nothing."""
+def test_the_record_has_a_repaired_answer(tmp_path: Path) -> None:
+    """Of a reply that was repaired the second reading counts."""
     replies = iter(["what?", '{"answer": "no", "explanation": "other cats"}'])
     said = Subject(same=lambda first, second: next(replies, True), paraphrases=paraphrases)
-    run = read_run(measure(tmp_path / "run", [DENIED], {"m": said}))
-    requests = read_requests(run.folder)
-    told = pair_told(run.records[0], requests)
-    assert (told.first, told.second, told.explanation) == (MOVED, CATS, "other cats")
-    assert [t.triangular for t in told.tests] == [True]
-    changed = {
-        key: {**row, "request": {"messages": [["user", "Are they the same?"]]}}
-        for key, row in requests.items()
-    }
-    assert pair_told(run.records[0], changed).first == sentence_told(run.records[0], changed) == ""
+    [record] = read_run(measure(tmp_path / "run", [DENIED], {"m": said})).records
+    evidence = PairEvidence.from_json(record.evidence)
+    assert (evidence.first, evidence.second, evidence.answer) == (MOVED, CATS, "no")
+    assert (evidence.explanation, evidence.trust) == ("other cats", "triangular")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
+    """After a run as users make it, the section shows the sentences and culprits that the verdicts keep."""
+    run.write(
+        "model.py",
+        "from fixtures.oracle_runs import Subject, capitalised\n"
+        "reply = Subject(lambda text, sample: capitalised(text)[: len(text) % 3 + 1])\n",
+    )
+    done = run(
+        str(Path(__file__).parents[4] / "suites" / "test_oracle.py"), "--rootdir", str(run.folder),
+        "--model", f"fake:call?file={run.folder / 'model.py'}", "-k", "oracle/general and not search",
+        "--llm-limit", "12", "--llm-set", "oracle.search=none", *workers,
+    )  # fmt: skip
+    records = {r.id: r for r in read_run(done.folder).records}
+    assert len(records) > 3, done.output
+    for record in records.values():
+        evidence = SentenceEvidence.from_json(record.evidence)
+        assert evidence.sentence
+        assert len(evidence.tests) == record.values.get("tests", 0)
+        assert bool(evidence.culprits) == ("culprits: " in record.reason)
+    rows = table(report(done.folder), "Rejected sentences")
+    assert rows
+    for row in rows:
+        assert row["Sentence"] == records[row["Item"]].evidence["sentence"]
 
 
 # ---- the whole page
@@ -568,7 +589,7 @@ def test_the_headline_and_the_page(tmp_path: Path) -> None:
     found = report(measure(tmp_path / "run", asked, {"m": SURE}))
     # Accepted: one pair, two sentences; the third sentence has nothing to test.
     assert found.title.startswith("m has an accepted answer to 50.0% of oracle cases (")
-    assert found.sections[0].title == REPORT.title == "Oracle-checker"
+    assert found.sections[0].title == "Oracle-checker"
     text = to_markdown(found)
     assert "Triangular evidence" in text
     assert "79.54%" in text

@@ -1,0 +1,337 @@
+"""A page for each DTAiLS concept: its variations, the rules, its sentences, and what each model chose."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
+from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
+from pytest_llmprops.benchmarks.dtails.positions import runs_of
+from pytest_llmprops.benchmarks.dtails.report.lines import Line
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Page, Table
+from pytest_llmprops.reports.kit.series import Measured
+from pytest_llmprops.reports.kit.text import counted, file_name, joined, language, percent
+
+#: pages at most, and sentences and sets of rules on one; a run's record has the rest
+MOST_PAGES, MOST_SENTENCES, MOST_RULES = 400, 60, 30
+#: characters of a sentence or translation that a page shows
+LONGEST = 1_000
+FOLDER = "dtails"
+GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "error": "!", "none": "?"}
+WORDS = {"correct": "right", "none": "no choice read"}
+#: source, language, cluster: what identifies a concept
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One verdict on one sentence of a concept, with its evidence; the evidence of a schema 1 record is empty."""
+
+    line: Line
+    record: VerdictRecord
+    evidence: SelectionEvidence | TranslationEvidence
+
+    @classmethod
+    def of(cls, line: Line, record: VerdictRecord) -> Member:
+        """Return the verdict of ``line`` with its evidence read."""
+        kind = TranslationEvidence if line.task == TRANSLATE else SelectionEvidence
+        return cls(line, record, kind.from_json(record.evidence))
+
+    @property
+    def key(self) -> Key:
+        """The concept."""
+        return self.record.source, self.record.language, self.record.cluster
+
+    @property
+    def base(self) -> str:
+        """The item's id without its task."""
+        return self.record.id.partition("+")[0]
+
+    @property
+    def selection(self) -> SelectionEvidence:
+        """The evidence of a choice; empty for a translation."""
+        return self.evidence if isinstance(self.evidence, SelectionEvidence) else SelectionEvidence()
+
+
+# ---- what ``assets/concept.html.jinja`` shows
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One run's choice. :param status: ``correct``, ``wrong`` or ``none``. :param position: from 1, None: none.
+
+    :param shown: the variations in the order shown; empty where the record lacks it.
+    """
+
+    status: str
+    position: int | None
+    shown: tuple[str, ...] = ()
+    retried: bool = False
+
+    @property
+    def label(self) -> str:
+        """``✗ wrong, position 2``; the glyph and the words say what the colour does."""
+        position = f", position {self.position}" if self.position else ""
+        retry = ", after a retry" if self.retried else ""
+        return f"{GLYPHS[self.status]} {WORDS.get(self.status, self.status)}{position}{retry}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one model did with one sentence. ``given`` only where the orders shown are not known."""
+
+    series: int
+    name: str
+    status: str
+    picks: tuple[Pick, ...]
+    given: str
+    reason: str
+    translation: str
+    translates: bool
+
+    @property
+    def label(self) -> str:
+        """The status with its glyph."""
+        return f"{GLYPHS.get(self.status, '?')} {WORDS.get(self.status, self.status)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a concept; ``text`` is empty where the record lacks it."""
+
+    id: str
+    text: str
+    expected: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def runs(self) -> int:
+        """Columns that its table needs for choices."""
+        return max([1, *(len(outcome.picks) for outcome in self.outcomes)])
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules that were in prompts: (variation, rule, its example sentences), or why there are none.
+
+    :param sentences: how many examples the prompt for the rules had; without any, no rule has a number.
+    """
+
+    who: str
+    sentences: str
+    rules: tuple[tuple[str, str, int | None], ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """The page, and its row in the report.
+
+    :param variations: (name, sentences in which it is right). :param count: how many variations there are.
+    :param total: sentences, also those that are not shown.
+    :param shares: each line's mean score; None where it was not asked.
+    :param before, after: the neighbours' files, or empty.
+    """
+
+    word: str
+    language: str
+    code: str
+    source: str
+    variations: tuple[tuple[str, int], ...]
+    count: int
+    rules: tuple[Rules, ...]
+    sentences: tuple[Sentence, ...]
+    total: int
+    shares: tuple[float | None, ...]
+    notes: tuple[str, ...]
+    before: str
+    after: str
+
+
+# ---- the pages and the table that leads to them
+
+
+def concept_pages(measured: Measured, lines: Sequence[Line]) -> list[tuple[Concept, Page | None]]:
+    """Return every concept, in order of first appearance, with its page; None after :data:`MOST_PAGES`."""
+    concepts: dict[Key, list[Member]] = {}
+    for line in lines:
+        for record in measured.records(line.series, [line.task]):
+            member = Member.of(line, record)
+            concepts.setdefault(member.key, []).append(member)
+    order = {code: n for n, code in enumerate(dict.fromkeys(code for _, code, _ in measured.places))}
+    keys = sorted(concepts, key=lambda key: (order.get(key[1], len(order)), key[0]))
+    paths = _paths(keys)
+    linked = ["", *(path.rpartition("/")[2] for path in paths[:MOST_PAGES]), ""]
+    pages: list[tuple[Concept, Page | None]] = []
+    for number, key in enumerate(keys):
+        shown = number < MOST_PAGES
+        around = (linked[number], linked[number + 2]) if shown else ("", "")
+        concept = _concept(key, lines, concepts[key], *around)
+        title = f"{concept.word}, {concept.language}"
+        pages.append((concept, Page(paths[number], title, "concept.html.jinja", concept) if shown else None))
+    return pages
+
+
+def concept_table(pages: Sequence[tuple[Concept, Page | None]], lines: Sequence[Line]) -> list[Block]:
+    """Return the concepts with each model's share of right choices, leading to their pages."""
+    sources = {concept.source for concept, _ in pages}
+    rows = []
+    for concept, page in pages:
+        cells = [Cell(concept.word, page=page.path if page else ""), Cell(concept.language)]
+        cells += [Cell(concept.source)] if len(sources) > 1 else []
+        cells.append(Cell(f"{concept.count}" if concept.count else "–", concept.count))
+        cells.append(Cell(f"{concept.total}", concept.total))
+        cells += [Cell(percent(share), share) for share in concept.shares]
+        rows.append(tuple(cells))
+    columns = [("Concept", False), ("Language", False)]
+    columns += [("Items from", False)] if len(sources) > 1 else []
+    columns += [("Variations", True), ("Sentences", True)]
+    columns += [(f"{line.name}{', translates' if line.task == TRANSLATE else ''}", True) for line in lines]
+    note = f"Each concept leads to a page in the folder {FOLDER} beside this report."
+    blocks: list[Block] = [Table("Concepts", tuple(columns), tuple(rows), note)]
+    without = sum(page is None for _, page in pages)
+    if without:
+        text = f"{counted(without, 'concept')} without a page: there are {MOST_PAGES} pages at most."
+        blocks.append(Note(text, "warn"))
+    title = f"Concept by concept: rules, sentences, and what each model chose ({len(pages):,})"
+    return [Fold(title, tuple(blocks))] if rows else []
+
+
+def _paths(keys: Sequence[Key]) -> list[str]:
+    """A file for each concept, that no other has on any disk, whatever the case of its letters."""
+    taken: set[str] = set()
+    paths = []
+    several = len({source for source, _, _ in keys}) > 1
+    for source, code, cluster in keys:
+        slug = cluster.removeprefix(f"dtails/{code}/")
+        name = file_name(f"{code}-{slug}" + (f"-{source}" if several else ""))[:80]
+        tries = [name, *(f"{name}-{n}" for n in range(2, len(keys) + 2))]
+        chosen = next(one for one in tries if one.casefold() not in taken)
+        taken.add(chosen.casefold())
+        paths.append(f"{FOLDER}/{chosen}.html")
+    return paths
+
+
+def _concept(key: Key, lines: Sequence[Line], members: Sequence[Member], before: str, after: str) -> Concept:
+    source, code, cluster = key
+    by_sentence: dict[str, list[Member]] = {}
+    for member in members:
+        by_sentence.setdefault(member.base, []).append(member)
+    shown = list(by_sentence.items())[:MOST_SENTENCES]
+    return Concept(
+        word=next((m.evidence.concept for m in members if m.evidence.concept), cluster.rpartition("/")[2] or cluster),
+        language=language(code),
+        # Goes into an attribute that browsers choose fonts by; a run's record may hold anything.
+        code=code if re.fullmatch("[a-z]{2,3}", code) else "",
+        source=source,
+        variations=_variations(by_sentence),
+        count=max((_count(m.record.values, "variations") for m in members), default=0),
+        rules=_rules(members),
+        sentences=tuple(_sentence(base, parts) for base, parts in shown),
+        total=len(by_sentence),
+        shares=tuple(_share([m.record for m in members if m.line is line]) for line in lines),
+        notes=tuple(_notes(lines, members)),
+        before=before,
+        after=after,
+    )  # fmt: skip
+
+
+def _share(records: Sequence[VerdictRecord]) -> float | None:
+    scores = [record.score for record in records if record.score is not None]
+    return sum(scores) / len(scores) if scores else None
+
+
+def _variations(by_sentence: Mapping[str, Sequence[Member]]) -> tuple[tuple[str, int], ...]:
+    """Each variation with the number of sentences in which it is right, most first."""
+    right = Counter(expected for members in by_sentence.values() if (expected := _expected(members)))
+    for members in by_sentence.values():
+        for member in members:
+            right.update(dict.fromkeys(member.selection.variations, 0))
+    return tuple(right.most_common())
+
+
+def _expected(members: Sequence[Member]) -> str:
+    return next((m.record.expected for m in members if m.record.expected), "")
+
+
+def _rules(members: Sequence[Member]) -> tuple[Rules, ...]:
+    """The rules that each model got or wrote; what several had is listed once, with their names."""
+    models: dict[Rules, list[str]] = {}
+    for member in members:
+        line, rules = member.line, member.selection.rules
+        problem = "" if member.record.values.get("rules_read", 1.0) else member.record.reason
+        if line.rules not in ("", "none") and (rules or problem):
+            who = "Own rules of" if line.rules == "own" else f"Rules of {line.rules}, given to"
+            total = sum(rule.sentences for rule in rules)
+            texts = tuple((rule.variation, rule.text, rule.sentences if total else None) for rule in rules)
+            counts = (
+                f"sentences: {total:,}" if total else "sentences: 0 (no examples in the prompt for rules)"
+            )
+            models.setdefault(Rules(who, counts if rules else "", texts, problem), []).append(line.model)
+    return tuple(
+        Rules(
+            f"{rules.who} {joined(list(dict.fromkeys(names)))}", rules.sentences, rules.rules, rules.problem
+        )
+        for rules, names in list(models.items())[:MOST_RULES]
+    )
+
+
+def _sentence(base: str, members: Sequence[Member]) -> Sentence:
+    text = next((m.evidence.sentence for m in members if m.evidence.sentence), "")
+    return Sentence(base, _cut(text), _expected(members), tuple(map(_outcome, members)))
+
+
+def _outcome(member: Member) -> Outcome:
+    line, record, picks = member.line, member.record, tuple(_picks(member))
+    translates = line.task == TRANSLATE
+    # Every run's own outcome is shown; words are needed for what has none, and for how a word was read.
+    said = translates or record.status not in ("correct", "wrong")
+    unknown = not all(pick.shown for pick in picks)
+    translation = member.evidence.translation if isinstance(member.evidence, TranslationEvidence) else ""
+    return Outcome(
+        series=line.series.index,
+        name=line.name,
+        status=record.status,
+        picks=picks,
+        given=_cut(record.given) if unknown else "",
+        reason=_cut(record.reason) if said else "",
+        translation=_cut(translation),
+        translates=translates,
+    )
+
+
+def _picks(member: Member) -> Iterator[Pick]:
+    values, shown = member.record.values, member.selection.shown
+    # Without rules that could be read nothing was asked, and every run counts as not right.
+    for run in range(runs_of(values) if values.get("rules_read", 1.0) else 0):
+        mark = f"run{run + 1}_"
+        position = _count(values, f"{mark}position") or None
+        status = "correct" if values[f"{mark}right"] else "wrong" if position else "none"
+        order = shown[run] if run < len(shown) else ()
+        yield Pick(status, position, order, bool(values.get(f"{mark}retried")))
+
+
+def _count(values: Mapping[str, object], name: str) -> int:
+    """A value that counts something; 0 where a record has none, or something else."""
+    value = values.get(name)
+    return int(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0
+
+
+def _notes(lines: Sequence[Line], members: Sequence[Member]) -> Iterator[str]:
+    for line in lines:
+        missing = sum(
+            m.line is line and m.record.status != "error" and not m.record.evidence for m in members
+        )
+        if missing:
+            yield (
+                f"{line.name}: the record lacks the evidence of {counted(missing, 'item')} (records of schema 1 have"
+                " none), so positions and outcomes are shown, but no order of the list and no rules."
+            )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} characters more)"

@@ -1,0 +1,142 @@
+"""What a recorded verdict keeps of each DTAiLS item."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.dtails_runs import Answer, items, knows, measure, takes, with_rules
+from fixtures.runs import Runner
+from pytest_llmprops.benchmarks.dtails.evidence import LONGEST, SelectionEvidence, TranslationEvidence
+from pytest_llmprops.benchmarks.dtails.rules import Rule
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.runs.reader import read_run
+
+NAMES = ("weet", "ken/kan")
+KNOW = items("know", NAMES, ["weet", "ken/kan", "weet"])
+TRANSLATED = items("know", NAMES, ["weet", "ken/kan", "weet"], tasks=("translate",))
+SENTENCES = {"dtails/af/know": {"weet": ("I know that.", "They know."), "ken/kan": ()}}
+TEXTS = st.text(max_size=20)
+
+
+def selections(folder: Path) -> list[tuple[VerdictRecord, SelectionEvidence]]:
+    """Every record of a run with its evidence."""
+    return [(record, SelectionEvidence.from_json(record.evidence)) for record in read_run(folder).records]
+
+
+def stumbles(answer: Answer) -> Answer:
+    """The same model, that keeps to the template only when it is asked again."""
+    return lambda request: answer(request) if "with 3 back ticks" in request.prompt else "Well."  # type: ignore[union-attr]
+
+
+def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
+    """Concept, sentence, variations and the order of each run; position and order give the variation chosen."""
+    records = selections(measure(tmp_path / "run", KNOW, {"m": takes(1)}, runs=5))
+    for record, evidence in records:
+        assert (evidence.concept, evidence.variations) == ("know", NAMES)
+        assert evidence.sentence.endswith(f"{record.expected}.")
+        assert [set(shown) for shown in evidence.shown] == [set(NAMES)] * 5
+        chosen = [
+            shown[int(record.values[f"run{n}_position"]) - 1] for n, shown in enumerate(evidence.shown, 1)
+        ]
+        right = [bool(record.values[f"run{n}_right"]) for n in range(1, 6)]
+        assert [name == record.expected for name in chosen] == right
+    assert len({shown for _, evidence in records for shown in evidence.shown}) == 2
+
+
+def test_replies_are_left_to_the_requests(tmp_path: Path) -> None:
+    """The evidence has no reply, also where the model was asked again; the values say that it was."""
+    for record, evidence in selections(measure(tmp_path / "run", KNOW, {"m": stumbles(takes(2))}, runs=2)):
+        assert [record.values[f"run{n}_retried"] for n in (1, 2)] == [1.0, 1.0]
+        assert len(evidence.shown) == 2
+        assert set(record.evidence) == {"concept", "sentence", "variations", "shown"}
+
+
+def test_own_rules_with_their_sentences(tmp_path: Path) -> None:
+    """Rules that the model wrote are kept by variation, with the number of example sentences that it was shown."""
+    folder = measure(
+        tmp_path / "run", KNOW, {"m": with_rules(knows(KNOW))}, rules="self", sentences=SENTENCES
+    )
+    for _, evidence in selections(folder):
+        assert evidence.rules == (
+            Rule("weet", "when it is weet", 2),
+            Rule("ken/kan", "when it is ken/kan", 0),
+        )
+
+
+def test_rules_of_a_file(tmp_path: Path) -> None:
+    """Rules of a file are kept with the numbers of sentences that the file has."""
+    for _, evidence in selections(measure(tmp_path / "run", KNOW, {"m": knows(KNOW)}, rules="some.json")):
+        assert evidence.rules == (Rule("weet", "by hand: weet", 7), Rule("ken/kan", "by hand: ken", 7))
+
+
+def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
+    """The item is known; nothing was shown, and there is no rule."""
+    broken = with_rules(knows(KNOW), "")
+    folder = measure(tmp_path / "run", KNOW, {"m": broken}, rules="self", sentences=SENTENCES)
+    for record, evidence in selections(folder):
+        assert record.status == "unparsed"
+        assert (evidence.concept, evidence.variations) == ("know", NAMES)
+        assert (evidence.rules, evidence.shown) == ((), ())
+
+
+@pytest.mark.parametrize("kind", ["chat", "translate"])
+def test_translations(tmp_path: Path, kind: Any) -> None:
+    """Of a chat model and of a translation system, the sentence and the translation are kept, at most so long."""
+    text = "Ek weet dit."
+    for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
+        folder = measure(
+            tmp_path / str(len(answer)), TRANSLATED, {"m": lambda _, a=answer: a}, kinds=frozenset({kind})
+        )
+        for record in read_run(folder).records:
+            evidence = TranslationEvidence.from_json(record.evidence)
+            assert evidence.sentence.startswith("Sentence ")
+            assert (evidence.concept, evidence.translation, record.given) == ("know", kept, "weet")
+
+
+@given(
+    st.builds(
+        SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),
+        st.lists(st.lists(TEXTS).map(tuple)).map(tuple),
+        st.lists(st.builds(Rule, TEXTS, TEXTS, st.integers(0, 9))).map(tuple), st.lists(TEXTS).map(tuple),
+    )
+)  # fmt: skip
+def test_evidence_is_read_back(evidence: SelectionEvidence) -> None:
+    """What is written is what is read."""
+    assert SelectionEvidence.from_json(evidence.to_json()) == evidence
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
+    """After a run as users make it, every variation chosen is the one that the verdict calls right or wrong."""
+    run.write(
+        "first.py",
+        "import ast, json\n"
+        "def names(text, mark):\n"
+        "    start = text.index(mark) + len(mark)\n"
+        "    return ast.literal_eval(text[start : text.index(']', start) + 1])\n"
+        "def reply(chat):\n"
+        "    if 'only return a json' in chat.prompt:\n"
+        "        return json.dumps({name: f'rule for {name}' for name in names(chat.prompt, 'following keys ')})\n"
+        "    return f\"```{names(chat.prompt, 'following list: ')[0]}```\"\n",
+    )
+    done = run(
+        str(Path(__file__).parents[3] / "suites" / "test_dtails.py"), "--rootdir", str(run.folder),
+        "--model", f"fake:call?file={run.folder / 'first.py'}", "-k", "(dtails/fa or dtails/te) and not translate",
+        "--llm-set", "dtails.rules=self", "--llm-set", "dtails.runs=2", "--llm-limit", "2", *workers,
+    )  # fmt: skip
+    records = selections(done.folder)
+    assert len(records) > 20, done.output
+    for record, evidence in records:
+        assert evidence.sentence
+        assert {rule.variation: rule.text for rule in evidence.rules} == {
+            name: f"rule for {name}" for name in evidence.variations
+        }
+        assert [record.values[f"run{n}_position"] for n in (1, 2)] == [1.0, 1.0]
+        assert [shown[0] == record.expected for shown in evidence.shown] == [
+            bool(record.values[f"run{n}_right"]) for n in (1, 2)
+        ]
