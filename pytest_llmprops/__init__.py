@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, DataFiles, Loaded, Searched
     from pytest_llmprops.core.errors import BackendError, DataError, UsageError
     from pytest_llmprops.core.items import Item
-    from pytest_llmprops.core.metrics import Metric
+    from pytest_llmprops.core.metrics import Metric, by_place, rate
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
+    from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkFacts, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
     from pytest_llmprops.core.verdicts import Verdict
@@ -59,6 +60,9 @@ _HOMES = {
     "Usage": "core.requests",
     "UsageError": "core.errors",
     "Verdict": "core.verdicts",
+    "VerdictRecord": "core.records",
+    "by_place": "core.metrics",
+    "rate": "core.metrics",
     "register_benchmark": "benchmarks",
     "register_model": "models.registry",
 }
@@ -94,7 +98,10 @@ __all__ = [
     "Usage",
     "UsageError",
     "Verdict",
+    "VerdictRecord",
     "__version__",
+    "by_place",
+    "rate",
     "register_benchmark",
     "register_model",
 ]

@@ -1,0 +1,10 @@
+"""The registration that the entry point names; it imports nothing of the benchmark."""
+
+from pytest_llmprops import Command, Registration
+
+REGISTRATION = Registration(
+    name="capitals",
+    benchmark="llmprops_capitals.benchmark:Capitals",
+    section="llmprops_capitals.section:section",
+    commands=Command("capitals: the items", "llmprops_capitals.commands:add_commands"),
+)

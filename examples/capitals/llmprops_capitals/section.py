@@ -1,0 +1,62 @@
+"""The report's section: how often the capital is named, and how often the largest city instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llmprops_capitals.benchmark import ASKED
+from pytest_llmprops.report_kit import (
+    Cell,
+    Figure,
+    ForestRow,
+    Measured,
+    Point,
+    Section,
+    Table,
+    fine_print,
+    forest,
+    share_cell,
+    tables,
+)
+
+
+def section(measured: Measured) -> Section:
+    """Figure and table of the cities named, and what every benchmark has."""
+    return Section((_figure(measured), _table(measured), *tables(measured), *fine_print(measured)))
+
+
+def _shares(measured: Measured, index: int) -> list[tuple[str, Mapping[str, Any] | None, str]]:
+    """(label, row, name of its share) of one series: capital and largest city, on items where they differ."""
+    series = measured.series[index]
+    found = []
+    for place in measured.places:
+        if place[0] == ASKED:
+            found.append(("the capital", measured.row(series, place), "accuracy"))
+            found.append(("the largest city", measured.metric(series, "largest_city_rate", place), "value"))
+    return found
+
+
+def _figure(measured: Measured) -> Figure:
+    rows = [
+        ForestRow(label, (Point(series.index, row[name], row["ci_low"], row["ci_high"]),))
+        for index, series in enumerate(measured.series)
+        for label, row, name in _shares(measured, index)
+        if row is not None and row[name] is not None
+    ]
+    labels = {series.index: series.starred for series in measured.series}
+    return Figure(
+        "capitals-cities",
+        "The city that the model names",
+        "Share of answers with the capital, and with the largest city; the numbers are in the table below.",
+        lambda: forest(rows, labels),
+    )
+
+
+def _table(measured: Measured) -> Table:
+    rows = tuple(
+        (Cell(series.starred), Cell(label), share_cell(row, name))
+        for index, series in enumerate(measured.series)
+        for label, row, name in _shares(measured, index)
+    )
+    return Table("Cities named", (("Model", False), ("City", False), ("Share", True)), rows)

@@ -1,0 +1,1 @@
+"""The benchmark's test functions: ``pytest --pyargs llmprops_capitals.suite --model SPEC``."""

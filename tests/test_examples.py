@@ -1,0 +1,137 @@
+"""The example benchmark works as a distribution of its own, and its record where it is not installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fixtures.runs import ROOT, Finished
+from pytest_llmprops.benchmarks import benchmark_names
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.runs.reader import read_run
+
+EXAMPLE = ROOT / "examples" / "capitals"
+#: names the capital, except that two countries get their largest city
+KNOWS = """
+import json
+
+ROWS = [json.loads(line) for line in open({cities!r}, encoding="utf-8")]
+
+
+def reply(chat):
+    row = next(row for row in ROWS if row["country"] in chat.messages[-1].content)
+    return f"It is {{row['largest' if row['id'] in ('br', 'au') else 'capital']}}."
+"""
+#: the reader: the city that the answer names
+READS = """
+import re
+
+
+def reply(chat):
+    return re.search("Answer: It is (.*)[.]", chat.messages[-1].content)[1]
+"""
+
+
+class Environment:
+    """A fresh environment beside this one: all of its packages, and the example's wheel."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        venv.create(folder / "venv", symlinks=True)
+        self.python = folder / "venv" / "bin" / "python"
+        (packages,) = (folder / "venv").glob("lib/python*/site-packages")
+        ours = [path for path in sys.path if path and Path(path).is_dir() and "site-packages" in path]
+        (packages / "beside.pth").write_text("\n".join([*ours, str(ROOT)]) + "\n", encoding="utf-8")
+        options = ["--no-deps", "--no-index", "--disable-pip-version-check", "-q"]
+        wheels = folder / "wheels"
+        pip = [sys.executable, "-m", "pip"]
+        self._done([*pip, "wheel", *options, "--no-build-isolation", "-w", str(wheels), str(EXAMPLE)])
+        (wheel,) = wheels.glob("*.whl")
+        self._done([*pip, "--python", str(self.python), "install", *options, str(wheel)])
+
+    def __call__(self, *arguments: str) -> str:
+        """What ``python ARGUMENTS`` prints in this environment."""
+        return self._done([str(self.python), *arguments])
+
+    def _done(self, command: Sequence[str]) -> str:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("LLMPROPS_", "PYTEST_", "PYTHON"))}
+        env |= {"XDG_CACHE_HOME": str(self.folder / "cache"), "COLUMNS": "200"}
+        done = subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The environment with the example."""
+    pytest.importorskip("hatchling")
+    return Environment(tmp_path_factory.mktemp("example"))
+
+
+@pytest.fixture(scope="module")
+def measured(installed: Environment) -> Finished:
+    """A gated run of the example with two workers."""
+    cities = EXAMPLE / "llmprops_capitals" / "cities.jsonl"
+    for name, text in (("knows.py", KNOWS.format(cities=str(cities))), ("reads.py", READS)):
+        (installed.folder / name).write_text(text, encoding="utf-8")
+    run = installed.folder / "run"
+    output = installed(
+        "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:allure_pytest", "--pyargs", "llmprops_capitals.suite",
+        "-n", "2", "--model", "fake:call?file=knows.py", "--llm-helper", "reader=fake:call?file=reads.py",
+        "--llm-gate", str(EXAMPLE / "gate.toml"), "--llm-run", str(run), "--llm-failures", "xfail",
+    )  # fmt: skip
+    return Finished(0, output, run)
+
+
+def test_the_example_is_measured_and_gated(measured: Finished) -> None:
+    """Two calls per item, its own metric and rule, and its facts in the record."""
+    assert measured.run["gate"]["decision"] == "pass"
+    assert len(measured.verdicts) == 30
+    assert {len(verdict["requests"]) for verdict in measured.verdicts.values()} == {2}
+    assert {row["role"] for row in measured.requests} == {"subject", "reader"}
+    (metric,) = measured.run["metrics"]
+    assert (metric["name"], metric["value"], metric["n"]) == ("largest_city_rate", pytest.approx(2 / 15), 15)
+    facts = measured.run["benchmarks"]["capitals"]
+    assert (facts["controls"], facts["metric_directions"]) == (["easy"], {"largest_city_rate": "lower"})
+    assert list(measured.run["data"]) == facts["data"] == ["builtin:capitals/cities.jsonl"]
+
+
+def test_the_example_has_its_command(installed: Environment) -> None:
+    """`llmprops capitals list` is there; without the example it is not."""
+    lines = installed("-m", "pytest_llmprops.cli.main", "capitals", "list", "--different").splitlines()
+    assert len(lines) == 15
+    assert lines[0] == "Brazil\tBrasília\tSão Paulo"
+    assert "capitals" not in benchmark_names()
+
+
+def test_the_report_has_the_examples_section(installed: Environment, measured: Finished) -> None:
+    """Title, table and figure of the example are in the page."""
+    pytest.importorskip("matplotlib")
+    folder = installed.folder / "report"
+    installed("-m", "pytest_llmprops.cli.main", "report", str(measured.folder), "--out", str(folder))
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "86.7% of capitals" in page
+    assert "Cities named" in page
+    assert "The city that the model names" in page
+    assert (folder / "figures" / "capitals-cities.svg").stat().st_size > 1000
+
+
+def test_the_record_is_judged_where_the_example_is_missing(
+    measured: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here the example is not installed: headline, title and gate come from the record."""
+    report = report_on([read_run(measured.folder)], {})
+    assert report.title.startswith("The gate passes")
+    assert "86.7% of capitals" in report.findings[0]
+    assert (report.sections[0].title, report.sections[0].key) == ("Capitals", "capitals")
+    assert main(["gate", "--gate", str(EXAMPLE / "gate.toml"), str(measured.folder)]) == 0
+    assert "not installed" not in capsys.readouterr().out

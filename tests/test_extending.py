@@ -1,0 +1,74 @@
+"""Every code block of docs/extending.md runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from fixtures.runs import ROOT, Runner
+from pytest_llmprops import benchmarks
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.models import registry
+
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^\*\*(\S+)\*\*\n\n```\w+\n(.*?)^```", PAGE, re.S | re.M))
+TOML = re.findall(r"^```toml\n(.*?)^```", PAGE, re.S | re.M)
+
+
+def test_every_block_is_run() -> None:
+    """A block is a named file or TOML, so that the tests below use it."""
+    assert len(re.findall(r"^```\w+$", PAGE, re.M)) == len(FILES) + len(TOML)
+
+
+@pytest.fixture
+def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all files of the page, importable, its entry points installed."""
+    for name, text in FILES.items():
+        run.write(name, text)
+    monkeypatch.syspath_prepend(run.folder)
+    groups = tomllib.loads(TOML[0])["project"]["entry-points"]
+    points = {
+        group: {name: EntryPoint(name, value, group) for name, value in found.items()}
+        for group, found in groups.items()
+    }
+    monkeypatch.setattr(benchmarks, "_entry_points", lambda: points["pytest_llmprops.benchmarks"])
+    monkeypatch.setattr(benchmarks, "_registered", {})
+    backends = {name: point.load for name, point in points["pytest_llmprops.models"].items()}
+    monkeypatch.setattr(registry, "_entries", backends)
+    monkeypatch.setattr(registry, "_registered", {})
+    for name in [name for name in sys.modules if f"{name}.py" in FILES]:
+        monkeypatch.delitem(sys.modules, name)
+    return run.folder
+
+
+def test_the_pages_benchmark_is_measured(
+    run: Runner, folder: Path, workers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Benchmark, model, registration, gate, report section and command of the page work together."""
+    gate = run.write("gate.toml", TOML[1])
+    done = run("test_letters.py", "--model", "counter", "--llm-gate", str(gate), "-n", workers)
+    assert done.code == 0, done.output
+    statuses = {name.rpartition("/")[2]: verdict["status"] for name, verdict in done.verdicts.items()}
+    assert statuses == {
+        "cat": "correct", "sun": "correct", "apple": "correct", "butterfly": "unparsed", "strawberry": "unparsed",
+    }  # fmt: skip
+    assert done.run["gate"]["decision"] == "pass"
+    assert done.run["benchmarks"]["letters"]["controls"] == ["short"]
+    assert main(["letters", "words"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "strawberry"
+    pytest.importorskip("matplotlib")
+    assert main(["report", str(done.folder), "--out", str(folder / "report")]) == 0
+    page = (folder / "report" / "report.html").read_text(encoding="utf-8")
+    assert "Letter counts" in page
+    assert (folder / "report" / "figures" / "letters-off-by-one.svg").is_file()
+
+
+def test_the_pages_backend_is_found(folder: Path) -> None:
+    """The entry point of the page names a backend whose models serve chats."""
+    backend = registry.find_backend("counter")
+    assert backend.kinds(registry.parse_spec("counter")) == {"chat"}
