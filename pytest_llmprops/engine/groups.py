@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.core.verdicts import Status
 from pytest_llmprops.engine.evaluator import Case, Outcome
 
@@ -80,18 +79,9 @@ class GroupOutcome:
     failures: list[VerdictRecord] = field(default_factory=list)
 
     @property
-    def status(self) -> str:
+    def status(self) -> RecordStatus:
         """The case's status, ``error`` included."""
         return "error" if self.verdict is None else self.verdict.status
-
-    def record(self) -> dict[str, Any]:
-        """What the controller needs: the status, counts and all records."""
-        return {
-            "status": self.status,
-            "counts": self.counts,
-            "lines": self.lines,
-            "records": self.records,
-        }
 
 
 def group_outcome(group: Group, outcomes: Iterable[Outcome]) -> GroupOutcome:

@@ -13,6 +13,7 @@ from pytest_llmprops.core.benchmark import Benchmark, Serve
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.worker_messages import InProcessUse
 from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.lanes import BatchLane, Send, lane
@@ -161,15 +162,12 @@ class InProcess:
 
         return give
 
-    def facts(self) -> dict[str, dict[str, Any]]:
-        """What was served so far, by label, as plain values."""
+    def use(self) -> dict[str, InProcessUse]:
+        """Return what was served so far, by label."""
         return {
-            label: {
-                "requests": served.requests,
-                "seconds": served.seconds,
-                "served_as": sorted(served.served_as),
-                "deviations": list(served.model.deviations()),
-            }
+            label: InProcessUse(
+                served.requests, served.seconds, sorted(served.served_as), list(served.model.deviations())
+            )
             for label, served in self._served.items()
         }
 

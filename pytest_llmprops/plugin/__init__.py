@@ -9,11 +9,14 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict
+    from pytest_llmprops.engine.groups import GroupVerdict
     from pytest_llmprops.plugin.hypothesis_search import Search
+    from pytest_llmprops.plugin.session import LLMSession
 
 MARKER = "llmprops"
 NO_MODEL = "no model chosen: pass --model SPEC, for example --model smollm2 or --model gpt-4o"
-PLUGIN_NAME = "llmprops-session"
+_SKIPPED = pytest.StashKey[bool]()
+_SESSION: pytest.StashKey[LLMSession] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,17 +29,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         # A class must be given by keyword: pytest takes a mark called with one class for a decorator.
-        f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case an item of the benchmark, for each --model",
+        f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case per item of the benchmark, for each --model",
     )
     # The ini file may hold the models, too: both are looked up without resolving anything else.
     if config.getoption("llm_model") or config.getini("llm_model"):
         from pytest_llmprops.plugin.start import start
 
-        start(config)
+        config.stash[_SESSION] = start(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    session = config.pluginmanager.get_plugin(PLUGIN_NAME)
+    session = config.stash.get(_SESSION, None)
     if session is not None:
         session.close()
 
@@ -46,16 +49,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = next((name for name in ("verdict", "search") if name in metafunc.fixturenames), None)
     if marker is None or name is None:
         return
-    session = metafunc.config.pluginmanager.get_plugin(PLUGIN_NAME)
+    session = metafunc.config.stash.get(_SESSION, None)
     if session is not None:
-        session.parametrize(metafunc, marker)
+        session.collection.parametrize(metafunc, marker)
         return
     skip = pytest.mark.skip(reason=NO_MODEL)
     metafunc.parametrize(name, [pytest.param("no-model", marks=skip)], indirect=True, ids=["no-model"])
     metafunc.config.stash[_SKIPPED] = True
-
-
-_SKIPPED = pytest.StashKey[bool]()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -64,27 +64,23 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture
-def verdict(request: pytest.FixtureRequest) -> Verdict:
-    """The judgement of this case's item; true exactly when the model was right.
+def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
+    """Return the judgement of this case's item; true exactly when the model was right.
 
-    Its parameter is the case's short id, ``<model label>-<item id>``. Where a case has several items it is a
+    Its parameter is the case's short id, ``<model label>-<item id>``. If a case has several items it is a
     :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true when the model was right on all.
 
     Waits until the model's replies are in. A call that could not be made is an error of the set-up.
     """
-    session: Any = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
-    result: Verdict = session.verdict(request.node)
-    return result
+    return request.config.stash[_SESSION].verdicts.wait(request.node)
 
 
 @pytest.fixture
 def search(request: pytest.FixtureRequest) -> Search:
-    """What hypothesis looks into: the property that this case's item is measured by, for a test that draws points.
+    """Return the property that measures this case's item, for a test in which hypothesis draws points.
 
     Its parameter is the case's short id, ``<model label>-<item id>``. ``search.holds(*point)`` says whether the
     property holds; ``search.run(test)`` has hypothesis run a function under ``@given`` that asserts it, and fails with
     one line on the smallest counterexample. A search makes no verdict and is counted apart.
     """
-    session: Any = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
-    found: Search = session.searching.begin(request.node)
-    return found
+    return request.config.stash[_SESSION].searching.begin(request.node)

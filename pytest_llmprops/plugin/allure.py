@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import allure_commons
 import pytest
@@ -28,12 +28,13 @@ from allure_commons.model2 import (
 
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import LISTED, Group, GroupOutcome
+from pytest_llmprops.plugin.case_items import OUTCOME, UNIT
+from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.evaluation import Unit
-from pytest_llmprops.plugin.session import CASE, OUTCOME, LLMSession
+from pytest_llmprops.plugin.recording import Recording
+from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.reports import allure_case, allure_run
-
-if TYPE_CHECKING:
-    from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.runs.record import RunRecord
 
 #: labels that allure-pytest makes from the file's place
 _SUITES = {"parentSuite", "suite", "subSuite"}
@@ -89,7 +90,7 @@ class AllureCases:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
         # The session drops the outcome at teardown, and says last whether a failure was expected.
-        unit, outcome = item.stash.get(CASE, None), item.stash.get(OUTCOME, None)
+        unit, outcome = item.stash.get(UNIT, None), item.stash.get(OUTCOME, None)
         report = yield
         if unit is not None:
             if self._current is None:
@@ -254,8 +255,8 @@ class CaseLogger(AllureFileLogger):
 class AllureRun:
     """What is written once a run, by the controller."""
 
-    def __init__(self, controller: Controller, folder: Path) -> None:
-        self._controller = controller
+    def __init__(self, recording: Recording, folder: Path) -> None:
+        self._recording = recording
         self._folder = folder
         self._earlier = 0
 
@@ -263,18 +264,20 @@ class AllureRun:
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self._earlier = sum(1 for _ in self._folder.glob("*-result.json"))
         if self._earlier:
-            self._controller.notes.append(
+            self._recording.notes.append(
                 f"Allure: {self._folder} held {self._earlier} results of earlier runs, which the report will"
                 " show, too; --clean-alluredir leaves them out"
             )
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        record = self._controller.record
-        if record is None:
-            return
+        record = self._recording.record
+        if record is not None:
+            self._write(record)
+
+    def _write(self, record: RunRecord) -> None:
         files = allure_run.run_files(
-            record.facts, record.records, record.folder, notes=self._controller.notes, earlier=self._earlier
+            record.facts, record.records, record.folder, notes=self._recording.notes, earlier=self._earlier
         )
         try:
             for name in (allure_run.GATE, allure_run.GATE_TEXT):
@@ -283,14 +286,13 @@ class AllureRun:
             for name, text in files.items():
                 (self._folder / name).write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
-            self._controller.notes.append(f"Allure: {self._folder}: {error.strerror or error}")
+            self._recording.notes.append(f"Allure: {self._folder}: {error.strerror or error}")
 
 
-def register(config: pytest.Config, session: LLMSession) -> None:
+def register_allure(config: pytest.Config, session: LLMSession, controller: Controller | None) -> None:
     """Register the parts that this process needs."""
     folder = Path(config.getoption("allure_report_dir"))
     folder = folder if folder.is_absolute() else Path.cwd() / folder
     config.pluginmanager.register(AllureCases(session, folder), "llmprops-allure")
-    controller = config.pluginmanager.get_plugin("llmprops-controller")
     if controller is not None:
-        config.pluginmanager.register(AllureRun(controller, folder), "llmprops-allure-run")
+        config.pluginmanager.register(AllureRun(controller.recording, folder), "llmprops-allure-run")

@@ -1,23 +1,17 @@
-"""Runs with xdist workers: the broker's process, what workers are told, and who runs which case."""
+"""Runs with xdist workers: the broker's process, what workers are sent, and who runs which case."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
 from pytest_llmprops.engine.planning import batch_of, turn_of
-from pytest_llmprops.engine.session import BrokerProcess
-from pytest_llmprops.engine.store import ReplyStore
-from pytest_llmprops.plugin.session import WORKER_INPUT
-
-if TYPE_CHECKING:
-    from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.plugin.session import MESSAGES
 
 
 class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -51,49 +45,34 @@ class Distributed:
     """Hooks that only the controller of a distributed run needs."""
 
     def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+        self._controller, self._session = controller, controller.session
         self._total: int | None = None
 
     def pytest_configure_node(self, node: Any) -> None:
-        """Before a worker starts: make sure that there is a broker and tell the worker where."""
-        controller = self._controller
-        evaluation, gating = controller.session.evaluation, controller.session.gating
-        if controller.record is None:
-            controller.open_record()
-        # Workers of a sequential gate tell each other through the broker, whoever is asked.
-        needed = evaluation.needs_broker or (gating is not None and gating.gate.sequential)
-        if needed and controller.broker_process is None:
+        recording, broker = self._controller.recording, self._controller.broker
+        evaluation = self._session.evaluation
+        if recording.record is None:
+            recording.open()
+        # Workers of a sequential gate exchange verdicts through the broker, whatever the model.
+        if evaluation.needs_broker or self._session.collection.is_sequential:
             # pytest-xdist's option is a text.
-            replaced = str(controller.config.option.maxworkerrestart) != "0"
-            config = dataclasses.replace(evaluation.broker_config(), replaced=replaced)
-            try:
-                if config.cache != "off":
-                    # Opened here once, so that trouble with the file is reported before anything starts.
-                    store = ReplyStore(Path(config.store))
-                    controller.notes += store.notes
-                    store.close()
-            except LLMPropsError as error:
-                raise pytest.UsageError(str(error)) from None
-            controller.broker_process = BrokerProcess(config)
-        process = controller.broker_process
-        node.workerinput[WORKER_INPUT] = {
-            "socket": process.socket if process is not None else None,
-            "in_process": sorted(evaluation.in_process_labels),
-        }
+            replaces_workers = str(node.config.option.maxworkerrestart) != "0"
+            recording.notes += broker.start_process(replaces_workers=replaces_workers)
+        setup = WorkerSetup(broker.socket, sorted(evaluation.in_process_labels))
+        node.workerinput[MESSAGES] = setup.to_json()
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
         scheduling = BatchScheduling(config, log)
-        gating = self._controller.session.gating
-        if gating is not None and gating.gate.sequential:
+        if self._session.collection.is_sequential:
             scheduling.share = turn_of
         return scheduling
 
-    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         if self._total is None:
             self._total = len(ids)
             self._controller.start_progress(len(ids))
 
-    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+    def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}
-        if WORKER_INPUT in output:
-            self._controller.worker_facts(output[WORKER_INPUT])
+        if MESSAGES in output:
+            self._controller.add_worker(WorkerSummary.from_json(output[MESSAGES]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import CLOSED, Case, Outcome
 from pytest_llmprops.engine.groups import Group, GroupOutcome, group_outcome
@@ -36,25 +37,22 @@ Unit = Case | Group
 class Evaluation:
     """The engine of one process, the models served inside it, and which cases are in work.
 
-    :param told: what the controller tells a worker: the broker's ``socket`` (None: there is none) and the
-        labels of the models ``in_process``; None where there are no workers.
+    :param setup: what the controller sends a worker; None in the process that talks to the person.
     """
 
-    def __init__(self, settings: Settings, cases: Cases, told: Mapping[str, Any] | None) -> None:
-        self._settings, self._cases, self._told = settings, cases, told
+    def __init__(self, settings: Settings, cases: Cases, setup: WorkerSetup | None) -> None:
+        self._settings, self._cases, self._setup = settings, cases, setup
         self._engine: Engine | None = None
         self._in_process: InProcess | None = None
-        self.in_process_labels: frozenset[str] = (
-            frozenset(told["in_process"]) if told is not None else frozenset()
-        )
+        self.in_process_labels: frozenset[str] = frozenset(setup.in_process if setup is not None else ())
         #: facts of the models that are served in process, known from making each once
         self.in_process_facts: dict[str, dict[str, Any]] = {}
         #: set by the controller before the engine starts
         self.run_dir: Path | None = None
         #: how a waiting case reports progress; set by the controller of a run without workers
         self.on_wait: Callable[[], None] | None = None
-        #: why the run ended, if this process learned it
-        self._ended: str | None = None
+        #: why this process ended the run; None if it did not
+        self.ended: str | None = None
         #: cases and groups in pytest's order, by batch
         self._units: dict[int, list[Unit]] = {}
         self._batches: dict[int, int] = {}
@@ -119,8 +117,8 @@ class Evaluation:
             from pytest_llmprops.engine.session import Engine, calm_collector
 
             window = max(128, 2 * self._settings.concurrency)
-            socket = self._told["socket"] if self._told is not None else None
-            config = self.broker_config() if self._told is None and self.needs_broker else None
+            socket = self._setup.socket if self._setup is not None else None
+            config = self.broker_config() if self._setup is None and self.needs_broker else None
             try:
                 self._engine = Engine(
                     config=config, socket=socket, window=window, in_process=self._served_here()
@@ -210,7 +208,7 @@ class Evaluation:
             try:
                 return self.engine.outcome(case, timeout=0.25)
             except TimeoutError:
-                self.tell_waiting()
+                self.show_waiting()
 
     def wait_for_group(self, group: Group) -> GroupOutcome:
         """What becomes of the items that one pytest case reports."""
@@ -218,7 +216,7 @@ class Evaluation:
         outcomes: Iterable[Outcome] | None = None
         served = self._served_here()
         if served is not None and served.takes_batches(group.cases[0]):
-            self.tell_waiting()
+            self.show_waiting()
             outcomes = served.evaluate(group.cases)
         if outcomes is None:
             self.engine.submit(group.cases)
@@ -228,7 +226,7 @@ class Evaluation:
     def _one_by_one(self, cases: Sequence[Case]) -> Iterator[Outcome]:
         return (self.wait(case, begin=False) for case in cases)
 
-    def tell_waiting(self) -> None:
+    def show_waiting(self) -> None:
         """Report progress while a case of this process waits."""
         if self.on_wait is not None:
             self.on_wait()
@@ -240,7 +238,7 @@ class Evaluation:
         outcome = self._ready.pop(case.key, None)
         if outcome is not None:
             return outcome
-        self.tell_waiting()
+        self.show_waiting()
         cases, start = self._at_once[batch], self._place.get(batch, 0)
         if start >= len(cases) or cases[start] is not case:
             # Reported in another order than was said.
@@ -259,22 +257,25 @@ class Evaluation:
     # ---- the end
 
     def end(self, reason: str) -> None:
-        """End the run where the reason may lie in this process; the broker tells the others."""
-        if self._ended is None and reason != CLOSED:
+        """End the run for a reason that may be known in this process only; the broker ends the other workers."""
+        if self.ended is None and reason != CLOSED:
             try:
                 self.engine.stop(reason)
             except (LLMPropsError, TimeoutError):
                 # Without its broker the run ends by itself.
                 return
-            self._ended = " ".join(reason.split())
+            self.ended = " ".join(reason.split())
 
-    def facts(self) -> dict[str, Any]:
-        """What was served in this process and why it stopped, as plain values."""
-        served = self._in_process
-        return {
-            "in_process": served.facts() if served is not None else {},
-            "stopped": self._ended,
-        }
+    def skip_rest(self, item: pytest.Item, reason: str) -> NoReturn:
+        """Skip an item of a run that is over, and end the session once all verdicts that exist are reported."""
+        self.end(reason)
+        if not self.engine.has_verdicts():
+            item.session.shouldstop = f"llmprops: {reason}"
+        pytest.skip(f"not run: {reason}")
+
+    def in_process_use(self) -> dict[str, InProcessUse]:
+        """Return what this process served with models of its own, by label."""
+        return self._in_process.use() if self._in_process is not None else {}
 
     def close(self) -> None:
         """Drop open work; safe to call twice."""

@@ -42,7 +42,7 @@ class Search:
         self.examples = 0
         #: the calls that a search may make were spent before hypothesis was done
         self.spent = False
-        self.found: Counterexample | None = None
+        self.counterexample: Counterexample | None = None
         self.failure: BaseException | None = None
         self._searched, self._asking, self._wait = searched, asking, wait
         self._tell, self._stop = tell, stop
@@ -97,8 +97,8 @@ class Search:
                 raise self.failure from None
         except AssertionError as error:
             failed = error
-        self.found = self._wait(self._searched.counterexample())
-        if self.found is not None:
+        self.counterexample = self._wait(self._searched.counterexample())
+        if self.counterexample is not None:
             self.failure = AssertionError(self.line)
         elif failed is not None:
             raise failed
@@ -117,19 +117,27 @@ class Search:
         made = self._asking.calls[self._before :]
         return sum(call.reply is None or not call.reply.cached for call in made)
 
+    def failed_by(self, error: BaseException | None) -> bool:
+        """Whether ``error`` is what the search ended with."""
+        return error is not None and error is self.failure
+
     @property
     def line(self) -> str:
         """One line on the counterexample."""
-        assert self.found is not None
-        return printable(f"counterexample: {self.found.why}{CUT_SHORT if self.spent else ''}")
+        assert self.counterexample is not None
+        return printable(f"counterexample: {self.counterexample.why}{CUT_SHORT if self.spent else ''}")
 
     def record(self) -> SearchRecord:
         """The line of ``searches.jsonl``."""
         item = self.case.item
         backend = isinstance(self.failure, BackendError)
-        found = None
-        if self.found is not None:
-            found = {"why": self.found.why, **self.found.values, "evidence": dict(self.found.evidence)}
+        shown = None
+        if self.counterexample is not None:
+            shown = {
+                "why": self.counterexample.why,
+                **self.counterexample.values,
+                "evidence": dict(self.counterexample.evidence),
+            }
         return SearchRecord(
             model=self.case.model,
             benchmark=self.case.benchmark.name,
@@ -141,7 +149,7 @@ class Search:
             requests=self.requests,
             calls=self.calls,
             spent=self.spent,
-            counterexample=found,
+            counterexample=shown,
             error=str(self.failure) if backend else "",
         )
 
@@ -149,13 +157,13 @@ class Search:
 def properties(search: Search) -> list[tuple[str, str]]:
     """What a JUnit report says of a search."""
     case = search.case
-    found = [
+    rows = [
         ("llmprops.model", case.model),
         ("llmprops.benchmark", case.benchmark.name),
         ("llmprops.task", case.item.task),
         ("llmprops.search.examples", str(search.examples)),
         ("llmprops.search.calls", str(search.calls)),
     ]
-    if search.found is not None:
-        found.append(("llmprops.search.counterexample", printable(search.found.why)))
-    return found
+    if search.counterexample is not None:
+        rows.append(("llmprops.search.counterexample", printable(search.counterexample.why)))
+    return rows

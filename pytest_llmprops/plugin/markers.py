@@ -8,7 +8,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 
 
-def wanted(marker: pytest.Mark) -> str | type[Benchmark]:
+def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
     """The benchmark's name or class.
 
     :raises UsageError: for a marker that gives neither.
@@ -25,11 +25,11 @@ def wanted(marker: pytest.Mark) -> str | type[Benchmark]:
 
 
 def name_of(benchmark: str | type[Benchmark]) -> str:
-    """The name of what :func:`wanted` found."""
+    """The name of what :func:`benchmark_of` returns."""
     return benchmark if isinstance(benchmark, str) else benchmark.name
 
 
-def asked_for(metafunc: pytest.Metafunc) -> set[str] | None:
+def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:
     """The cases of this function that the command line names one by one; None when it asks for all."""
     asked = set()
     for arg in metafunc.config.args:

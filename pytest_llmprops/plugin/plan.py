@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
-from typing import Any
-
-import pytest
 
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Case
@@ -19,15 +16,16 @@ from pytest_llmprops.reports.terminal import aligned_table
 CountStored = Callable[[Sequence[tuple[str, Request]]], int]
 
 
-def _prices(cases: Cases) -> dict[str, tuple[float, float]]:
-    found = {}
+def prices_of(cases: Cases) -> dict[str, tuple[float, float]]:
+    """Return the known prices, in USD per token of prompt and completion, by model label."""
+    prices = {}
     for label, spec in cases.models.items():
         known = price(spec.name, spec.params)
         if known is not None:
-            found[label] = (known.input_per_token, known.output_per_token)
+            prices[label] = (known.input_per_token, known.output_per_token)
         elif spec.backend in ("llamacpp", "smollm2", "hf", "fake"):
-            found[label] = (0.0, 0.0)
-    return found
+            prices[label] = (0.0, 0.0)
+    return prices
 
 
 def over_budget(
@@ -46,7 +44,7 @@ def over_budget(
         )
     if settings.max_cost is None:
         return None
-    prices = _prices(known)
+    prices = prices_of(known)
     share = (calls - stored) / calls if calls else 0.0
     total = 0.0
     for row in rows:
@@ -63,34 +61,6 @@ def over_budget(
             " raise it, or take fewer items with --llm-limit N"
         )
     return None
-
-
-class PlanOnly:
-    """Prints the plan in place of running anything."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        if session.testsfailed:
-            # A plan of half a collection would mislead.
-            return False
-        cases = [case for item in session.items for case in self._session.cases_of(item)]
-        here = self._session.evaluation.in_process_labels
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.ensure_newline()
-            rows = [*plan(c for c in cases if c.model not in here), *without_calls(cases, here)]
-            prices = _prices(self._session.cases) | dict.fromkeys(here, (0.0, 0.0))
-            for line in plan_lines(rows, prices, self._session.settings):
-                reporter.write_line(line)
-            searches = sum(self._session.searched_by(item) is not None for item in session.items)
-            if searches:
-                reporter.write_line(
-                    f"  not in it: the searches of {searches} items, which depend on their verdicts"
-                )
-        return True
 
 
 def without_calls(cases: Sequence[Case], here: Container[str]) -> list[Planned]:

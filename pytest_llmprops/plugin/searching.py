@@ -9,22 +9,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Coroutine, Generator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, RunStopped
 from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.worker_messages import CaseReport
 from pytest_llmprops.engine.evaluator import Asking, Case, Outcome, evaluate
-from pytest_llmprops.plugin.bare import bare
-from pytest_llmprops.plugin.cases import Selection
+from pytest_llmprops.plugin.cases import Cases, Selection
+from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.hypothesis_search import Search, properties
-from pytest_llmprops.plugin.markers import asked_for, name_of, wanted
+from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
+from pytest_llmprops.plugin.options import Settings
 from pytest_llmprops.plugin.outcomes import printable
-
-if TYPE_CHECKING:
-    from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.plugin.reporting import attach, set_failure_line
+from pytest_llmprops.plugin.tracebacks import with_one_frame
 
 T = TypeVar("T")
 #: name under which the part is registered with pytest
@@ -36,26 +37,39 @@ _SEARCH = pytest.StashKey[Search]()
 
 
 class Searching:
-    """The searches of a session, in the process that runs their cases."""
+    """The searches of a session, in the process that runs their cases.
 
-    def __init__(self, session: LLMSession) -> None:
-        self._session = session
+    :param is_sequential: a gate ends the run as early as it can: nothing is searched.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        cases: Cases,
+        evaluation: Evaluation,
+        *,
+        is_sequential: bool,
+    ) -> None:
+        self._settings, self._all_cases, self._evaluation = settings, cases, evaluation
+        self._is_sequential = is_sequential
+        self._writes_allure = bool(config.getoption("allure_report_dir", None))
         self._cases: dict[str, dict[str, Case]] = {}
-        #: keys of the cases that a search may ask the verdict of
-        self._wanted: set[tuple[str, str, str]] = set()
+        #: keys of the cases that a search may need the verdict of
+        self._needed: set[tuple[str, str, str]] = set()
         self._measured: dict[tuple[str, str, str], Verdict] = {}
         self._failed: set[tuple[str, str, str]] = set()
 
     # ---- collection
 
     def parametrize(self, metafunc: pytest.Metafunc, selection: Selection) -> None:
-        """Give the marked function one parameter an item that can be searched, or one that says why there is none."""
+        """Give the marked function one parameter per item that can be searched, or one that says why there is none."""
         name = selection.benchmark.name
         cases = self._of(selection)
         why, param = "", "not-searched"
         if not cases:
             why = f"not searched: {name} has no item to search under these settings"
-        elif self._session.sequential:
+        elif self._is_sequential:
             why = "not searched: a sequential gate ends the run as early as it can"
         elif find_spec("hypothesis") is None:
             why = f"not searched: {MissingExtra('a search', package='hypothesis', extra='search')}"
@@ -64,9 +78,9 @@ class Searching:
             metafunc.parametrize("search", [pytest.param(param, marks=skip)], indirect=True, ids=[param])
             return
         self._cases[name] = cases
-        self._wanted |= {case.key for case in cases.values()}
-        asked = asked_for(metafunc)
-        params = [param for param in cases if asked is None or param in asked]
+        self._needed |= {case.key for case in cases.values()}
+        named = cases_on_command_line(metafunc)
+        params = [param for param in cases if named is None or param in named]
         metafunc.parametrize("search", params, indirect=True, ids=params)
 
     def _of(self, selection: Selection) -> dict[str, Case]:
@@ -83,14 +97,14 @@ class Searching:
         marker = item.get_closest_marker("llmprops")
         if callspec is None or marker is None or "search" not in callspec.params:
             return None
-        return self._cases.get(name_of(wanted(marker)), {}).get(callspec.params["search"])
+        return self._cases.get(name_of(benchmark_of(marker)), {}).get(callspec.params["search"])
 
     # ---- the search
 
-    def heard(self, outcome: Outcome) -> None:
-        """Remember what a case's measurement said, for its search."""
+    def keep_measurement(self, outcome: Outcome) -> None:
+        """Keep the verdict of a case that will be searched."""
         key = outcome.case.key
-        if key not in self._wanted:
+        if key not in self._needed:
             return
         if outcome.verdict is not None:
             # The texts of a long run would pile up.
@@ -99,7 +113,7 @@ class Searching:
             self._failed.add(key)
 
     def begin(self, item: pytest.Item) -> Search:
-        """Make ready what the item's case searches; called in its set-up."""
+        """Return the search of the item's case; called in its set-up."""
         case = self.case_of(item)
         if case is None:
             raise pytest.UsageError(
@@ -108,7 +122,7 @@ class Searching:
         self._label(case)
         if case.key in self._failed:
             pytest.skip("not searched: its measurement is an error")
-        engine = self._session.engine
+        engine = self._evaluation.engine
         asking = Asking(case, engine.ask)
 
         async def measured() -> Verdict:
@@ -129,16 +143,21 @@ class Searching:
         try:
             searched = self._wait(make)
         except RunStopped as stop:
-            self._session.stop(item, str(stop))
+            self._evaluation.skip_rest(item, str(stop))
         if isinstance(searched, str):
             pytest.skip(f"not searched: {searched}")
         search = item.stash[_SEARCH] = Search(
-            case, searched, asking, self._wait, self._attach, lambda reason: self._session.stop(item, reason)
+            case,
+            searched,
+            asking,
+            self._wait,
+            self._attach,
+            lambda reason: self._evaluation.skip_rest(item, reason),
         )
         return search
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        future = self._session.engine.start(work)
+        future = self._evaluation.engine.start(work)
         try:
             while True:
                 try:
@@ -146,20 +165,16 @@ class Searching:
                 except TimeoutError:
                     if future.done():
                         raise
-                    self._session.evaluation.tell_waiting()
+                    self._evaluation.show_waiting()
         except BaseException:
             future.cancel()
             raise
 
     # ---- Allure, where its results are written
 
-    @property
-    def _allure(self) -> bool:
-        return bool(self._session.config.getoption("allure_report_dir", None))
-
     def _label(self, case: Case) -> None:
         """Label the result as that of the item's own case."""
-        if not self._allure:
+        if not self._writes_allure:
             return
         import allure
 
@@ -172,22 +187,22 @@ class Searching:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         # Allure names results after their set-up.
         search = item.stash.get(_SEARCH, None)
-        if search is not None and self._allure:
+        if search is not None and self._writes_allure:
             import allure
 
             title = f"{search.case.item.id} · search"
-            whole = title if len(self._session.cases.models) == 1 else f"{title} · {search.case.model}"
+            whole = title if len(self._all_cases.models) == 1 else f"{title} · {search.case.model}"
             allure.dynamic.title(whole)  # type: ignore[no-untyped-call]
 
     def _attach(self, search: Search) -> None:
-        if not self._allure or search.found is None or self._session.settings.attach == "none":
+        if not self._writes_allure or search.counterexample is None or self._settings.attach == "none":
             return
         import allure
 
         from pytest_llmprops.reports.allure_case import bounded
 
-        shown = evidence_texts(search.found.evidence)
-        texts = [search.found.why, *(f"{name}:\n{text}" for name, text in shown)]
+        shown = evidence_texts(search.counterexample.evidence)
+        texts = [search.counterexample.why, *(f"{name}:\n{text}" for name, text in shown)]
         allure.attach(bounded("\n\n".join(texts)), "counterexample", allure.attachment_type.TEXT)
 
     # ---- reports
@@ -195,27 +210,33 @@ class Searching:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, Any, Any]:
-        search = item.stash.get(_SEARCH, None)
-        error = None if call.excinfo is None else call.excinfo.value
-        ours = error is not None and search is not None and error is search.failure
-        backend = isinstance(error, BackendError) and self.case_of(item) is not None
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        search, error = item.stash.get(_SEARCH, None), call.excinfo and call.excinfo.value
+        if search is None and self.case_of(item) is None:
+            return (yield)
         if call.when == "call" and search is not None:
             item.user_properties += properties(search)
-        if call.excinfo is not None and backend:
-            call.excinfo = pytest.ExceptionInfo.from_exception(bare(call.excinfo.value))
-        elif ours and search is not None and search.found is not None:
-            line = search.line
-            setattr(item, "repr_failure", lambda *args, **options: line)  # noqa: B010
+        if isinstance(error, BackendError):
+            call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
+        elif search is not None and search.failed_by(error) and search.counterexample is not None:
+            set_failure_line(item, search.line)
         report = yield
-        if isinstance(error, BackendError) and backend:
-            report.longrepr = f"backend error: {printable(error.message)}"
-        if call.when == "setup" and report.skipped and self.case_of(item) is not None:
-            report.llmprops_unsearched = True
-        if (backend or ours) and report.failed:
-            report.llmprops_own = True
-        if call.when == "call" and search is not None and (report.passed or backend or ours):
-            report.llmprops_search = search.record().to_json()
-            if search.found is not None and ours and self._session.settings.failures == "xfail":
-                report.outcome, report.wasxfail = "skipped", search.line
+        self._complete_report(search, error, report)
         return report
+
+    def _complete_report(
+        self, search: Search | None, error: BaseException | None, report: pytest.TestReport
+    ) -> None:
+        """Add to the report of an item what is known about its search."""
+        by_model = isinstance(error, BackendError) or (search is not None and search.failed_by(error))
+        if isinstance(error, BackendError):
+            report.longrepr = f"backend error: {printable(error.message)}"
+        not_searched = report.when == "setup" and report.skipped
+        ended = search if report.when == "call" and (report.passed or by_model) else None
+        by_model = by_model and report.failed
+        if not_searched or by_model or ended is not None:
+            line = ended.record() if ended is not None else None
+            attach(report, CaseReport(search=line, by_model=by_model, not_searched=not_searched))
+        is_counterexample = ended is not None and ended.counterexample is not None and ended.failed_by(error)
+        if ended is not None and is_counterexample and self._settings.failures == "xfail":
+            report.outcome, report.wasxfail = "skipped", ended.line

@@ -1,17 +1,17 @@
-"""What ``--model`` sets in motion; imported only then."""
+"""Registers the plugin's parts; imported only where ``--model`` is given."""
 
 from __future__ import annotations
 
 import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError
-from pytest_llmprops.plugin import PLUGIN_NAME
+from pytest_llmprops.plugin.hooks import CaseHooks
 from pytest_llmprops.plugin.options import resolve_settings
 from pytest_llmprops.plugin.session import LLMSession
 
 
-def start(config: pytest.Config) -> None:
-    """Register the session's plugins.
+def start(config: pytest.Config) -> LLMSession:
+    """Make the session and register the hooks that this process needs.
 
     :raises pytest.UsageError: when an option cannot be used.
     """
@@ -21,12 +21,29 @@ def start(config: pytest.Config) -> None:
         session = LLMSession(config, settings, worker_input)
     except LLMPropsError as error:
         raise pytest.UsageError(str(error)) from None
-    config.pluginmanager.register(session, PLUGIN_NAME)
+    register = config.pluginmanager.register
+    register(CaseHooks(session), "llmprops-session")
+    controller = None
     if worker_input is None:
         from pytest_llmprops.plugin.controller import Controller
 
-        config.pluginmanager.register(Controller(config, session), "llmprops-controller")
-    if config.getoption("allure_report_dir", None):
-        from pytest_llmprops.plugin.allure import register
+        if settings.plan:
+            # A plan is made in one process and sends nothing; workers would be idle.
+            config.option.dist = "no"
+        controller = Controller(config, session)
+        if settings.plan:
+            from pytest_llmprops.plugin.plan_only import PlanOnly
 
-        register(config, session)
+            register(PlanOnly(session), "llmprops-plan")
+        elif controller.is_distributed:
+            from pytest_llmprops.plugin.distributed import Distributed
+
+            register(Distributed(controller), "llmprops-distributed")
+        elif not config.option.collectonly:
+            session.evaluation.import_sdks()
+        register(controller, "llmprops-controller")
+    if config.getoption("allure_report_dir", None):
+        from pytest_llmprops.plugin.allure import register_allure
+
+        register_allure(config, session, controller)
+    return session

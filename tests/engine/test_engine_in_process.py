@@ -104,8 +104,8 @@ def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter)
     assert found is not None
     assert [o.verdict.given for o in found if o.verdict] == [f"t{n}" for n in range(10)]
     assert cutter.batches == [4, 4, 2]
-    assert here.facts()["m"]["requests"] == 10
-    assert here.facts()["m"]["served_as"] == ["cutter 1"]
+    assert here.use()["m"].requests == 10
+    assert here.use()["m"].served_as == ["cutter 1"]
 
 
 def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
@@ -173,7 +173,7 @@ def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter
     found = asyncio.run(ask_all())
     assert [type(r) for r in found] == [Reply, Reply, BackendError, Reply, Reply]
     assert cutter.batches == [4, 1]
-    assert here.facts()["m"]["requests"] == 5
+    assert here.use()["m"].requests == 5
 
 
 def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:

@@ -467,7 +467,7 @@ def test_collection_does_not_import_hypothesis(project: Project) -> None:
 def test_plan_says_what_it_leaves_out(project: Project) -> None:
     """The plan counts the measurement; searches depend on how it turns out."""
     done = project("--llm-plan")
-    assert "not in it: the searches of 4 items" in done.output
+    assert "not included: the searches of 4 items" in done.output
     assert not (project.folder / "asked.jsonl").exists()
 
 

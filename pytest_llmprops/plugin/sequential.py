@@ -1,8 +1,9 @@
-"""A sequential gate at work: cases are asked block by block, until the decision is settled.
+"""The items of a sequential gate: they are asked block by block, until the decision is settled.
 
-With workers, every block is spread over all of them. A worker posts each verdict to the broker's process, and
-the worker that owns the first case of the next block looks at all of them; the others wait for its finding.
-When a worker is lost, whoever waits for it does its part: replies that were paid for come from the store.
+Before each block an interim analysis names the rules that are still open. With workers, each block is divided among
+all of them. A worker posts each verdict to the broker's process. The worker that owns the first case of the next block
+makes the interim analysis; the others wait for its result. When a worker is lost, the waiting ones do its work: replies
+that were paid for come from the store.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from pytest_llmprops.runs.gate import decide, rule_open, settled
 from pytest_llmprops.runs.gate_draw import blocks, plan_of
 
 Key = tuple[str, str, str]
-#: the rules that still need items; none when the decision is settled
-Look = list[str]
+#: names of the rules that still need items; empty when the decision is settled
+OpenRules = list[str]
 
 
-class Drawing:
-    """The blocks of one session, and how far they have come.
+class SequentialSchedule:
+    """The blocks of one session, and which of them were started.
 
-    :param facts: what ``run.json`` knows before any reply (models, protocols, data, options).
+    :param facts: what ``run.json`` has before any reply (models, protocols, data, options).
     """
 
     def __init__(
@@ -44,57 +45,61 @@ class Drawing:
         }
         baseline = gating.baseline
         self.plan = plan_of(gating.gate, places, baseline.records if baseline is not None else (), seed)
-        # What only replies tell is compared when the run ends: until then, let it be as in the baseline.
-        told_later = {n: baseline.facts.get(n, {}) if baseline else {} for n in ("helpers", "deviations")}
-        self._facts = {**facts, **told_later, "sequential": self.plan, "metrics": []}
+        # What is known from replies only is compared at the end; until then, assume what the baseline has.
+        assumed = {n: baseline.facts.get(n, {}) if baseline else {} for n in ("helpers", "deviations")}
+        self._facts = {**facts, **assumed, "sequential": self.plan, "metrics": []}
         self._share: Mapping[Key, int] = {}
         self._exchange: Engine | None = None
         self._records: dict[Key, VerdictRecord] = {}
-        self._looks: list[Look] = []
-        self._begun: set[tuple[int, int]] = set()
-        #: outcomes that a look needed before pytest came to their cases
-        self._ahead: dict[Key, Outcome] = {}
+        #: the results of the interim analyses, by block
+        self._open_rules: list[OpenRules] = []
+        self._submitted: set[tuple[int, int]] = set()
+        #: outcomes that an interim analysis needed before pytest came to their cases
+        self._early: dict[Key, Outcome] = {}
 
     @property
     def ordered(self) -> list[Case]:
         """All cases, block after block."""
         return [case for block in self._blocks for case in block]
 
-    def spread(self, share: Mapping[Key, int], exchange: Engine) -> None:
-        """Several processes take part: which share each case belongs to, and how to tell the others."""
+    def divide(self, share: Mapping[Key, int], exchange: Engine) -> None:
+        """Divide the cases among several workers.
+
+        :param share: case -> number of the worker's share. :param exchange: carries verdicts between workers.
+        """
         self._share, self._exchange = share, exchange
 
     def reach(self, case: Case, engine: Engine) -> bool:
-        """Make sure that the case's block is in work; False when the case is not needed.
+        """Start the case's block where necessary; return False when the case is not needed.
 
         :raises RunStopped: when the run was stopped. :raises BackendError: when the broker's process ended.
         """
         share, block = self._share_of(case), self._block_of[case.key]
-        while len(self._looks) <= block:
-            number = len(self._looks)
+        while len(self._open_rules) <= block:
+            number = len(self._open_rules)
             if number:
                 self._complete(self._needed(number - 1, share), engine)
-            self._looks.append(self._look(number, share, engine))
+            self._open_rules.append(self._analyse(number, share, engine))
         if not self._is_needed(case, block):
             return False
-        if (block, share) not in self._begun:
-            self._begun.add((block, share))
-            engine.submit(c for c in self._needed(block, share) if c.key not in self._ahead)
+        if (block, share) not in self._submitted:
+            self._submitted.add((block, share))
+            engine.submit(c for c in self._needed(block, share) if c.key not in self._early)
         return True
 
-    def take(self, case: Case) -> Outcome | None:
-        """The outcome of a case that a look needed already."""
-        return self._ahead.pop(case.key, None)
+    def pop_outcome(self, case: Case) -> Outcome | None:
+        """Return the outcome of a case that an interim analysis needed early; None for others."""
+        return self._early.pop(case.key, None)
 
-    def add(self, outcome: Outcome) -> None:
-        """Note what became of a case, and tell the others.
+    def record(self, outcome: Outcome) -> None:
+        """Keep the outcome for the interim analyses, and send it to the other workers.
 
         :raises BackendError: when the broker's process ended.
         """
         key = outcome.case.key
         if outcome.stopped is not None or key in self._records:
             return
-        # A look reads no text or number of the benchmark's own: they stay where they are.
+        # An interim analysis reads no text and no number of the benchmark's own: they are not kept.
         record = replace(
             outcome.record(), expected="", given="", reason="", values={}, evidence={}, requests=()
         )
@@ -106,7 +111,7 @@ class Drawing:
         return self._share.get(case.key, 0)
 
     def _is_needed(self, case: Case, block: int) -> bool:
-        return bool(self._rules_of[case.key].intersection(self._looks[block]))
+        return bool(self._rules_of[case.key].intersection(self._open_rules[block]))
 
     def _needed(self, block: int, share: int | None = None) -> list[Case]:
         return [
@@ -116,13 +121,16 @@ class Drawing:
         ]
 
     def _complete(self, cases: Sequence[Case], engine: Engine, *, wait: bool = False) -> None:
-        """See to it that all ``cases`` have a record: told by others, with ``wait`` in time, or made here."""
+        """Make sure that all ``cases`` have a record: from other workers, or made here.
+
+        :param wait: wait for the other workers.
+        """
         missing = [case for case in cases if case.key not in self._records]
         if missing and self._exchange is not None:
-            told = self._exchange.gather([_name(case.key) for case in missing], wait=wait)
+            posted = self._exchange.gather([_name(case.key) for case in missing], wait=wait)
             self._records |= {
                 case.key: VerdictRecord.from_json(record)
-                for case, record in zip(missing, told, strict=True)
+                for case, record in zip(missing, posted, strict=True)
                 if record is not None
             }
             missing = [case for case in missing if case.key not in self._records]
@@ -131,24 +139,24 @@ class Drawing:
             outcome = engine.outcome(case)
             if outcome.stopped is not None:
                 raise RunStopped(outcome.stopped)
-            self._ahead[case.key] = outcome
-            self.add(outcome)
+            self._early[case.key] = outcome
+            self.record(outcome)
 
-    def _look(self, block: int, share: int, engine: Engine) -> Look:
-        if block and not self._looks[-1]:
+    def _analyse(self, block: int, share: int, engine: Engine) -> OpenRules:
+        if block and not self._open_rules[-1]:
             return []
         if self._exchange is None:
-            return self._find()
-        name = f"look {block}"
+            return self._rules_still_open()
+        name = f"interim analysis {block}"
         own = self._share_of(self._blocks[block][0]) == share
-        look: Look | None = self._exchange.gather([name], wait=not own)[0]
-        if look is None:
+        result: OpenRules | None = self._exchange.gather([name], wait=not own)[0]
+        if result is None:
             self._complete([case for b in range(block) for case in self._needed(b)], engine, wait=True)
-            look = self._find()
-            self._exchange.post(name, look)
-        return look
+            result = self._rules_still_open()
+            self._exchange.post(name, result)
+        return result
 
-    def _find(self) -> Look:
+    def _rules_still_open(self) -> OpenRules:
         result = decide(
             self._gating.gate, self._facts, list(self._records.values()), self._gating.baseline, running=True
         )

@@ -1,0 +1,183 @@
+"""What pytest's workers and their controller send each other, as typed values.
+
+pytest-xdist carries plain values only: ``to_json`` makes them, ``from_json`` reads them again on the other side.
+Without workers the typed values are passed on as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, VerdictRecord
+from pytest_llmprops.core.registration import BenchmarkFacts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """What the controller sends a worker before it starts.
+
+    :param socket: path of the broker's socket; None where every model is served inside the workers.
+    :param in_process: labels of the models that each worker serves itself.
+    """
+
+    socket: str | None
+    in_process: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"socket": self.socket, "in_process": list(self.in_process)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> WorkerSetup:
+        """Read what :meth:`to_json` returns."""
+        return cls(data["socket"], tuple(data["in_process"]))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLines:
+    """The verdicts of a pytest case that has several items.
+
+    :param status: of the case. :param counts: number of items by status.
+    :param lines: the items' lines of ``verdicts.jsonl``. :param records: the same as values; None from a worker.
+    """
+
+    status: RecordStatus
+    counts: Mapping[str, int]
+    lines: str
+    records: Sequence[VerdictRecord] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReport:
+    """What one report of pytest says about a case, in addition to passed, failed or skipped.
+
+    :param verdict: the verdict of a case with one item. :param group: those of a case with several.
+    :param search: the search for a counterexample. :param by_model: the case failed by its verdict or by a failed call
+        only, so that a gate may replace the failure.
+    :param not_needed: key of a case that a sequential gate did not need; else empty.
+    :param not_searched: the item cannot be searched.
+    """
+
+    verdict: VerdictRecord | None = None
+    group: GroupLines | None = None
+    search: SearchRecord | None = None
+    by_model: bool = False
+    not_needed: str = ""
+    not_searched: bool = False
+
+    @property
+    def status(self) -> RecordStatus | None:
+        """The status of the case's verdict; None where the report has none."""
+        if self.group is not None:
+            return self.group.status
+        return None if self.verdict is None else self.verdict.status
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; of a group's verdicts the lines only, which are read again."""
+        data: dict[str, Any] = {}
+        if self.verdict is not None:
+            data["verdict"] = self.verdict.to_json()
+        if self.group is not None:
+            data["group"] = [self.group.status, dict(self.group.counts), self.group.lines]
+        if self.search is not None:
+            data["search"] = self.search.to_json()
+        for name in ("by_model", "not_needed", "not_searched"):
+            if value := getattr(self, name):
+                data[name] = value
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
+        """Read what :meth:`to_json` returns."""
+        return cls(
+            verdict=VerdictRecord.from_json(data["verdict"]) if "verdict" in data else None,
+            group=GroupLines(*data["group"]) if "group" in data else None,
+            search=SearchRecord.from_json(data["search"]) if "search" in data else None,
+            by_model=data.get("by_model", False),
+            not_needed=data.get("not_needed", ""),
+            not_searched=data.get("not_searched", False),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFacts:
+    """What the run record needs to know about the collected cases. Every worker collects the same.
+
+    :param cases: number of items. :param sequential: plan of a sequential gate. :param data: file -> sha256.
+    :param groups: what the summary rows are about, in the order of the suites.
+    :param classes: benchmark -> where its class can be loaded from. :param not_served: benchmark -> model -> items.
+    """
+
+    cases: int = 0
+    sequential: Mapping[str, Any] | None = None
+    benchmarks: Mapping[str, BenchmarkFacts] = field(default_factory=dict)
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    groups: Sequence[Group] = ()
+    notes: Sequence[str] = ()
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain["benchmarks"] = {name: facts.to_json() for name, facts in self.benchmarks.items()}
+        plain["groups"] = [tuple(group) for group in self.groups]
+        return plain
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CollectionFacts:
+        """Read what :meth:`to_json` returns."""
+        benchmarks = {
+            name: BenchmarkFacts.from_json(name, facts) for name, facts in data["benchmarks"].items()
+        }
+        groups = [Group(*group) for group in data["groups"]]
+        return cls(**{**data, "benchmarks": benchmarks, "groups": groups})
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessUse:
+    """What one process served with a model of its own.
+
+    :param served_as: the names that its replies give. :param deviations: what the model could not do as asked.
+    """
+
+    requests: int = 0
+    seconds: float = 0.0
+    served_as: Sequence[str] = ()
+    deviations: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSummary:
+    """What a process that ran cases reports at its end.
+
+    :param in_process: label -> use of each model that the process served itself.
+    :param refused: why nothing may start; None where it may. :param stopped: why the run ended early.
+    """
+
+    collection: CollectionFacts = field(default_factory=CollectionFacts)
+    in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
+    refused: str | None = None
+    stopped: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "collection": self.collection.to_json(),
+            "in_process": {label: asdict(use) for label, use in self.in_process.items()},
+            "refused": self.refused,
+            "stopped": self.stopped,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> WorkerSummary:
+        """Read what :meth:`to_json` returns."""
+        return cls(
+            CollectionFacts.from_json(data["collection"]),
+            {label: InProcessUse(**use) for label, use in data["in_process"].items()},
+            data["refused"],
+            data["stopped"],
+        )

@@ -1,0 +1,41 @@
+"""What a pytest item holds of its case: the case itself and, while the item runs, its outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.groups import Group, GroupOutcome
+from pytest_llmprops.plugin.evaluation import Unit
+from pytest_llmprops.plugin.lean_items import LeanItem
+
+UNIT = pytest.StashKey[Unit]()
+OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
+#: set on an item that a sequential gate did not need
+NOT_NEEDED = pytest.StashKey[Case]()
+
+
+def cases_in(unit: Unit | None) -> tuple[Case, ...]:
+    """Return the cases of a unit; none for None."""
+    if isinstance(unit, Group):
+        return unit.cases
+    return () if unit is None else (unit,)
+
+
+def outcome_of(item: pytest.Item) -> Outcome | GroupOutcome | None:
+    """Return the outcome of an item whose verdict was waited for."""
+    return item.outcome if isinstance(item, LeanItem) else item.stash.get(OUTCOME, None)
+
+
+def set_outcome(item: pytest.Item, outcome: Outcome | GroupOutcome) -> None:
+    """Keep the outcome with the item until its teardown."""
+    if isinstance(item, LeanItem):
+        item.outcome = outcome
+    else:
+        item.stash[OUTCOME] = outcome
+
+
+def drop_outcome(item: pytest.Item) -> None:
+    """Free the outcome: prompts and replies of a long run would otherwise pile up."""
+    if OUTCOME in item.stash:
+        del item.stash[OUTCOME]

@@ -1,0 +1,214 @@
+"""The cases of a session as pytest items: parameters of marked functions, checks of the selection, its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.records import Group
+from pytest_llmprops.core.worker_messages import CollectionFacts
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.plugin import lean_items
+from pytest_llmprops.plugin.case_items import UNIT, cases_in
+from pytest_llmprops.plugin.cases import Cases, Selection, class_reference
+from pytest_llmprops.plugin.evaluation import Unit
+from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
+from pytest_llmprops.plugin.options import Settings
+
+if TYPE_CHECKING:
+    from pytest_llmprops.plugin.gating import Gating
+    from pytest_llmprops.plugin.searching import Searching
+    from pytest_llmprops.plugin.sequential import SequentialSchedule
+
+MARKER = "llmprops"
+
+
+class Collection:
+    """Makes the pytest items of a session, and knows the cases behind them.
+
+    :param searching: returns the part that searches for counterexamples; called for test functions that ask for it.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        cases: Cases,
+        gating: Gating | None,
+        searching: Callable[[], Searching],
+    ) -> None:
+        self._config, self._settings = config, settings
+        self._cases, self._gating, self._searching = cases, gating, searching
+        self._is_worker = hasattr(config, "workerinput")
+        #: node id of a function whose cases become lean items -> their names
+        self._lean: dict[str, list[str]] = {}
+        #: the selected cases in pytest's order
+        self._selected: list[Case] = []
+        self._has_searches = False
+        #: the blocks of a sequential gate, once the cases are known
+        self.schedule: SequentialSchedule | None = None
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether a gate ends the run as soon as it is decided."""
+        return self._gating is not None and self._gating.gate.sequential
+
+    # ---- making items
+
+    def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
+        """Give the marked function one parameter per case."""
+        try:
+            selection = self._cases.select(benchmark_of(marker))
+        except (DataError, UsageError) as error:
+            raise pytest.Collector.CollectError(str(error)) from None
+        if not selection.cases:
+            _skip_not_served(metafunc, selection)
+        elif "verdict" not in metafunc.fixturenames:
+            self._has_searches = True
+            self._searching().parametrize(metafunc, selection)
+        else:
+            params = self._params(metafunc, selection)
+            metafunc.parametrize("verdict", params, indirect=True, ids=params)
+
+    def _params(self, metafunc: pytest.Metafunc, selection: Selection) -> list[str]:
+        params = list(selection.cases)
+        named = cases_on_command_line(metafunc)
+        if named is not None:
+            # Pytest would make all items and drop the others: a tenth of a millisecond each.
+            params = [param for param in params if param in named]
+        if lean_items.are_enough(params) and not self.is_sequential and lean_items.can_be_lean(metafunc):
+            self._lean[metafunc.definition.nodeid] = params
+            return [lean_items.PLACEHOLDER]
+        return params
+
+    def replace_by_lean(
+        self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object]
+    ) -> list[pytest.Item] | Any:
+        """Return lean items in place of the one item of a function with very many cases; else ``items``.
+
+        :param verdict: waits for an item's verdict.
+        """
+        params = self._lean.pop(nodeid, None)
+        if params is None:
+            return items
+        [template] = items
+        cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker(MARKER)))].cases
+        return lean_items.lean_items(template, {param: cases[param] for param in params}, verdict)
+
+    # ---- the cases behind items
+
+    def unit_of(self, item: pytest.Item) -> Unit | None:
+        """Return the case, or the group of cases, behind a pytest item; None for tests of other kinds."""
+        if isinstance(item, lean_items.LeanItem):
+            return item.unit
+        unit = item.stash.get(UNIT, None)
+        if unit is None:
+            callspec = getattr(item, "callspec", None)
+            marker = item.get_closest_marker(MARKER)
+            if callspec is None or marker is None or "verdict" not in callspec.params:
+                return None
+            selection = self._cases.selections.get(name_of(benchmark_of(marker)))
+            unit = selection.cases.get(callspec.params["verdict"]) if selection else None
+            if unit is not None:
+                item.stash[UNIT] = unit
+        return unit
+
+    def cases_of(self, item: pytest.Item) -> tuple[Case, ...]:
+        """Return the cases that a pytest item reports."""
+        return cases_in(self.unit_of(item))
+
+    def searched_by(self, item: pytest.Item) -> Case | None:
+        """Return the case whose property a pytest item searches; None for all other items."""
+        return self._searching().case_of(item) if self._has_searches else None
+
+    # ---- when all items are known
+
+    def only_collects(self, session: pytest.Session) -> bool:
+        """Whether pytest runs nothing: as requested, for a plan, or because of errors."""
+        option = self._config.option
+        # Workers run what could be collected; the session fails all the same.
+        broken = session.testsfailed and not (option.continue_on_collection_errors or self._is_worker)
+        return bool(broken or option.collectonly or self._settings.plan)
+
+    def settle(self, session: pytest.Session) -> None:
+        """Check the selected cases, and put them into the order of a sequential gate.
+
+        :raises UsageError: naming what does not fit.
+        """
+        # After an error of collection, what is missing may be what could not be collected.
+        is_whole = not session.testsfailed
+        if is_whole:
+            self._cases.check_all_sets_used()
+        if not self.only_collects(session) or self._settings.plan:
+            self._cases.check_selected(case for item in session.items for case in self.cases_of(item))
+        if self._gating is not None and session.items:
+            cases = list({case.key: case for item in session.items for case in self.cases_of(item)}.values())
+            if is_whole:
+                self._gating.check(cases, self._cases)
+            if self.is_sequential and cases and not self.only_collects(session):
+                self._order_by_blocks(session, cases)
+        self._selected = [case for item in session.items for case in self.cases_of(item)]
+
+    def _order_by_blocks(self, session: pytest.Session, cases: list[Case]) -> None:
+        from pytest_llmprops.plugin.sequential import SequentialSchedule
+
+        assert self._gating is not None
+        settings = self._settings
+        facts = {
+            "models": {label: {} for label in self._cases.models},
+            "options": {"params": dict(settings.params)},
+            "benchmarks": {n: f.to_json() for n, f in self._cases.benchmark_facts().items()},
+            "protocols": self._protocols(),
+            "data": self._cases.data_hashes(),
+            "not_served": self._not_served(),
+        }
+        self.schedule = SequentialSchedule(
+            self._gating, cases, facts, concurrency=settings.concurrency, seed=settings.seed
+        )
+        items: dict[tuple[str, str, str], list[pytest.Item]] = {}
+        for item in session.items:
+            for case in self.cases_of(item):
+                items.setdefault(case.key, []).append(item)
+        others = [item for item in session.items if not self.cases_of(item)]
+        session.items[:] = [item for case in self.schedule.ordered for item in items[case.key]] + others
+
+    @property
+    def selected(self) -> list[Case]:
+        """The selected cases in pytest's order, known once :meth:`settle` has run."""
+        return self._selected
+
+    def _protocols(self) -> dict[str, Any]:
+        return {n: s.protocol.to_json() for n, s in self._cases.selections.items()}
+
+    def _not_served(self) -> dict[str, dict[str, int]]:
+        return {n: dict(s.not_served) for n, s in self._cases.selections.items() if s.not_served}
+
+    def facts(self) -> CollectionFacts:
+        """Return what the run record needs to know about the collection."""
+        cases = self._cases
+        return CollectionFacts(
+            cases=len({case.key for case in self._selected}),
+            sequential=self.schedule.plan if self.schedule is not None else None,
+            benchmarks=cases.benchmark_facts(),
+            protocols=self._protocols(),
+            data=cases.data_hashes(),
+            groups=list(dict.fromkeys(_group(case) for case in self._selected)),
+            notes=list(cases.notes),
+            classes={n: class_reference(type(s.benchmark)) for n, s in cases.selections.items()},
+            not_served=self._not_served(),
+        )
+
+
+def _skip_not_served(metafunc: pytest.Metafunc, selection: Selection) -> None:
+    argument = "verdict" if "verdict" in metafunc.fixturenames else "search"
+    names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
+    skip = pytest.mark.skip(reason=f"not served: {names} serves no {kinds}")
+    metafunc.parametrize(argument, [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"])
+
+
+def _group(case: Case) -> Group:
+    item = case.item
+    return Group(case.model, case.benchmark.name, item.task, item.language, item.source)

@@ -1,0 +1,74 @@
+"""The hooks of every process that runs cases; each hands over to a part of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.plugin.lean_items import LeanItem
+from pytest_llmprops.plugin.lean_protocol import run_lean
+from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorten_failure, to_plain
+from pytest_llmprops.plugin.session import MESSAGES, LLMSession
+
+
+class CaseHooks:
+    """Registered once per process."""
+
+    def __init__(self, session: LLMSession) -> None:
+        self._session = session
+        self._expect_failures = session.settings.failures == "xfail"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
+        items = yield
+        nodeid = f"{collector.nodeid}::{name}"
+        return self._session.collection.replace_by_lean(nodeid, items, self._session.verdicts.wait)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        # What is wrong is reported before anything begins.
+        self._session.settle(session)
+        result = yield
+        self._session.begin(session)
+        return result
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if isinstance(item, LeanItem):
+            return run_lean(item, expect_failures=self._expect_failures)
+        return None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        shorten_failure(item, call)
+        report = yield
+        complete_report(item, call, report, expect_failures=self._expect_failures)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:
+        data = yield
+        if isinstance(report, pytest.TestReport):
+            to_plain(data)
+        return data
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
+        report = yield
+        if isinstance(report, pytest.TestReport):
+            from_plain(report)
+        return report
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is None:
+            return
+        reason = session.shouldfail or session.shouldstop
+        if reason:
+            self._session.verdicts.leave(str(reason))
+        output[MESSAGES] = self._session.summary().to_json()

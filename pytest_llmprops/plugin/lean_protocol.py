@@ -1,0 +1,94 @@
+"""The run protocol of lean items: a case is set up, run and reported without pytest's hooks for fixtures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.engine.evaluator import Outcome
+from pytest_llmprops.engine.groups import GroupOutcome
+from pytest_llmprops.plugin.lean_items import LeanItem
+from pytest_llmprops.plugin.outcomes import by_its_verdict, line_of
+from pytest_llmprops.plugin.reporting import attach, case_report
+
+_RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
+
+
+def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
+    """Run one lean item and log its reports; return None where pytest's own protocol must run it.
+
+    :param expect_failures: wrong verdicts are reported as expected failures.
+    """
+    source = item.source
+    if len(item.own_markers) != len(source.marks):
+        return None
+    hook, location = source.hook, item.location
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=location)
+    call = pytest.CallInfo.from_call(item.setup, when="setup", reraise=_RERAISE)
+    if call.excinfo is None:
+        call = pytest.CallInfo.from_call(item.runtest, when="call", reraise=_RERAISE)
+    report = _report(item, location, call, item.outcome, expect_failures)
+    if report is None:
+        # Anything but a verdict goes the ordinary way and has a traceback.
+        report = hook.pytest_runtest_makereport(item=item, call=call)
+    hook.pytest_runtest_logreport(report=report)
+    if not report.user_properties:
+        # Pytest keeps all reports; an empty list in each of a quarter of a million is 14 MB.
+        report.user_properties = source.empty
+    if source.reports_teardown:
+        last = _test_report(item, location, "teardown", "passed", call.stop, 0.0)
+        hook.pytest_runtest_logreport(report=last)
+    item.teardown()
+    if item.user_properties:
+        item.user_properties.clear()
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=location)
+    return True
+
+
+def _report(
+    item: LeanItem,
+    location: tuple[str, int | None, str],
+    call: pytest.CallInfo[Any],
+    outcome: Outcome | GroupOutcome | None,
+    expected: bool,
+) -> pytest.TestReport | None:
+    """The report of a verdict; None for anything else."""
+    wrong = call.excinfo is not None and outcome is not None and by_its_verdict(outcome, call)
+    if outcome is None or not (wrong or (call.excinfo is None and call.when == "call")):
+        return None
+    line = line_of(outcome) if wrong else None
+    result: Any = "passed" if not wrong else "skipped" if expected else "failed"
+    report = _test_report(item, location, "call", result, call.start, call.duration, line)
+    if line is not None and expected:
+        report.wasxfail = line
+    attach(report, case_report(outcome, by_model=wrong and not expected))
+    return report
+
+
+def _test_report(
+    item: LeanItem,
+    location: tuple[str, int | None, str],
+    when: Any,
+    outcome: Any,
+    start: float,
+    duration: float,
+    line: str | None = None,
+) -> pytest.TestReport:
+    report = pytest.TestReport(
+        nodeid=item.nodeid,
+        location=location,
+        keywords=item.source.keywords,
+        outcome=outcome,
+        longrepr=line,
+        when=when,
+        duration=duration,
+        start=start,
+        stop=start + duration,
+        user_properties=item.user_properties,
+    )
+    # Pytest keeps all reports, see above.
+    report.sections = item.source.empty
+    if not item.user_properties:
+        report.user_properties = item.source.empty
+    return report

@@ -1,0 +1,42 @@
+"""``--llm-plan``: prints what the selected cases would cost, and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_llmprops.engine.planning import plan
+from pytest_llmprops.plugin.plan import plan_lines, prices_of, without_calls
+from pytest_llmprops.plugin.session import LLMSession
+
+
+class PlanOnly:
+    """Prints the plan in place of running anything."""
+
+    def __init__(self, session: LLMSession) -> None:
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            # A plan of half a collection would mislead.
+            return False
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            for line in self._lines(session.items):
+                reporter.write_line(line)
+        return True
+
+    def _lines(self, items: Sequence[pytest.Item]) -> list[str]:
+        collection = self._session.collection
+        cases = [case for item in items for case in collection.cases_of(item)]
+        here = self._session.evaluation.in_process_labels
+        rows = [*plan(c for c in cases if c.model not in here), *without_calls(cases, here)]
+        prices = prices_of(self._session.cases) | dict.fromkeys(here, (0.0, 0.0))
+        lines = plan_lines(rows, prices, self._session.settings)
+        searches = sum(collection.searched_by(item) is not None for item in items)
+        if searches:
+            lines.append(f"  not included: the searches of {searches} items, which depend on their verdicts")
+        return lines

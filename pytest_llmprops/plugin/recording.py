@@ -1,0 +1,144 @@
+"""The run record of a session as it grows: verdicts, searches and notes, then the final facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.worker_messages import CaseReport, InProcessUse, WorkerSummary
+from pytest_llmprops.plugin.in_process_usage import NO_CALLS, add_in_process
+from pytest_llmprops.plugin.run_facts import final_facts, in_order
+from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
+from pytest_llmprops.runs.searches import SearchLog
+
+
+class Recording:
+    """Writes the record, in the one process that talks to the person.
+
+    :param end_run: called with the reason when the record cannot be written any more.
+    """
+
+    def __init__(self, config: pytest.Config, session: LLMSession, end_run: Callable[[str], None]) -> None:
+        self._config, self._session, self._end_run = config, session, end_run
+        self.record: RunRecord | None = None
+        self.searches: SearchLog | None = None
+        #: lines for the summary that are neither results nor errors of a case
+        self.notes: list[str] = []
+        #: why the run ended early; None if it did not
+        self.stopped: str | None = None
+        self.is_interrupted = False
+        #: the verdicts in the order of the suites, once the run is over
+        self.in_order: list[VerdictRecord] = []
+        #: keys of the cases that a sequential gate did not need
+        self._not_needed: set[str] = set()
+
+    def open(self) -> None:
+        """Make the run's folder and write the first ``run.json``.
+
+        :raises pytest.UsageError: when the folder cannot be used.
+        """
+        models = list(self._session.cases.models)
+        root = Path(self._config.rootpath)
+        try:
+            folder = new_run_folder(self._session.settings.run, models, root)
+            self.record = RunRecord(folder, self._first_facts())
+            self.searches = SearchLog(folder)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+        except OSError as error:
+            raise pytest.UsageError(f"run record: {error}") from None
+        self._session.evaluation.run_dir = folder
+
+    def _first_facts(self) -> dict[str, Any]:
+        cases, settings = self._session.cases, self._session.settings
+        options = {k: _plain(getattr(settings, k)) for k in type(settings).__slots__}
+        options["command"] = [str(a) for a in self._config.invocation_params.args]
+        return {
+            "models": {label: {"spec": spec.text} for label, spec in cases.models.items()},
+            "helpers": {role: {"spec": spec.text} for role, spec in cases.helpers.specs.items()},
+            "options": options,
+            "git": git_state(Path(self._config.rootpath)),
+        }
+
+    def add(self, message: CaseReport) -> None:
+        """Append what a report says about a case; when the disk is full the run ends."""
+        if message.not_needed:
+            self._not_needed.add(message.not_needed)
+        if self.record is None or self.searches is None:
+            return
+        try:
+            if message.search is not None:
+                self.searches.add(message.search)
+            if message.verdict is not None:
+                self.record.add(message.verdict)
+            if message.group is not None:
+                self.record.add_lines(message.group.lines, message.group.records)
+        except OSError as error:
+            if self.stopped is None:
+                kept = len(self.record.records)
+                self.stopped = (
+                    f"run record {self.record.folder}: {error.strerror or error}; {kept} verdicts are kept, and all"
+                    " replies so far are in the store: make room and run again"
+                )
+                self._end_run(self.stopped)
+
+    def discard(self) -> None:
+        """Remove the record of a run that may not start."""
+        assert self.record is not None
+        self.record.discard()
+
+    def finish(
+        self,
+        report: dict[str, Any] | None,
+        summary: WorkerSummary,
+        processes: Sequence[Mapping[str, InProcessUse]],
+    ) -> None:
+        """Write the final facts, with the gate's decision.
+
+        :param report: the broker's; None when it could not be asked.
+        :param processes: for each process that ran cases, what it served with models of its own.
+        """
+        assert self.record is not None
+        record, session, collection = self.record, self._session, summary.collection
+        report = report or dict(NO_CALLS, counters={})
+        self.stopped = self.stopped or report["stopped"] or summary.stopped
+        add_in_process(report, session.evaluation.in_process_facts, processes)
+        self.notes += [*report["notes"], *collection.notes]
+        self.in_order = in_order(record.records, collection)
+        facts = final_facts(
+            record,
+            self.in_order,
+            report,
+            collection,
+            is_whole=not self.is_interrupted and self.stopped is None,
+            not_needed=len(self._not_needed),
+            default_roles=session.cases.helpers.defaults,
+            searches=self.searches.records if self.searches is not None else (),
+        )
+        facts |= {"stopped": self.stopped, "notes": self.notes}
+        if session.gating is not None:
+            facts["gate"] = session.gating.decide({**record.facts, **facts}, self.in_order).to_json()
+        try:
+            record.finish(facts)
+        except OSError as error:
+            record.facts.update(facts)
+            self.notes.append(
+                f"run record {record.folder}: run.json could not be written: {error.strerror or error}"
+            )
+
+    def close(self) -> None:
+        """Close the file of searches."""
+        if self.searches is not None:
+            self.searches.close()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,102 @@
+"""The final facts of ``run.json``: from the verdicts, the broker's report and the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.worker_messages import CollectionFacts
+from pytest_llmprops.plugin.cases import load_benchmark
+from pytest_llmprops.plugin.helpers import HELPER
+from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.searches import search_counts
+from pytest_llmprops.runs.summary import metric_rows, summary_rows
+
+
+def in_order(records: Iterable[Record], collection: CollectionFacts) -> list[Record]:
+    """Return the verdicts in the order of the suites; workers report in any order.
+
+    A case that was reported twice counts once, with its last verdict, as readers of the record count it.
+    """
+    latest = {r.key: r for r in records}
+    places = {tuple(group): place for place, group in enumerate(collection.groups)}
+    return sorted(latest.values(), key=lambda r: places.get(r.group, 0))
+
+
+def final_facts(
+    record: RunRecord,
+    verdicts: Sequence[Record],
+    report: Mapping[str, Any],
+    collection: CollectionFacts,
+    *,
+    is_whole: bool,
+    not_needed: int,
+    default_roles: Collection[str] = (),
+    searches: Sequence[SearchRecord] = (),
+) -> dict[str, Any]:
+    """Return the facts that are known only at the end.
+
+    :param report: the broker's. :param is_whole: the run was neither interrupted nor stopped.
+    :param not_needed: number of cases that a sequential gate did not need.
+    :param default_roles: roles of default helpers, which are recorded only if they served something.
+    :param searches: those of :class:`~pytest_llmprops.runs.searches.SearchLog`.
+    """
+    models = record.facts["models"]
+    served = {label.removeprefix(HELPER) for label, model in report["models"].items() if model["served_as"]}
+    helpers = {r: h for r, h in record.facts["helpers"].items() if r not in default_roles or r in served}
+    deviations = {}
+    for label, model in report["models"].items():
+        role = label.removeprefix(HELPER)
+        if label != role and role not in helpers:
+            continue
+        (helpers[role] if label != role else models[label]).update(
+            {k: model[k] for k in ("identity", "pinned", "served_as")}
+        )
+        if model["deviations"]:
+            deviations[label] = model["deviations"]
+    counters = dict(report["counters"])
+    if counters.get("unpriced"):
+        # A sum that leaves out calls of unknown price would be read as the price.
+        counters["cost_usd"] = None
+    # In a distributed run only the workers collect; the benchmarks are loaded here from their classes.
+    benchmarks = {name: load_benchmark(c) for name, c in collection.classes.items()}
+    metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
+    expected, done = collection.cases, len(verdicts)
+    facts = {
+        # Searches have no verdicts; a run of searches only is complete without any.
+        "complete": bool(expected or searches) and done == expected and is_whole,
+        "expected": expected,
+        "models": models,
+        "helpers": helpers,
+        "benchmarks": {name: facts.to_json() for name, facts in collection.benchmarks.items()},
+        "protocols": collection.protocols,
+        "data": collection.data,
+        "not_served": collection.not_served,
+        "deviations": deviations,
+        "calls": counters,
+        "summary": summary_rows(verdicts),
+        "metrics": metric_rows(verdicts, metrics),
+        "remarks": _remarks(verdicts, benchmarks),
+    }
+    if searches:
+        facts["searches"] = [counts.to_json() for counts in search_counts(searches)]
+    if collection.sequential:
+        # An interrupted or stopped run leaves cases that have no verdict and are not known to be unnecessary.
+        ended = is_whole and not_needed > 0 and done + not_needed >= expected
+        facts["sequential"] = {**collection.sequential, "ended": ended}
+    return facts
+
+
+def _remarks(verdicts: Sequence[Record], benchmarks: Mapping[str, Benchmark]) -> list[dict[str, str]]:
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for verdict in verdicts:
+        groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
+    return [
+        {"model": model, "benchmark": name, "text": text}
+        for (model, name), members in groups.items()
+        if name in benchmarks
+        for text in benchmarks[name].remarks(members)
+    ]

@@ -1,0 +1,77 @@
+"""The broker of a session, as the controller sees it: its process in a distributed run, and its reports."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.engine.session import BrokerProcess, Engine
+from pytest_llmprops.engine.store import ReplyStore
+from pytest_llmprops.plugin.evaluation import Evaluation
+from pytest_llmprops.plugin.in_process_usage import NO_CALLS
+
+
+class SessionBroker:
+    """Starts the broker's process where there are workers, and asks whatever broker there is for reports."""
+
+    def __init__(self, evaluation: Evaluation, *, is_distributed: bool) -> None:
+        self._evaluation, self._is_distributed = evaluation, is_distributed
+        self._process: BrokerProcess | None = None
+        self._monitor: Engine | None = None
+
+    @property
+    def socket(self) -> str | None:
+        """The path of the process's socket; None where there is no process."""
+        return None if self._process is None else self._process.socket
+
+    def start_process(self, *, replaces_workers: bool) -> list[str]:
+        """Start the process unless it runs, and return notes about the store.
+
+        :param replaces_workers: pytest-xdist starts a new worker for one that was lost.
+        :raises pytest.UsageError: when the store cannot be used.
+        """
+        if self._process is not None:
+            return []
+        config = dataclasses.replace(self._evaluation.broker_config(), replaced=replaces_workers)
+        notes: list[str] = []
+        if config.cache != "off":
+            try:
+                # Opened here once, so that trouble with the file is reported before anything starts.
+                store = ReplyStore(Path(config.store))
+            except LLMPropsError as error:
+                raise pytest.UsageError(str(error)) from None
+            notes += store.notes
+            store.close()
+        self._process = BrokerProcess(config)
+        return notes
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the broker's counters and facts; None when it cannot be asked."""
+        try:
+            if self._process is not None:
+                if self._monitor is None:
+                    self._monitor = Engine(socket=self._process.socket, window=1)
+                return self._monitor.report()
+            if self._evaluation.engine_started:
+                return self._evaluation.engine.report()
+            has_none = self._is_distributed and not self._evaluation.needs_broker
+            return dict(NO_CALLS) if has_none else None
+        except (LLMPropsError, TimeoutError):
+            return None
+
+    def failure(self) -> str | None:
+        """Return one line on why the process ended; None while it runs or where there is none."""
+        return None if self._process is None else self._process.failure()
+
+    def close(self) -> None:
+        """End the process; safe to call twice."""
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
+        if self._process is not None:
+            self._process.close()
+            self._process = None

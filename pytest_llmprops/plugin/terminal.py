@@ -1,0 +1,147 @@
+"""What the controller shows in the terminal: header, letters, the live line, and the final summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.worker_messages import CaseReport
+from pytest_llmprops.plugin.outcomes import printable
+from pytest_llmprops.plugin.progress import Progress
+from pytest_llmprops.plugin.recording import Recording
+from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.plugin.verdicts import DECIDED
+
+_LETTERS = {"correct": ".", "refused": "r", "unparsed": "u"}
+_GREEN, _RED = {"green": True}, {"red": True}
+#: what pytest shows of a report: category, letter, and word with its markup
+Shown = tuple[str, str, str | tuple[str, dict[str, bool]]]
+
+
+class Terminal:
+    """Remembers how each case ended, for the word that pytest prints and for the failures that the summary lists."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        #: node id -> status of the case's verdict
+        self._statuses: dict[str, str] = {}
+        #: node id -> whether the search of an item ended in an error
+        self._searches: dict[str, bool] = {}
+        #: node ids of items that cannot be searched
+        self._not_searched: set[str] = set()
+
+    def add(self, report: pytest.TestReport, message: CaseReport) -> None:
+        """Remember what a report says about a case, and count it in the live line."""
+        status = message.status
+        if report.when == "call":
+            if status:
+                self._statuses[report.nodeid] = status
+            if message.search is not None:
+                self._searches[report.nodeid] = bool(message.search.error)
+        if message.not_searched:
+            self._not_searched.add(report.nodeid)
+        if self.progress is None:
+            return
+        if message.not_needed:
+            self.progress.count(DECIDED)
+        if message.search is not None or message.not_searched:
+            self.progress.count("searched", {})
+        if status:
+            self.progress.count(status, message.group.counts if message.group else None)
+
+    def clear_progress(self) -> None:
+        """Remove the live line."""
+        if self.progress is not None:
+            self.progress.clear()
+
+    def shown(self, report: Any) -> Shown | None:
+        """Return what pytest shows of a report; None for reports that say nothing about a case."""
+        nodeid, is_live = report.nodeid, self.progress is not None
+        if report.when != "call":
+            # A letter would break the live line.
+            return (report.outcome, "", "SKIPPED") if is_live and nodeid in self._not_searched else None
+        status = self._statuses.get(nodeid)
+        if status is None and nodeid not in self._searches:
+            return None
+        if hasattr(report, "wasxfail"):
+            category, letter, word = "xfailed", "x", "XFAIL"
+            return category, "" if is_live else letter, word
+        if status is None:
+            category, letter, word = self._search(report)
+            markup = _GREEN if report.passed else _RED
+        else:
+            category, letter, word = report.outcome, _LETTERS.get(status, "F"), status.upper()
+            markup = _GREEN if status == "correct" else _RED
+        return category, "" if is_live else letter, (word, markup)
+
+    def _search(self, report: Any) -> tuple[str, str, str]:
+        if self._searches[report.nodeid]:
+            # Hypothesis runs in the call, where pytest knows no errors.
+            return "error", "E", "ERROR"
+        return (report.outcome, ".", "PASSED") if report.passed else (report.outcome, "F", "COUNTEREXAMPLE")
+
+    @contextmanager
+    def own_failures_hidden(self, stats: dict[str, list[Any]]) -> Iterator[None]:
+        """Hide this plugin's failures from pytest's own summary, which would print a section for each.
+
+        They are put back before pytest counts.
+        """
+        failed = stats.get("failed", [])
+        own = self._statuses.keys() | self._searches.keys()
+        others = [r for r in failed if r.when != "call" or r.nodeid not in own]
+        if len(others) < len(failed):
+            stats["failed"] = others
+        try:
+            yield
+        finally:
+            if failed:
+                stats["failed"] = failed
+
+
+def header_lines(session: LLMSession) -> list[str]:
+    """Return the lines of pytest's header."""
+    settings = session.settings
+    parts = [f"protocol {settings.protocol}", f"source {settings.source}", f"seed {settings.seed}"]
+    if settings.limit:
+        parts.append(f"limit {settings.limit}")
+    parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
+    lines = [f"llmprops: {', '.join(settings.models)} ({', '.join(parts)})"]
+    gating = session.gating
+    if gating is not None:
+        lines.append(f"llmprops: {gating.describe()}")
+        lines += [f"llmprops: {line}" for line in gating.warnings(session.cases, settings)]
+    return [printable(line) for line in lines]
+
+
+def write_not_served(reporter: Any, session: LLMSession) -> None:
+    """Write how many items no selected model serves; for a run without a record."""
+    for name, selection in session.cases.selections.items():
+        for model, items in selection.not_served.items():
+            reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
+
+
+def write_summary(reporter: Any, recording: Recording) -> None:
+    """Write the summary of a recorded run, with the gate's decision."""
+    from pytest_llmprops.reports.searches import search_lines
+    from pytest_llmprops.reports.terminal import summary_lines
+
+    assert recording.record is not None
+    facts, folder = recording.record.facts, recording.record.folder
+    facts["stopped"] = recording.stopped
+    reporter.section("llmprops", sep="=")
+    searches = recording.searches.records if recording.searches else ()
+    for line in summary_lines(facts, recording.in_order, folder, recording.notes):
+        reporter.write_line(line)
+    for line in search_lines(facts.get("searches", ()), searches):
+        reporter.write_line(line)
+    if "gate" in facts:
+        from pytest_llmprops.reports.gate import gate_lines
+
+        *reasons, decision = gate_lines(facts["gate"])
+        reporter.write_line("")
+        for line in reasons:
+            reporter.write_line(line)
+        reporter.write_line(decision, bold=True, **(_GREEN if facts["gate"]["passed"] else _RED))

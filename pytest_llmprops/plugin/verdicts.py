@@ -1,0 +1,91 @@
+"""What the fixture ``verdict`` waits for: the outcome of an item's case, or the end of the run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
+from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.groups import Group, GroupOutcome, GroupVerdict
+from pytest_llmprops.plugin.case_items import NOT_NEEDED, set_outcome
+from pytest_llmprops.plugin.evaluation import Evaluation, Unit
+from pytest_llmprops.plugin.lean_items import LeanItem
+from pytest_llmprops.plugin.outcomes import properties
+
+if TYPE_CHECKING:
+    from pytest_llmprops.plugin.sequential import SequentialSchedule
+
+#: why a case is skipped that a sequential gate does not need
+DECIDED = "gate decided"
+
+
+class Verdicts:
+    """Waits for verdicts, under a sequential gate for those of the blocks that it needs.
+
+    :param unit_of: the case or group behind a pytest item.
+    """
+
+    def __init__(self, evaluation: Evaluation, unit_of: Callable[[pytest.Item], Unit | None]) -> None:
+        self._evaluation, self._unit_of = evaluation, unit_of
+        #: set once the cases of a sequential gate are known
+        self.schedule: SequentialSchedule | None = None
+        #: called with the outcome of each single case
+        self.on_outcome: Callable[[Outcome], None] | None = None
+
+    def wait(self, item: pytest.Item) -> Verdict | GroupVerdict:
+        """Return the verdict on the item's case or group; called in the item's set-up.
+
+        :raises BackendError: a call could not be made.
+        """
+        unit = self._unit_of(item)
+        if unit is None:
+            raise pytest.UsageError(
+                f"{item.nodeid}: the fixture 'verdict' needs the marker llmprops(benchmark)"
+            )
+        outcome = self._outcome(item, unit)
+        set_outcome(item, outcome)
+        if self.on_outcome is not None and isinstance(outcome, Outcome):
+            self.on_outcome(outcome)
+        if outcome.stopped is not None:
+            self._evaluation.skip_rest(item, outcome.stopped)
+        failure = outcome.error or outcome.fault
+        if failure is not None:
+            raise failure
+        assert outcome.verdict is not None
+        if not isinstance(item, LeanItem) or item.source.properties:
+            item.user_properties += properties(unit, outcome.verdict)
+        return outcome.verdict
+
+    def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:
+        if isinstance(unit, Group):
+            return self._evaluation.wait_for_group(unit)
+        schedule = self.schedule
+        if schedule is None:
+            return self._evaluation.wait(unit)
+        self._require(item, unit, schedule)
+        outcome = schedule.pop_outcome(unit) or self._evaluation.wait(unit, begin=False)
+        # Without a broker the other workers cannot be informed; the next block notices it.
+        with contextlib.suppress(BackendError):
+            schedule.record(outcome)
+        return outcome
+
+    def _require(self, item: pytest.Item, case: Case, schedule: SequentialSchedule) -> None:
+        """Skip the item where the gate does not need its case or the run is over."""
+        try:
+            is_needed = schedule.reach(case, self._evaluation.engine)
+        except (BackendError, RunStopped) as error:
+            self._evaluation.skip_rest(item, str(error))
+        if not is_needed:
+            item.stash[NOT_NEEDED] = case
+            pytest.skip(DECIDED)
+
+    def leave(self, reason: str) -> None:
+        """Stop the other workers of a sequential gate, which would wait for the verdicts of this one."""
+        if self.schedule is not None:
+            with contextlib.suppress(LLMPropsError, TimeoutError):
+                self._evaluation.engine.stop(reason)
