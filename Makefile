@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LIMIT ?= 4
+# processes that run the tests; neighbouring tests, which share fixtures, stay together
+WORKERS ?= 2
+IN_PARALLEL = -n $(WORKERS) --dist worksteal
 DATA ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -11,9 +14,12 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint docs bench report clean
+.PHONY: demo environments test lint docs bench report clean
 
-# The CPU build of torch first: what asks for torch later takes it, and not gigabytes of CUDA.
+# A module is compiled when it is first imported; compiling all that is installed takes a minute.
+INSTALL := pip install --quiet --no-compile
+
+# The CPU build of torch. Without a version, pip takes the one with gigabytes of CUDA.
 TORCH := torch==2.13.0
 
 # The version of Allure is in one place, the module that names it in messages.
@@ -22,14 +28,14 @@ ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
 
 $(VENV)/base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[local,zh,allure]'
+	$(BIN)/$(INSTALL) --editable '.[local,zh,allure]'
 	touch $@
 
-$(VENV)/dev: $(VENV)/base
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@
+# One call: the requirements are resolved once.
+$(VENV)/dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/$(INSTALL) $(TORCH) --editable '.[dev]'
+	touch $(VENV)/base $@
 
 demo: $(VENV)/base
 	@echo "Chinese garden paths, $(LIMIT) pairs a paradigm, with the segmenter jieba."
@@ -47,17 +53,19 @@ lint: $(VENV)/dev
 	$(BIN)/mypy
 	SKIP=ruff-check,ruff-format,mypy $(BIN)/pre-commit run --all-files --show-diff-on-failure
 
-test: lint $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
-	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest --timeout 300
-	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_litellm.py tests/models/test_openai.py \
-		tests/models/test_openai_samples.py \
+# What the tests need. `make --jobs environments` installs it side by side.
+environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
+
+test: lint environments
+	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest $(IN_PARALLEL) --timeout 300
+	$(VENV)-litellm/bin/python -m pytest $(IN_PARALLEL) --timeout 300 \
+		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_openai_client.py tests/models/test_prices.py
 
 # litellm pins an older OpenAI SDK: an environment of its own, in which the OpenAI backend is tested, too.
 $(VENV)-litellm/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-litellm
-	$(VENV)-litellm/bin/pip install --quiet --upgrade pip
-	$(VENV)-litellm/bin/pip install --quiet --editable '.[litellm]' hypothesis pytest-timeout trustme
+	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
 	touch $@
 
 # The model of PKUSEG 2019, from the wheel of its old package, which itself does not build on this Python.
