@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
 from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.texts import shortened
 
 #: characters of a difference that an error message shows
 _SHOWN = 20
@@ -84,7 +85,7 @@ def _difference(given: str, text: str) -> str:
 
 def _shown(text: str) -> str:
     # repr() writes control characters as escapes.
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+    return repr(shortened(text, _SHOWN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
+from pytest_llmprops.core.texts import shortened
+
 #: what JSON can hold, in plain Python: lists for arrays, dicts for objects
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 _SHOWN = 60
@@ -40,4 +42,4 @@ def _no_constant(name: str) -> NoReturn:
 
 def short(text: str) -> str:
     """For messages: one line, not long, everything unprintable as an escape."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+    return repr(shortened(text, _SHOWN))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import Status
 from pytest_llmprops.engine.evaluator import Case, Outcome
 
@@ -126,11 +127,6 @@ def _reason(result: GroupOutcome) -> str:
     number, _, status = first.partition(" ")
     told = ", ".join([f"{number} of {total} items {status}", *more])
     named = [r for r in result.failures if r.status != "error"][:NAMED]
-    listed = "; ".join(f"{r.id} ({_short(r.reason)})" for r in named)
+    listed = "; ".join(f"{r.id} ({one_line(r.reason, 80)})" for r in named)
     rest = sum(counts[s] for s in _BAD) - len(named)
     return f"{told}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _short(text: str, most: int = 80) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"

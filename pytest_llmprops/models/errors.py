@@ -1,7 +1,7 @@
 """What went wrong with a call over the network, as a :class:`BackendError` value; for every SDK the same.
 
 The classification needs a status, headers and a body, or an exception that carries them; it imports no
-SDK. Texts from outside are cut to one short line, without control characters and without keys.
+SDK. Texts from outside are cut to one short line, with control characters spelled out and without keys.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.texts import one_line
 
 LONGEST_MESSAGE = 300
 _SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
@@ -46,9 +47,6 @@ _NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
 _TRANSIENT = (408, 409, 425, 429)
 
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
-
-
 def secrets(*keys: str) -> tuple[str, ...]:
     """Texts that must not be shown: ``keys`` and what the environment holds under a secret's name."""
     found = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
@@ -57,16 +55,14 @@ def secrets(*keys: str) -> tuple[str, ...]:
 
 
 def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
-    """``text`` as one printable line of at most 300 characters, without the texts in ``hidden``."""
+    """``text`` as one line of at most 300 characters (:func:`one_line`), without the texts in ``hidden``."""
     # A long text is cut before the patterns run over it, far enough behind what will be shown.
     text = text[: 20 * LONGEST_MESSAGE]
     for secret in hidden:
         text = text.replace(secret, "[key]")
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
-    text = _ESCAPES.sub("", text)
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"
+    return one_line(text, LONGEST_MESSAGE)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -30,6 +30,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.prices import Price, price
 from pytest_llmprops.models.registry import Backend, always
@@ -110,11 +111,11 @@ class FakeModel:
                 given = await given
         except Exception as error:
             where = f"the fake model's function raised {type(error).__name__}"
-            return BackendError(f"{where}: {_one_line(str(error))}", kind="fake", fatal=True)
+            return BackendError(f"{where}: {one_line(str(error), 200)}", kind="fake", fatal=True)
         if isinstance(given, BackendError):
             return given
         if isinstance(given, Exception):
-            return BackendError(f"{type(given).__name__}: {_one_line(str(given))}", kind="fake")
+            return BackendError(f"{type(given).__name__}: {one_line(str(given), 200)}", kind="fake")
         if isinstance(given, str):
             usage = Usage(len(request.prompt) // 4, len(given.split()))
             given = Reply(given, usage=usage, served_model=self._name)
@@ -158,7 +159,7 @@ def _by_rule(rules: Sequence[tuple[str, Given]]) -> Respond:
         for pattern, reply in compiled:
             if pattern.search(last):
                 return reply
-        return BackendError(f"the fake model has no rule for: {_one_line(last, 80)}", kind="fake", fatal=True)
+        return BackendError(f"the fake model has no rule for: {one_line(last, 80)}", kind="fake", fatal=True)
 
     return respond
 
@@ -178,11 +179,6 @@ def _draw(*parts: Any) -> float:
     """A number in [0, 1) that follows from ``parts``, the same in every process."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big") / 2**48
-
-
-def _one_line(text: str, most: int = 200) -> str:
-    line = "".join(c if c.isprintable() else " " for c in text)
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _source_of(function: Callable[..., Any]) -> str:
@@ -260,7 +256,7 @@ def _read_function(spec: ModelSpec) -> Respond:
     try:
         names = runpy.run_path(file)
     except Exception as error:
-        reason = f"{type(error).__name__}: {_one_line(str(error))}"
+        reason = f"{type(error).__name__}: {one_line(str(error), 200)}"
         raise UsageError(f"--model {spec.text}: {file} cannot be run: {reason}") from None
     if not callable(names.get(name)):
         raise UsageError(f"--model {spec.text}: {file} has no function '{name}'; add function=NAME")

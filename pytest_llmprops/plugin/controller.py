@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSummary
-from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
@@ -158,7 +158,7 @@ class Controller:
         with self.terminal.own_failures_hidden(terminalreporter.stats):
             yield
         if self._refused:
-            terminalreporter.write_line(f"ERROR: {printable(self._refused)}", red=True)
+            terminalreporter.write_line(f"ERROR: {terminal_line(self._refused)}", red=True)
         elif self.recording.record is None:
             write_not_served(terminalreporter, self.session)
         else:

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from pytest_llmprops.core.benchmark import Counterexample, Searched
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Asking, Case
-from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.runs.searches import CUT_SHORT
 
 #: points that hypothesis tries before it gives up, those of shrinking not counted
@@ -125,7 +125,7 @@ class Search:
     def line(self) -> str:
         """One line on the counterexample."""
         assert self.counterexample is not None
-        return printable(f"counterexample: {self.counterexample.why}{CUT_SHORT if self.spent else ''}")
+        return terminal_line(f"counterexample: {self.counterexample.why}{CUT_SHORT if self.spent else ''}")
 
     def record(self) -> SearchRecord:
         """The line of ``searches.jsonl``."""
@@ -165,5 +165,5 @@ def properties(search: Search) -> list[tuple[str, str]]:
         ("llmprops.search.calls", str(search.calls)),
     ]
     if search.counterexample is not None:
-        rows.append(("llmprops.search.counterexample", printable(search.counterexample.why)))
+        rows.append(("llmprops.search.counterexample", terminal_line(search.counterexample.why)))
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_llmprops.core.texts import shortened, terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import Group, GroupOutcome, GroupVerdict
@@ -17,14 +18,11 @@ def line_of(outcome: Outcome | GroupOutcome) -> str | None:
     if verdict is None or verdict:
         return None
     if isinstance(verdict, GroupVerdict):
-        return printable(f"{verdict.status}: {verdict.reason}")
-    given = verdict.given if len(verdict.given) <= 120 else verdict.given[:117] + "..."
-    return printable(f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})")
-
-
-def printable(text: str) -> str:
-    """``text`` on one line without control characters, which could drive the reader's terminal; joiners stay."""
-    return "".join(c if c.isprintable() or c in "\u200c\u200d" else " " for c in text)
+        return terminal_line(f"{verdict.status}: {verdict.reason}")
+    given = shortened(verdict.given, 120)
+    return terminal_line(
+        f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})"
+    )
 
 
 def by_the_model(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:

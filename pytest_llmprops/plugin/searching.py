@@ -15,6 +15,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, RunStopped
 from pytest_llmprops.core.evidence import evidence_texts
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import CaseReport
 from pytest_llmprops.engine.evaluator import Asking, Case, Outcome, evaluate
@@ -23,7 +24,6 @@ from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.hypothesis_search import Search, properties
 from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
 from pytest_llmprops.plugin.options import Settings
-from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.reporting import attach, set_failure_line
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
@@ -230,7 +230,7 @@ class Searching:
         """Add to the report of an item what is known about its search."""
         by_model = isinstance(error, BackendError) or (search is not None and search.failed_by(error))
         if isinstance(error, BackendError):
-            report.longrepr = f"backend error: {printable(error.message)}"
+            report.longrepr = f"backend error: {terminal_line(error.message)}"
         not_searched = report.when == "setup" and report.skipped
         ended = search if report.when == "call" and (report.passed or by_model) else None
         by_model = by_model and report.failed

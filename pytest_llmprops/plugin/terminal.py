@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CaseReport
-from pytest_llmprops.plugin.outcomes import printable
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
@@ -113,7 +113,7 @@ def header_lines(session: LLMSession) -> list[str]:
     if gating is not None:
         lines.append(f"llmprops: {gating.describe()}")
         lines += [f"llmprops: {line}" for line in gating.warnings(session.cases, settings)]
-    return [printable(line) for line in lines]
+    return [terminal_line(line) for line in lines]
 
 
 def write_not_served(reporter: Any, session: LLMSession) -> None:

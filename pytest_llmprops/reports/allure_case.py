@@ -19,6 +19,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
+from pytest_llmprops.core.texts import shortened, visible
 
 #: characters of one attachment; of a longer text the beginning and the end are kept
 MOST = 60_000
@@ -31,8 +32,6 @@ FAULT = "fault in benchmark code"
 EXPECTATION = "unmet expectation"
 #: as Allure's results have it: the kind of error stands before the message of a search
 COUNTEREXAMPLE = "(AssertionError: )?counterexample"
-_VISIBLE = {c: 0x2400 + c for c in range(0x20) if c not in (0x09, 0x0A)} | {0x7F: 0x2421}
-_VISIBLE |= dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +52,6 @@ class Step:
     parameters: tuple[tuple[str, str], ...]
     attachments: tuple[Attachment, ...] = ()
     message: str = ""
-
-
-def visible(text: str) -> str:
-    """``text`` with control characters other than tab and line feed shown as symbols."""
-    return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
 def bounded(text: str) -> str:
@@ -105,17 +99,13 @@ def description(benchmark: Benchmark, item: Item, doc: str, expected: str) -> st
     if item.task in benchmark.controls:
         parts.append(_paragraph("A control: it shows what the other clues are worth by themselves."))
     if expected:
-        parts.append(_paragraph(f"Expected answer: {_short(expected)}"))
+        parts.append(_paragraph(f"Expected answer: {shortened(expected, 300)}"))
     return "".join(parts)
 
 
 def _paragraph(text: str) -> str:
     # Entities for what a Markdown or link filter behind this could still take up.
     return f"<p>{escape(visible(text))}</p>"
-
-
-def _short(text: str, most: int = 300) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def step(role: str, model: str, request: Request, reply: Reply | None, error: str, *, attach: bool) -> Step:

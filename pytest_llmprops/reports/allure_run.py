@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT, visible
+from pytest_llmprops.core.texts import visible
+from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.terminal import summary_lines
 

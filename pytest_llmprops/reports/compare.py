@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_llmprops.reports.terminal import aligned_table, clean, shortened
+from pytest_llmprops.core.texts import one_line, terminal_line, visible
+from pytest_llmprops.reports.terminal import aligned_table
 from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Place, Side
 
 Table = list[tuple[str, ...]]
@@ -47,7 +48,7 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
             lines += ["", f"  {heading}{_first(flips, limit)}"]
             for flip in flips[:limit]:
                 lines += _flip(flip, contrast, width, full)
-    return [clean(line) for line in lines]
+    return [terminal_line(line) for line in lines]
 
 
 def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> str:
@@ -211,7 +212,7 @@ def _first(flips: Sequence[Flip], limit: int) -> str:
 
 def _flip(flip: Flip, contrast: Contrast, width: int, full: bool) -> list[str]:
     sides = ((contrast.baseline.letter, flip.baseline), (contrast.candidate.letter, flip.candidate))
-    expected = f": expected {shortened(flip.expected)}" if flip.expected else ""
+    expected = f": expected {one_line(flip.expected, 90)}" if flip.expected else ""
     if not any(side.reply.strip() for _, side in sides):
         states = " → ".join(_status(side) for _, side in sides)
         return [f"    {flip.key.id}{expected}; {states} {NO_REPLY}"]
@@ -233,7 +234,7 @@ def _status(side: Side) -> str:
 def _text(side: Side, full: bool, most: int = 90) -> str:
     if not side.reply.strip():
         return NO_REPLY
-    return side.reply if full else shortened(side.reply, most)
+    return side.reply if full else one_line(side.reply, most)
 
 
 def _fitted(width: int, *tables: Table) -> list[str]:
@@ -277,12 +278,12 @@ def escaped(text: str) -> str:
 
     Nothing becomes a link either, a bare address or a mention included.
     """
-    lines = ["".join(map(_entity, line)) for line in text.strip().splitlines()]
+    lines = ["".join(map(_entity, line)) for line in visible(text).strip().split("\n")]
     found = "<br>".join(lines).replace(":/", "&#58;/")
     return re.sub(r"(?i)\bwww\.", lambda match: match[0][:-1] + "&#46;", found)
 
 
 def _entity(character: str) -> str:
-    if character.isalnum() or character in PLAIN or (ord(character) > 127 and character.isprintable()):
+    if character.isalnum() or character in PLAIN or ord(character) > 127:
         return character
-    return f"&#{ord(character)};" if character.isprintable() else "\ufffd"
+    return f"&#{ord(character)};"

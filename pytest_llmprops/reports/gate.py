@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_llmprops.reports.terminal import clean, shortened
+from pytest_llmprops.core.texts import one_line, terminal_line
 
 MARKS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 #: lines are wrapped to the terminal, but neither narrower nor wider than can be read well
@@ -23,7 +23,7 @@ def gate_lines(result: Mapping[str, Any], width: int = 100) -> list[str]:
     """
     width = min(max(width, NARROWEST), WIDEST)
     against = f" against baseline {result['baseline']}" if result["baseline"] else ""
-    lines = [clean(f"gate {result['file']}{against}")]
+    lines = [terminal_line(f"gate {result['file']}{against}")]
     for rule in result["rules"]:
         early = " (stopped early)" if rule.get("partial") else ""
         lines += _wrapped(rule["verdict"].upper(), rule["name"] + early, width, indent=2)
@@ -41,7 +41,7 @@ def gate_lines(result: Mapping[str, Any], width: int = 100) -> list[str]:
             lines += _wrapped("INVALID", reason, width, indent=2)
     for note in result["notes"]:
         lines += _wrapped("note", note, width, indent=2)
-    lines.append(clean(f"gate decision: {result['line']}"))
+    lines.append(terminal_line(f"gate decision: {result['line']}"))
     return lines
 
 
@@ -49,7 +49,7 @@ def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]
     """``text`` in a column of its own beside ``label``; both are other people's words."""
     first = (" " * indent + label).ljust(_LABELS - 1) + " "
     return textwrap.wrap(
-        clean(text),
+        terminal_line(text),
         width,
         initial_indent=first,
         subsequent_indent=" " * _LABELS,
@@ -92,7 +92,7 @@ def _markdown(result: Mapping[str, Any]) -> Iterator[str]:
 
 def _cell(text: str) -> str:
     # Names of models and rules are other people's text.
-    plain = shortened(clean(text), 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = one_line(text, 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for mark in "\\`*_|[]~@#$":
         plain = plain.replace(mark, "\\" + mark if mark not in "@#" else f"&#{ord(mark)};")
     return plain

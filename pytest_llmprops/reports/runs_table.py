@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.searches import search_lines
-from pytest_llmprops.reports.terminal import aligned_table, clean, shortened, summary_lines
+from pytest_llmprops.reports.terminal import aligned_table, summary_lines
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
 
@@ -20,7 +21,7 @@ def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
 
     Accuracy is all correct items of a model over all answered, whatever their task.
     """
-    rows = [tuple(map(clean, _cells(run))) for run in runs]
+    rows = [tuple(map(terminal_line, _cells(run))) for run in runs]
     lines = aligned_table([HEADER, *rows])
     if max(map(len, lines)) > width:
         lines = []
@@ -30,7 +31,7 @@ def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
             shown = [c for c in (*cells[:3], items, *cells[4:6], gate) if c and not c.startswith("-")]
             lines += [f"  {name}", "    " + " · ".join(shown)]
     problems = [f"  {run.folder.name}: {run.problem}" for run in runs if run.problem]
-    return lines + ([""] + [clean(p) for p in problems] if problems else [])
+    return lines + ([""] + [terminal_line(p) for p in problems] if problems else [])
 
 
 def _cells(run: Listed) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ def show_lines(run: Run) -> list[str]:
     own = facts.get("notes")
     notes = [*(map(str, own) if isinstance(own, list) else ()), *run.notes]
     summary = summary_lines(shown, run.records, run.folder, notes)
-    return [clean(line) for line in lines] + summary + search_lines(facts["searches"], run.searches)
+    return [terminal_line(line) for line in lines] + summary + search_lines(facts["searches"], run.searches)
 
 
 def _model(found: Any) -> str:
@@ -109,8 +110,8 @@ def _model(found: Any) -> str:
 
 def _identity(identity: Any) -> str:
     if not isinstance(identity, dict):
-        return shortened(str(identity))
-    return ", ".join(f"{name} {shortened(str(value), 40)}" for name, value in identity.items())
+        return one_line(str(identity), 90)
+    return ", ".join(f"{name} {one_line(str(value), 40)}" for name, value in identity.items())
 
 
 def _data(files: Mapping[str, Any]) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.reports.kit.text import counted
-from pytest_llmprops.reports.terminal import clean
 from pytest_llmprops.runs.searches import CUT_SHORT, FILE
 
 #: counterexamples that are shown of each model and benchmark
@@ -35,4 +35,4 @@ def search_lines(searched: Sequence[Mapping[str, Any]], rows: Sequence[SearchRec
         lines += [f"  {r.id}: {r.why}{CUT_SHORT if r.spent else ''}" for r in bad[:SHOWN]]
         if len(bad) > SHOWN:
             lines.append(f"  … and {len(bad) - SHOWN} more in {FILE}")
-    return [clean(line) for line in lines]
+    return [terminal_line(line) for line in lines]

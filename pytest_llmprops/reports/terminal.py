@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import binomial_standard_error
+from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.published import beside
 
 #: wrong answers shown per benchmark; all of them are in the run record
@@ -55,7 +56,7 @@ def summary_lines(
             f"INCOMPLETE: {missing} of {facts.get('expected', 0)} cases have no verdict; run again to continue"
         )
     lines.append(f"run record: {folder}")
-    return [clean(line) for line in lines]
+    return [terminal_line(line) for line in lines]
 
 
 def _benchmark(
@@ -133,9 +134,9 @@ def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> l
     bad = [r for r in records if (r.model, r.benchmark) == (model, benchmark) and r.status != "correct"]
     lines = []
     for record in bad[:SHOWN]:
-        given = f", given {shortened(record.given)!r}" if record.given else ""
-        expected = f": expected {shortened(record.expected)!r}{given}" if record.expected else ""
-        lines.append(f"  {record.status} {record.id}{expected} ({shortened(record.reason)})")
+        given = f", given {one_line(record.given, 90)!r}" if record.given else ""
+        expected = f": expected {one_line(record.expected, 90)!r}{given}" if record.expected else ""
+        lines.append(f"  {record.status} {record.id}{expected} ({one_line(record.reason, 90)})")
     if len(bad) > SHOWN:
         lines.append(f"  … and {len(bad) - SHOWN} more in verdicts.jsonl")
     return lines
@@ -169,20 +170,6 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def shortened(text: str, most: int = 90) -> str:
-    """``text`` cut to ``most`` characters, the cut marked."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
-
-
-def clean(text: str) -> str:
-    """``text`` without control characters: replies are untrusted and could drive the terminal.
-
-    Zero-width joiners stay: Persian and Tamil are written with them.
-    """
-    return "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)
 
 
 def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:

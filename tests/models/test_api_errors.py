@@ -59,7 +59,7 @@ def test_odd_retry_after(value: str, seconds: float | None) -> None:
 
 
 def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, bearer strings, passwords in addresses and escapes go; at most 300 characters stay."""
+    """Keys, bearer strings and passwords go, control characters are spelled out, at most 300 characters stay."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "very-secret-value")
     text = (
         "very-secret-value Authorization: Bearer abcdef123456 sk-proj-abc123***xyz\n"
@@ -68,8 +68,9 @@ def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyP
     line = errors.clean(text, errors.secrets("k3y"))
     assert len(line) == 300
     assert line.isprintable()
-    for secret in ("very-secret", "abcdef123456", "abc123", "pw@", "qwertz1", "[31m"):
+    for secret in ("very-secret", "abcdef123456", "abc123", "pw@", "qwertz1"):
         assert secret not in line
+    assert "␛[31mred␛[0m␀[U+202E] x" in line
     assert "red" in line
 
 

@@ -83,6 +83,6 @@ def test_remarks_stand_with_their_model() -> None:
 def test_remarks_cannot_drive_the_terminal() -> None:
     """Control characters in a remark are shown as such."""
     remarks = [{"model": "old", "benchmark": "sums", "text": "\x1b[2Jgone\u202e"}]
-    assert "  old: \ufffd[2Jgone\ufffd" in lines([], remarks=remarks)
+    assert "  old: ␛[2Jgone[U+202E]" in lines([], remarks=remarks)
     joined = [{**remarks[0], "text": "\u0645\u200c\u062a"}]
     assert "  old: \u0645\u200c\u062a" in lines([], remarks=joined), "joiners are part of a word"

@@ -18,6 +18,7 @@ from pytest_llmprops.core.evidence import (
 )
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.texts import shortened
 
 #: characters of a translation that the record keeps; the whole reply is in ``requests.jsonl``
 LONGEST = 1_000
@@ -110,5 +111,5 @@ class TranslationEvidence:
         """Return the object for the record, without its empty parts."""
         text = self.translation
         texts = {key: getattr(self, key) for key in self.__slots__}
-        texts["translation"] = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        texts["translation"] = shortened(text, LONGEST)
         return without_empty(texts)

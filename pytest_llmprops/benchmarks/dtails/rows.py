@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.strict_json import short
 
 SENTENCE, TARGET = "source language text", "target language text"
 COLUMNS = ("concept", SENTENCE, TARGET, "variations", "label")
-_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Variation:
         """
         forms = tuple(dict.fromkeys(form.strip() for form in text.split("/")))
         if not all(forms):
-            raise DataError(f"variation {_short(text)} has an empty form; write forms as a/b")
+            raise DataError(f"variation {short(text)} has an empty form; write forms as a/b")
         return cls(forms)
 
     @property
@@ -100,7 +100,7 @@ def parse_words(text: str, where: str) -> tuple[Entry, ...]:
         place = f"{where}: line {number}"
         concept, pos, words = [*(part.strip() for part in line.split(",", 2)), "", ""][:3]
         if not concept or not pos or not words:
-            raise DataError(f"{place}: {_short(line)}; write concept,POS,variation;variation")
+            raise DataError(f"{place}: {short(line)}; write concept,POS,variation;variation")
         if (concept, pos) in entries:
             raise DataError(f"{place}: {concept!r} ({pos}) stands in the file twice; merge its variations")
         found = _variations(words.split(";"), concept, place)
@@ -139,7 +139,7 @@ def parse_rows(
             raise DataError(f"{place}: the concept is empty; name the English word")
         if not sentence:
             raise DataError(
-                f"{place}: the {SENTENCE} of {_short(concept)} is empty; give the sentence or drop the row"
+                f"{place}: the {SENTENCE} of {short(concept)} is empty; give the sentence or drop the row"
             )
         key = (concept, cells["variations"])
         if key not in lists:
@@ -177,7 +177,7 @@ def _list(text: str, place: str) -> list[str]:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        _fail(place, f"variations {_short(text)} are not a list", "write ['one', 'other/form']")
+        _fail(place, f"variations {short(text)} are not a list", "write ['one', 'other/form']")
     return value
 
 
@@ -189,12 +189,12 @@ def _variations(texts: Sequence[str], concept: str, place: str) -> tuple[Variati
     if len(found) < 2:
         _fail(
             place,
-            f"concept {_short(concept)} has {len(found)} variation(s)",
+            f"concept {short(concept)} has {len(found)} variation(s)",
             "give at least two, or drop the concept",
         )
     twice = next((v for index, v in enumerate(found) if v in found[:index]), None)
     if twice is not None:
-        _fail(place, f"variation {_short(twice.name)} of {_short(concept)} stands twice", "drop one")
+        _fail(place, f"variation {short(twice.name)} of {short(concept)} stands twice", "drop one")
     return found
 
 
@@ -212,9 +212,7 @@ def _label(text: str, variations: Sequence[Variation], place: str) -> int:
     if len(fitting) != 1:
         names = ", ".join(variation.name for variation in variations)
         what = "is no variation" if not fitting else f"fits {len(fitting)} variations"
-        _fail(
-            place, f"label {_short(text)} {what} of {_short(names)}", "write one of them as it stands there"
-        )
+        _fail(place, f"label {short(text)} {what} of {short(names)}", "write one of them as it stands there")
     return fitting[0]
 
 
@@ -224,7 +222,7 @@ def _clue(text: str, sentence: str, place: str) -> tuple[str, ...]:
         if not re.search(rf"(?<!\w){re.escape(part)}(?!\w)", sentence):
             _fail(
                 place,
-                f"clue {_short(part)} is not in the sentence",
+                f"clue {short(part)} is not in the sentence",
                 "copy words of the sentence, joined by ;",
             )
     return clue
@@ -236,11 +234,6 @@ def _pos(concept: str, variations: Sequence[Variation], words: Sequence[Entry]) 
     same = [entry for entry in entries if set(entry.variations) == set(variations)]
     chosen = same or entries
     return chosen[0].pos if len(chosen) == 1 else ""
-
-
-def _short(text: str) -> str:
-    """For messages: one line, not long, everything unprintable as an escape."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
 def _fail(place: str, what: str, fix: str) -> NoReturn:

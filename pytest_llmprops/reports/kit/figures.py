@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmprops.core.texts import shortened
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
@@ -122,7 +124,9 @@ def legend(
     from matplotlib.lines import Line2D
 
     handles: list[Any] = [
-        Line2D([], [], color=colour(n), marker=marker(n), markersize=6, linewidth=1.4, label=short(text, 40))
+        Line2D(
+            [], [], color=colour(n), marker=marker(n), markersize=6, linewidth=1.4, label=shortened(text, 40)
+        )
         for n, text in labels.items()
     ]
     if published:
@@ -148,11 +152,6 @@ def legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0.005, 0.995), ncols=4 if len(labels) < 3 else 3,
         frameon=False, fontsize=8.5, handlelength=1.8, columnspacing=1.6, borderaxespad=0.2, borderpad=0,
     )  # fmt: skip
-
-
-def short(text: str, most: int = 20) -> str:
-    """``text`` cut to ``most`` characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def draw(plot: Any) -> tuple[str, bytes]:

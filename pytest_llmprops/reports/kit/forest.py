@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
@@ -21,7 +22,6 @@ from pytest_llmprops.reports.kit.figures import (
     new_figure,
     room,
     share_axis,
-    short,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ForestRow:
 def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
     """Rows of shares with intervals; published figures as hollow diamonds, the best one named at the right."""
     heights = [_height(row) for row in rows]
-    names = [short(row.label, 40) for row in rows]
+    names = [shortened(row.label, 40) for row in rows]
     left = room(names)
     figure = new_figure(WIDTH, 0.62 + sum(heights) * 0.2 + legend_height(labels))
     axes = figure.add_axes(
@@ -92,7 +92,7 @@ def _draw_row(axes: Axes, row: ForestRow, middle: float) -> None:
     if row.marks:
         best = max(row.marks, key=lambda mark: mark.value)
         axes.annotate(
-            f"{short(best.model)} {100 * best.value:.1f}", (1, middle), xytext=(40, 0), fontsize=8,
+            f"{shortened(best.model, 20)} {100 * best.value:.1f}", (1, middle), xytext=(40, 0), fontsize=8,
             textcoords="offset points", xycoords=("axes fraction", "data"), va="center", color=MUTED,
             annotation_clip=False,
         )  # fmt: skip
@@ -120,7 +120,7 @@ def panels(
     count = len(columns[0][1])
     lines = count + 1.1 * len(groups)
     figure = new_figure(WIDTH, 0.75 + 0.215 * lines + legend_height(labels))
-    names = [short(row.label, 24) for row in columns[0][1]]
+    names = [shortened(row.label, 24) for row in columns[0][1]]
     left, gap, top, bottom = room([*names, *groups.values()]), 0.3, 0.32 + legend_height(labels), 0.42
     width = (WIDTH - left - 0.2 - gap * (len(columns) - 1)) / len(columns)
     for number, (title, rows) in enumerate(columns):

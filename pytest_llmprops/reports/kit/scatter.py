@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.figures import (
     MUTED,
     PAPER,
@@ -17,7 +18,6 @@ from pytest_llmprops.reports.kit.figures import (
     marker,
     new_figure,
     share_axis,
-    short,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def scatter(spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[flo
             markerfacecolor=shade if ours else PAPER, markeredgecolor=shade, linestyle="none", zorder=4, clip_on=False,
         )  # fmt: skip
         axes.annotate(
-            short(spot.label, 40), (spot.x.value, spot.y.value), xytext=(dx, dy), textcoords="offset points",
+            shortened(spot.label, 40), (spot.x.value, spot.y.value), xytext=(dx, dy), textcoords="offset points",
             va="center", ha=side, color=shade if ours else MUTED, weight="bold" if ours else "normal", fontsize=8.5,
             zorder=5,
         )  # fmt: skip
@@ -82,7 +82,7 @@ def placed(spots: Sequence[Spot], top: float) -> list[tuple[float, float, str]]:
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in marks]
     found = []
     for spot, (x, y) in zip(spots, marks, strict=True):
-        width = 5.4 * len(short(spot.label, 40)) * (1.1 if spot.series >= 0 else 1)
+        width = 5.4 * len(shortened(spot.label, 40)) * (1.1 if spot.series >= 0 else 1)
         places = [(10 * sign, dy) for dy in (6, 0, -6, 12, -12, 20, -20, 30, -30, 42) for sign in (1, -1)]
         boxes = []
         for dx, dy in places:

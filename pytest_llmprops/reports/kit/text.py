@@ -1,34 +1,10 @@
-"""Texts and numbers as a reader sees them. Replies are untrusted: what cannot be seen is spelled out."""
+"""Texts and numbers as a reader sees them. Replies are untrusted: :func:`visible` spells out what cannot be seen."""
 
 from __future__ import annotations
 
 import re
 
-#: C0 and C1 controls but tab and line feed, DEL, line and paragraph separator, the bidirectional
-#: embeddings, overrides and isolates (they reorder the text around them), tags, BOM and lone surrogates.
-#: Zero-width joiners and direction marks stay: Persian, Tamil and Arabic are written with them.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def visible(text: str) -> str:
-    """``text`` with every control character spelled out: ESC as ``␛``, U+202E as ``[U+202E]``."""
-    return _UNSEEN.sub(_spelled, text.replace("\r\n", "\n"))
-
-
-def _spelled(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"[U+{code:04X}]"
-
-
-def one_line(text: str, most: int = 120) -> str:
-    """:func:`visible` on one line, cut to ``most`` characters with the cut marked."""
-    flat = " ".join(visible(text).split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+from pytest_llmprops.core.texts import visible as visible
 
 
 def percent(value: float | None) -> str:

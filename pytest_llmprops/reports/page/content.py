@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.benchmarks import section_of
 from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.series import Measured, Series, accuracy, series_of
-from pytest_llmprops.reports.kit.text import counted, joined, one_line
+from pytest_llmprops.reports.kit.text import counted, joined
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import items_of, left_out
 from pytest_llmprops.reports.published import ranked

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.gate import gate_markdown
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Report, Section, Table
-from pytest_llmprops.reports.kit.text import one_line
 
 #: wrong, refused and unreadable items listed for each benchmark; all are in ``report.html``
 SHOWN = 20
@@ -117,7 +117,7 @@ def plain(text: str) -> str:
 
 def code(text: str) -> str:
     """``text`` as a code span in a cell of a table: its backticks and bars stay text."""
-    flat = one_line(text)
+    flat = one_line(text, 120)
     if not flat:
         return ""
     longest = max((len(run) for run in _runs(flat)), default=0)

@@ -18,7 +18,7 @@ from fixtures.dtails import (
     write_language,
 )
 from fixtures.runs import Runner
-from pytest_llmprops.plugin.outcomes import printable
+from pytest_llmprops.core.texts import terminal_line
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_joiners_and_right_to_left_text(run: Runner, workers: str) -> None:
 def test_joiners_stay_in_pytests_own_line() -> None:
     """The line that pytest shows of a failed case keeps joiners and nothing that drives a terminal."""
     word = f"مهم{ZWNJ}ترین"
-    assert printable(f"chose {word}\x1b[2J\u202e") == f"chose {word} [2J "
+    assert terminal_line(f"chose {word}\x1b[2J\u202e") == f"chose {word}␛[2J[U+202E]"
 
 
 def test_what_a_model_replies_stays_text(run: Runner, data: tuple[str, ...]) -> None:

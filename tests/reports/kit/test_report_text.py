@@ -6,7 +6,8 @@ import html
 
 import pytest
 
-from pytest_llmprops.reports.kit.text import joined, one_line, percent, points, visible, with_interval
+from pytest_llmprops.core.texts import one_line, visible
+from pytest_llmprops.reports.kit.text import joined, percent, points, with_interval
 from pytest_llmprops.reports.page.html import script_json
 from pytest_llmprops.reports.page.markdown import code, plain
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
@@ -17,7 +18,6 @@ from pytest_llmprops.reports.kit.figures import (
     new_figure,
     room,
     share_axis,
-    short,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def accuracy_panels(panels: Sequence[Panel], rows: Sequence[Row]) -> Plot:
     handles = _accuracy_handles(
         any(value.deviation is not None for value in drawn), any(panel.baselines for panel in panels)
     )
-    names = [short(row.label, 40) for row in rows]
+    names = [shortened(row.label, 40) for row in rows]
     left = room([*names, *(row.heading for row in rows)]) + 0.06
     top, bottom, above = 0.1 + _legend_height(handles), 0.36, 0.34
     figure = new_figure(WIDTH, top + down * (above + height) + bottom)
@@ -132,7 +132,7 @@ def _accuracy_panel(
     axes.set_yticks(ticks, names if names is not None else [""] * len(rows))
     # A mark at 0% must not touch its name.
     axes.tick_params(axis="y", pad=8)
-    axes.set_title(short(panel.title, 30), loc="left", fontsize=9.5, pad=5, color=TEXT)
+    axes.set_title(shortened(panel.title, 30), loc="left", fontsize=9.5, pad=5, color=TEXT)
 
 
 def _estimate(axes: Axes, value: Estimate, y: float, series: int) -> None:
@@ -169,7 +169,7 @@ def position_panels(panels: Sequence[Positions], rows: Sequence[Row]) -> Plot:
     lines = _packed(panels)
     handles: list[Any] = [
         Line2D([], [], color=colour(row.series), marker=marker(row.series), markersize=5.5, linewidth=1.2,
-               label=short(row.label, 40))
+               label=shortened(row.label, 40))
         for row in rows
     ]  # fmt: skip
     handles.append(Line2D([], [], color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), label="uniform"))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import file_names, visible
 
@@ -83,7 +84,7 @@ def _lines(measured: Measured, task: str) -> list[Line]:
         model = (visible(s.model) if alone else s.label) + star
         said = {"": "", "none": "no rules", "own": "own rules"}.get(rules, f"rules of {rules}")
         short = (middle(visible(s.model)) if alone else middle(s.label, 2 * _NAME)) + star
-        tail = said if len(said) <= _RULES else said[: _RULES - 1] + "…"
+        tail = shortened(said, _RULES)
         lines.append(Line(s, task, model, rules, _with(model, said), _with(short, tail)))
     return lines
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
@@ -15,7 +16,6 @@ from pytest_llmprops.reports.kit.figures import (
     legend,
     marker,
     new_figure,
-    short,
 )
 from pytest_llmprops.reports.kit.scatter import overlap
 
@@ -86,7 +86,7 @@ def _name(axes: Axes, spots: Sequence[tuple[CorpusSpot, float]]) -> None:
     ]
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in marks]
     for (spot, value), (x, y) in zip(spots, marks, strict=True):
-        text = short(spot.label)
+        text = shortened(spot.label, 20)
         width = 4.6 * len(text)
         places = [(sign * 8.0, up) for up in (0.0, 7.0, -7.0, 14.0, -14.0, 22.0, -22.0) for sign in (1, -1)]
         boxes = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.figures import (
     FAINT,
     MUTED,
@@ -20,7 +21,6 @@ from pytest_llmprops.reports.kit.figures import (
     marker,
     new_figure,
     share_axis,
-    short,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def lines_over_k(
         share_axis(axes, "y", few=True)
         if column:
             axes.set_yticklabels([])
-        axes.set_title(short(task), loc="left", fontsize=9, pad=4, color=TEXT)
+        axes.set_title(shortened(task, 20), loc="left", fontsize=9, pad=4, color=TEXT)
     legend(figure, labels, False, True, dashes=any(line.dashed for _, lines in tasks for line in lines))
     return figure
 

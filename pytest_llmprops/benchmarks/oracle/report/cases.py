@@ -14,9 +14,10 @@ from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Table
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.reports.kit.text import counted, one_line, visible
+from pytest_llmprops.reports.kit.text import counted
 
 #: cases of each kind and model
 MOST = 5

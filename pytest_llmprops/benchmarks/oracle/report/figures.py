@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.figures import (
     FAINT,
     INK,
@@ -20,7 +21,6 @@ from pytest_llmprops.reports.kit.figures import (
     new_figure,
     room,
     share_axis,
-    short,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Profile:
 def acceptance_plot(groups: Sequence[Bars]) -> Plot:
     """Stacked bars, a block a model: accepted full, rejected pale, labelled entities that were missed outlined."""
     names = [bar.name for group in groups for bar in group.bars]
-    titles = [short(group.title, 60) for group in groups]
+    titles = [shortened(group.title, 60) for group in groups]
     left, top = room(names), 0.36
     lines = len(names) + 1.5 * len(groups)
     figure = new_figure(WIDTH, top + _BAR * lines + 0.4)

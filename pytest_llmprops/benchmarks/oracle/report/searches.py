@@ -6,9 +6,9 @@ from collections import Counter
 
 from pytest_llmprops.benchmarks.oracle.culprits import KINDS
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import LinearityCounterexample
+from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.kit.text import one_line, visible
 from pytest_llmprops.runs.searches import CUT_SHORT
 
 #: counterexamples of each model

@@ -23,6 +23,7 @@ from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.seeds import generator
 from pytest_llmprops.core.strict_json import short
+from pytest_llmprops.core.texts import one_line
 
 SELECTION, RULES = "selection", "rules"
 TASKS = (SELECTION, RULES)
@@ -272,7 +273,7 @@ def _place(column: str, text: str, options: Sequence[str], wanted: str) -> int:
 
 
 def _note(text: str) -> str:
-    text = " ".join("".join(c if c.isprintable() or c in "\u200c\u200d" else " " for c in text).split())
+    text = one_line(text)
     if len(text) > LONGEST_NOTE:
         raise DataError(f"which has {len(text)} characters; write {LONGEST_NOTE} at most")
     return text

@@ -10,6 +10,7 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation import agreement as stat
 from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as asked
 from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import Agreement
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import Study
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import find
 
 
@@ -133,7 +134,7 @@ def _rules_lines(study: Study) -> list[str]:
         ("none is missing", "recall", result.recall, "recall", printed("1", "concepts", "recall")),
     ]
     tables = {"rules": "4", "precision": "5", "recall": "6"}
-    head = f"rules of {_shown(study.of)}, {study.language}: {_counted(result.concepts, 'concept')}"
+    head = f"rules of {one_line(study.of)}, {study.language}: {_counted(result.concepts, 'concept')}"
     lines = [
         f"{head}, {_counted(len(study.answers), 'annotator')}",
         f"{'question':<20}{'n':>5}  {'share of yes':<32}{'agreement':<20}{'Fleiss kappa':<22}PABAK",
@@ -149,8 +150,8 @@ def _rules_lines(study: Study) -> list[str]:
         lines.append(f"{label:<20}{found.questions:>5}  {cells[0]:<32}{cells[1]:<20}{cells[2]:<22}{cells[3]}")
     for concept, variation, kind in result.refused:
         what = "the rule is not correct" if kind == asked.RULE else "does not mean it"
-        lines.append(f"a majority: {_shown(concept)}, {_shown(variation)}: {what}")
-    lines += [f"named as missing: {_shown(concept)}: {_shown(text)}" for concept, text in result.named]
+        lines.append(f"a majority: {one_line(concept)}, {one_line(variation)}: {what}")
+    lines += [f"named as missing: {one_line(concept)}: {one_line(text)}" for concept, text in result.named]
     return lines
 
 
@@ -170,7 +171,7 @@ def _selection_lines(study: Study) -> list[str]:
     three = f"{_three(found.total)}, Fleiss kappa {_three(found.kappa)}, PABAK {_three(found.pabak)}"
     context = f"{_percent(result.sufficient)}{_beside(share, _percent)}"
     lines = [
-        f"data {_shown(study.of)}, {study.language}: {asked_for}",
+        f"data {one_line(study.of)}, {study.language}: {asked_for}",
         f"sufficient context  {context}: for {kept} the majority chose the original's variation",
         f"total agreement     {_three(result.total)} on the variation",
         f"original or not     agreement {three}",
@@ -205,8 +206,3 @@ def _beside(value: float | None, show: Callable[[float], str] = _three) -> str:
 
 def _counted(number: int, name: str) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
-
-
-def _shown(text: str) -> str:
-    """A text of others on one line, without what could drive the terminal."""
-    return " ".join("".join(c if c.isprintable() or c in "\u200c\u200d" else " " for c in text).split())

@@ -103,15 +103,15 @@ def test_changes_from_elsewhere_stay(page: AnnotationPage, sheet: Path) -> None:
 
 
 def test_rules_sheets_are_served_too(tmp_path: Path) -> None:
-    """Notes may hold anything: formulas are stored as text, control characters are not stored."""
+    """Notes may hold anything: formulas are stored as text, control characters are spelled out."""
     (sheet, *_) = judging(tmp_path, {"sun": {"son": "the star", "sol": "<b>light</b>"}})
     with page_of(sheet) as page:
         assert answer(page, 1, answer="yes", which="=1+1\x1b\n")["saved"]
         assert answer(page, 2, answer="2;1")["saved"]
         _, state, _ = ask(page, "state")
     assert [line["answer"] for line in read_cells(sheet)] == ["yes", "1;2", "", ""]
-    assert read_cells(sheet)[0]["which"] == "'=1+1"
-    assert state["questions"][0]["answers"]["which"] == "=1+1"
+    assert read_cells(sheet)[0]["which"] == "'=1+1␛"
+    assert state["questions"][0]["answers"]["which"] == "=1+1␛"
 
 
 @pytest.mark.parametrize("path", ["", "page.css", "page.js", "questions.js", "state", "sheet.csv"])

@@ -85,7 +85,7 @@ def test_rules_by_hand(tmp_path: Path) -> None:
     assert result.accuracy.agreement.kappa == pytest.approx((2 / 3 - 5 / 8) / (3 / 8))
     assert result.accuracy.agreement.pabak == pytest.approx(0)
     assert result.refused == (("day", "etmaal", "rule"),)
-    assert set(result.named) == {("day", "dagje"), ("sun", "zon [2J")}
+    assert set(result.named) == {("day", "dagje"), ("sun", "zon ␛[2J")}
     text = result_lines(study)
     assert "a majority: day, etmaal: the rule is not correct" in text
     assert all(line.isprintable() for line in text)

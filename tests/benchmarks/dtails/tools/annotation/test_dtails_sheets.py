@@ -145,7 +145,7 @@ def test_a_sheet_of_selection_shows_nothing_else() -> None:
         (WRONG, "answer", "芸術; 美術", "1;2"),
         (MISSING, "answer", "Y", "yes"),
         (MISSING, "answer", "NO", "no"),
-        (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と [31m"),
+        (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と␛[31m"),
         (RULE, "answer", "yes", "yes"),
     ],
 )

@@ -1,0 +1,45 @@
+"""Texts from models and files, made safe and short for a reader.
+
+Terminal, error lines, reports, Markdown and Allure have one policy: a control character is never printed as it is and
+never dropped, but spelled out, so that a reader sees it. ESC is ``␛``, a right-to-left override ``[U+202E]``.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: C0 and C1 controls except tab and line feed, DEL, line and paragraph separator, the bidirectional
+#: embeddings, overrides and isolates (they reorder the text around them), tags, BOM and lone surrogates.
+#: Zero-width joiners and direction marks stay: Persian, Tamil and Arabic are written with them.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """Spell out every control character except tabs and line feeds; CR LF becomes a line feed."""
+    return _UNSEEN.sub(_spelled, text.replace("\r\n", "\n"))
+
+
+def terminal_line(text: str) -> str:
+    """Spell out every control character, tabs and line feeds too, so that no text can add a line of its own."""
+    return visible(text).replace("\t", "␉").replace("\n", "␊")
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"[U+{code:04X}]"
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut ``text`` to at most ``most`` characters, the last of which is then an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """Return :func:`visible` with single spaces in place of spaces and line ends, cut to ``most`` characters."""
+    flat = " ".join(visible(text).split())
+    return flat if most is None else shortened(flat, most)
