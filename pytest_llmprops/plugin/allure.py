@@ -1,8 +1,8 @@
 """Cases and runs in the results that allure-pytest writes; registered only when ``--alluredir`` is given.
 
-Allure's own plugin makes one result a case and hands it to a logger when the case is over. The logger here takes
-its place in every process that runs cases: it lays title, labels, steps and attachments over the result before
-it is written. The calls were made ahead of the case, so their steps are added afterwards, with their real times.
+Allure's own plugin makes one result per case and hands it to a logger when the case is over. The logger here takes
+its place in every process that runs cases: it adds title, labels, steps and attachments to the result before it is
+written. Calls run ahead of their case, so their steps are added afterwards, with their real times.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.reports import allure_case, allure_run
 from pytest_llmprops.runs.record import RunRecord
 
-#: labels that allure-pytest makes from the file's place
+#: labels that allure-pytest derives from the file's folder
 _SUITES = {"parentSuite", "suite", "subSuite"}
 _VERDICT = "verdict"
 
 
 @dataclass
 class Current:
-    """The case that is being reported; without an outcome it was skipped before it was asked for."""
+    """The case that is being reported; without an outcome it was skipped before it was evaluated."""
 
     item: pytest.Item
     unit: Unit
@@ -89,7 +89,7 @@ class AllureCases:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        # The session drops the outcome at teardown, and says last whether a failure was expected.
+        # The outcome is dropped at teardown; whether a failure was expected is known last.
         unit, outcome = item.stash.get(UNIT, None), item.stash.get(OUTCOME, None)
         report = yield
         if unit is not None:
@@ -100,7 +100,7 @@ class AllureCases:
         return report
 
     def complete(self, result: Any) -> None:
-        """Lay over the ``result`` of the case that just ended what the report shows of it."""
+        """Add to the ``result`` of the case that just ended what the report shows about it."""
         current, self._current = self._current, None
         if current is None:
             return
@@ -187,7 +187,7 @@ class AllureCases:
 
 
 def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
-    """The first items of a group that are not correct, one a line."""
+    """The first items of a group that are not correct, one per line."""
     bad = sum(number for status, number in outcome.counts.items() if status != "correct")
     rows = [
         f"{r['status']}\t{r['id']}\texpected {r['expected'] or '-'}\tgiven {r['given'] or '-'}\t{r['reason']}"
@@ -205,11 +205,11 @@ def _helper(role: str, case: Case, session: LLMSession) -> str:
     return cases.spec_of(label).label if label is not None else role
 
 
-def _labels(given: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:
-    """Our labels and, but for suites, those of the test itself, which win where both say something."""
-    kept = [label for label in given if label.name not in _SUITES]
-    said = {label.name for label in kept} - {"tag"}
-    return [*kept, *(Label(name, value) for name, value in ours if name not in said)]
+def _labels(existing: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:
+    """Return the labels of the test itself, without suites, and of ours those that it does not have."""
+    kept = [label for label in existing if label.name not in _SUITES]
+    names = {label.name for label in kept} - {"tag"}
+    return [*kept, *(Label(name, value) for name, value in ours if name not in names)]
 
 
 def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
@@ -223,7 +223,7 @@ def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
     elif outcome.error is not None:
         details.message, details.trace = allure_case.message("backend error", outcome.error.message), None
     elif not outcome.verdict:
-        # The session made the trace the one line that says it all.
+        # The trace is the one line of the verdict.
         details.message, details.trace = details.trace or details.message, None
     elif result.status in (Status.FAILED, Status.BROKEN):
         details.message = allure_case.message(allure_case.EXPECTATION, details.message or "")
@@ -246,14 +246,14 @@ class CaseLogger(AllureFileLogger):
 
     @allure_commons.hookimpl
     def report_container(self, container: Any) -> None:
-        # A file a case that says nothing but that there was a verdict, or a search.
+        # One file per case would only say that there was a verdict or a search.
         fixtures = {f.name.partition("::")[0] for f in (*container.befores, *container.afters)}
         if not fixtures <= {_VERDICT, "search"}:
             super().report_container(container)  # type: ignore[no-untyped-call]
 
 
 class AllureRun:
-    """What is written once a run, by the controller."""
+    """What the controller writes once per run."""
 
     def __init__(self, recording: Recording, folder: Path) -> None:
         self._recording = recording
@@ -281,7 +281,7 @@ class AllureRun:
         )
         try:
             for name in (allure_run.GATE, allure_run.GATE_TEXT):
-                # An earlier run's decision is none on this one.
+                # An earlier run's decision does not apply to this one.
                 (self._folder / name).unlink(missing_ok=True)
             for name, text in files.items():
                 (self._folder / name).write_text(text, encoding="utf-8", errors="replace")

@@ -31,7 +31,7 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         return f"batch-{self.share(self._positions[nodeid], len(self._positions), self.numnodes)}"
 
     def _assign_work_unit(self, node: Any) -> None:
-        # The replacement of a killed worker is told when it has collected; pytest-xdist 3.8 ends in a KeyError.
+        # The replacement of a killed worker is registered once it has collected; pytest-xdist 3.8 ends in a KeyError.
         if node not in self.registered_collections:
             return
         # Worker gw3 begins with batch 3 as soon as it has collected, without waiting for the others.

@@ -60,7 +60,7 @@ class Evaluation:
         #: by batch, the single cases that are judged at once, and how far that is
         self._at_once: dict[int, list[Case]] = {}
         self._place: dict[int, int] = {}
-        #: outcomes that were made at once and not yet fetched
+        #: outcomes that were judged at once and not fetched yet
         self._ready: dict[Key, Outcome] = {}
         #: (benchmark, model) of cases that proved to be judged item by item
         self._item_by_item: set[tuple[str, str]] = set()
@@ -88,7 +88,7 @@ class Evaluation:
 
     @property
     def needs_broker(self) -> bool:
-        """Whether some model is asked through the broker; of helpers that nobody named, whether one may be."""
+        """Whether the broker may be needed: by a model under test, a named helper, or a default helper."""
         asked = {label for label in self._cases.model_specs() if label not in self._unnamed}
         if not self.in_process_labels.issuperset(asked):
             return True
@@ -100,7 +100,7 @@ class Evaluation:
 
     @property
     def _unnamed(self) -> frozenset[str]:
-        """Labels of the helpers that nobody named."""
+        """Labels of the default helpers."""
         return frozenset(HELPER + role for role in self._cases.helpers.defaults)
 
     def import_sdks(self) -> None:
@@ -168,7 +168,7 @@ class Evaluation:
     # ---- what is in work
 
     def expect(self, batches: Mapping[int, Sequence[Unit]]) -> None:
-        """Say what will be asked for, in pytest's order, and with workers by batches."""
+        """Set what will be waited for, in pytest's order; with workers, by batch."""
         self._units = {batch: list(units) for batch, units in batches.items()}
         if len(self._units) > 1:
             self._batches = {id(unit): batch for batch, units in self._units.items() for unit in units}
@@ -177,7 +177,7 @@ class Evaluation:
         return self._batches.get(id(unit), 0)
 
     def begin(self, batch: int = 0) -> None:
-        """Begin to evaluate a batch ahead, but for what is judged at once when pytest comes to it."""
+        """Begin to evaluate a batch ahead, except the cases that are judged at once when pytest comes to them."""
         if batch in self._begun:
             return
         self._begun.add(batch)
@@ -197,7 +197,10 @@ class Evaluation:
         self.engine.let_settle(SETTLE_SECONDS)
 
     def wait(self, case: Case, *, begin: bool = True) -> Outcome:
-        """What becomes of a case. Without ``begin`` whoever calls sees to what is in work."""
+        """Wait for the outcome of a case.
+
+        :param begin: begin its batch where necessary; otherwise the caller does.
+        """
         if begin:
             batch = self._batch_of(case)
             self.begin(batch)
@@ -211,7 +214,7 @@ class Evaluation:
                 self.show_waiting()
 
     def wait_for_group(self, group: Group) -> GroupOutcome:
-        """What becomes of the items that one pytest case reports."""
+        """Wait for the outcome of the items that one pytest case reports."""
         self.begin(self._batch_of(group))
         outcomes: Iterable[Outcome] | None = None
         served = self._served_here()
@@ -241,7 +244,7 @@ class Evaluation:
         self.show_waiting()
         cases, start = self._at_once[batch], self._place.get(batch, 0)
         if start >= len(cases) or cases[start] is not case:
-            # Reported in another order than was said.
+            # Reported in another order than expected.
             start = next((n for n, c in enumerate(cases) if c is case), len(cases))
         end = min(start + AHEAD, len(cases))
         chunk = [c for c in cases[start:end] if _pair(c) == same and c.key not in self._ready] or [case]
@@ -251,7 +254,7 @@ class Evaluation:
             self.engine.submit(c for c in cases if _pair(c) == same)
             return None
         self._place[batch] = end
-        self._ready.update((c.key, made) for c, made in zip(chunk, outcomes, strict=True))
+        self._ready.update((c.key, outcome) for c, outcome in zip(chunk, outcomes, strict=True))
         return self._ready.pop(case.key)
 
     # ---- the end

@@ -24,7 +24,7 @@ class Search:
     """What the fixture ``search`` gives a test function: an item's property, and hypothesis to look into it.
 
     :param asking: the case's way to its models, which has counted every call. :param wait: runs a coroutine on the
-        engine's loop. :param tell: is given the search when it is over, in the test's call. :param stop: skips the
+        engine's loop. :param on_end: called with the search when it is over, in the test's call. :param stop: skips the
         case, as the run is over.
     """
 
@@ -34,7 +34,7 @@ class Search:
         searched: Searched,
         asking: Asking,
         wait: Callable[[Coroutine[Any, Any, Any]], Any],
-        tell: Callable[[Search], None],
+        on_end: Callable[[Search], None],
         stop: Callable[[str], NoReturn],
     ) -> None:
         self.case = case
@@ -45,7 +45,7 @@ class Search:
         self.counterexample: Counterexample | None = None
         self.failure: BaseException | None = None
         self._searched, self._asking, self._wait = searched, asking, wait
-        self._tell, self._stop = tell, stop
+        self._on_end, self._stop = on_end, stop
         self._before = len(asking.calls)
 
     def holds(self, *point: int) -> bool:
@@ -70,8 +70,8 @@ class Search:
 
         The same on every run. Draws, then shrinks what fails; explains and stores nothing.
 
-        :raises AssertionError: there is a counterexample; one line on it. What was found when the calls were spent
-            counts, too. :raises BackendError: a call could not be made.
+        :raises AssertionError: there is a counterexample; one line on it. One that is not shrunk, as
+            the calls were spent, counts too. :raises BackendError: a call could not be made.
         """
         from hypothesis import HealthCheck, Phase, Verbosity, settings
 
@@ -102,7 +102,7 @@ class Search:
             self.failure = AssertionError(self.line)
         elif failed is not None:
             raise failed
-        self._tell(self)
+        self._on_end(self)
         if self.failure is not None:
             raise self.failure from None
 
@@ -114,8 +114,8 @@ class Search:
     @property
     def calls(self) -> int:
         """Those of them whose reply was not in the store."""
-        made = self._asking.calls[self._before :]
-        return sum(call.reply is None or not call.reply.cached for call in made)
+        calls = self._asking.calls[self._before :]
+        return sum(call.reply is None or not call.reply.cached for call in calls)
 
     def failed_by(self, error: BaseException | None) -> bool:
         """Whether ``error`` is what the search ended with."""

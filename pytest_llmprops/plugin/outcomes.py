@@ -41,7 +41,7 @@ def by_its_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None])
 def properties(unit: Case | Group, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
     """What a JUnit report says of a case."""
     case = unit.cases[0] if isinstance(unit, Group) else unit
-    found = [
+    rows = [
         ("llmprops.model", case.model),
         ("llmprops.benchmark", case.benchmark.name),
         ("llmprops.task", getattr(verdict, "task", "") or case.item.task),
@@ -50,6 +50,6 @@ def properties(unit: Case | Group, verdict: Verdict | GroupVerdict) -> list[tupl
         ("llmprops.score", f"{verdict.score:g}"),
     ]
     if isinstance(verdict, GroupVerdict):
-        found.append(("llmprops.items", str(verdict.items)))
-        found += [(f"llmprops.{status}", str(n)) for status, n in verdict.counts.items() if n]
-    return found
+        rows.append(("llmprops.items", str(verdict.items)))
+        rows += [(f"llmprops.{status}", str(n)) for status, n in verdict.counts.items() if n]
+    return rows

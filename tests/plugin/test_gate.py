@@ -239,7 +239,7 @@ REFUSED = {
     "no requirement": (RULE, (), ("requires nothing",)),
     "no baseline": (RULE + "max_drop = 0.1", (), ("--llm-baseline",)),
     "unknown baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "nosuch"), ("no run 'nosuch'",)),
-    "newer baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "newer"), ("newer version", "schema 2")),
+    "newer baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "newer"), ("newer version", "schema 3")),
     "damaged baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "damaged"), ("damaged", "verdicts.jsonl")),
     "two models": (RULE + "min_accuracy = 0.5", ("--model", "fake:echo"), ("one model", "2")),
     "no match": ('[[rule]]\nbenchmark = "sumz"\nmin_accuracy = 0.5', (), ("'sumz' matches nothing", "sums")),
@@ -262,7 +262,7 @@ def test_refused_before_the_first_call(run: Runner, workers: str, what: str) -> 
     for name in ("newer", "damaged"):
         baseline(run, "c" * ITEMS, name)
     facts = json.loads((run.folder / "newer" / "run.json").read_text(encoding="utf-8"))
-    run.write("newer/run.json", json.dumps(facts | {"schema": 2}))
+    run.write("newer/run.json", json.dumps(facts | {"schema": 3}))
     run.write("damaged/verdicts.jsonl", "{\n" * 3)
     file = run.folder / "nosuch.toml" if text is None else gate(run, text)
     done = run("--model", model(run), "-n", workers, "--llm-gate", str(file), *args)

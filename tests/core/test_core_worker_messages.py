@@ -1,0 +1,73 @@
+"""What workers and their controller send each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_llmprops.core.records import Group, SearchRecord, VerdictRecord
+from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.worker_messages import (
+    CaseReport,
+    CollectionFacts,
+    GroupLines,
+    InProcessUse,
+    WorkerSetup,
+    WorkerSummary,
+)
+
+VERDICT = VerdictRecord(
+    "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", 0, "wrong", 0.0, "2", "3", "expected '2'",
+    {"n": 1.0}, {"text": "1 + 1"}, ("k1",),
+)  # fmt: skip
+SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, False, {"why": "1 + 1"}, "")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        CaseReport(VERDICT, by_model=True),
+        CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n")),
+        CaseReport(search=SEARCH),
+        CaseReport(not_needed="sums|gpt|sums/1"),
+        CaseReport(not_searched=True),
+        CaseReport(by_model=True),
+    ],
+)
+def test_case_reports_cross_as_plain_values(message: CaseReport) -> None:
+    """A report is the same after it went through JSON."""
+    assert CaseReport.from_json(json.loads(json.dumps(message.to_json()))) == message
+
+
+def test_a_group_sends_its_lines_only() -> None:
+    """The records of a group do not cross to the controller, which reads the lines."""
+    message = CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n", [VERDICT]))
+    read = CaseReport.from_json(message.to_json()).group
+    assert read is not None
+    assert (read.lines, read.records) == ("{}\n", None)
+
+
+def test_the_status_of_a_report() -> None:
+    """A report has the status of its verdict or group; one about a search has none."""
+    assert CaseReport(VERDICT).status == "wrong"
+    assert CaseReport(group=GroupLines("error", {}, "")).status == "error"
+    assert CaseReport(search=SEARCH).status is None
+
+
+def test_setup_and_summary_cross_as_plain_values() -> None:
+    """What a worker receives before it starts and sends at its end is the same after it went through JSON."""
+    setup = WorkerSetup("/run/broker", ("words",))
+    assert WorkerSetup.from_json(json.loads(json.dumps(setup.to_json()))) == setup
+    collection = CollectionFacts(
+        cases=2,
+        benchmarks={"sums": BenchmarkFacts("Sums", "item")},
+        data={"sums.jsonl": "0a"},
+        notes=["one line is damaged"],
+        groups=[Group("gpt", "sums", "add", "en", "own")],
+        not_served={"sums": {"words": 3}},
+    )
+    summary = WorkerSummary(collection, {"words": InProcessUse(5, 0.5, ["words"], [])}, None, "key refused")
+    read = WorkerSummary.from_json(json.loads(json.dumps(summary.to_json())))
+    assert read == summary
+    assert read.collection.groups[0].task == "add"
