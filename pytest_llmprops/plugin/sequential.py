@@ -17,6 +17,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.plugin.gating import Gating, place_of
+from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
 from pytest_llmprops.runs.gate import decide, rule_open, settled
 from pytest_llmprops.runs.gate_draw import blocks, plan_of
 
@@ -44,7 +45,8 @@ class SequentialSchedule:
             for case, place in zip(cases, places, strict=True)
         }
         baseline = gating.baseline
-        self.plan = plan_of(gating.gate, places, baseline.records if baseline is not None else (), seed)
+        records = baseline.records if baseline is not None else ()
+        self.plan = plan_of(gating.gate, places, records, seed, tasks_by_answer(facts))
         # What is known from replies only is compared at the end; until then, assume what the baseline has.
         assumed = {n: baseline.facts.get(n, {}) if baseline else {} for n in ("helpers", "deviations")}
         self._facts = {**facts, **assumed, "sequential": self.plan, "metrics": []}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from pytest_llmprops.benchmarks import installed_facts
@@ -31,6 +32,23 @@ def facts_of(benchmark: str, *runs: Facts) -> BenchmarkFacts | None:
         if (found := recorded_facts(facts, benchmark)) is not None:
             return found
     return installed_facts(benchmark)
+
+
+TasksByAnswer = Callable[[str], Collection[str]]
+
+
+def tasks_by_answer(*runs: Facts) -> TasksByAnswer:
+    """Return the function from a benchmark to its tasks that are known from the answer only; none of an unknown one.
+
+    :param runs: ``run.json`` of the runs that are compared; see :func:`facts_of`.
+    """
+
+    @cache
+    def tasks(benchmark: str) -> Collection[str]:
+        facts = facts_of(benchmark, *runs)
+        return () if facts is None else facts.tasks_by_answer
+
+    return tasks
 
 
 def unknown_benchmarks(benchmarks: Iterable[str], *runs: Facts) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_llmprops.benchmarks import find_benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import PlacedItem
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests, reply_of
@@ -64,19 +63,23 @@ class Paired:
     errors: list[Key]
 
 
-def with_tasks_of(records: Iterable[Record], others: Iterable[PlacedItem]) -> list[Record]:
+def with_tasks_of(
+    records: Iterable[Record], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
+) -> list[Record]:
     """``records``, each under the task that ``others`` have the same item under.
 
     Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two. Any
     other item stays where it is.
 
     :param others: records, or the places of cases.
+    :param decided: the benchmarks' tasks that an answer decides; by default those of the installed ones.
     """
+    decided = decided or tasks_by_answer()
     tasks = {_without_task(r): r.task for r in others}
     found = []
     for record in records:
         task = tasks.get(_without_task(record), record.task)
-        if task != record.task and {task, record.task} <= _tasks_by_answer(record.benchmark):
+        if task != record.task and {task, record.task} <= set(decided(record.benchmark)):
             record = replace(record, task=task)
         found.append(record)
     return found
@@ -86,23 +89,18 @@ def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
     return record.benchmark, record.language, record.source, record.id
 
 
-@cache
-def _tasks_by_answer(benchmark: str) -> frozenset[str]:
-    """None of a benchmark that is not installed here."""
-    try:
-        return find_benchmark(benchmark).tasks_by_answer
-    except (UsageError, ImportError):
-        return frozenset()
-
-
-def pair_records(baseline: Iterable[Record], candidate: Iterable[Record]) -> Paired:
+def pair_records(
+    baseline: Iterable[Record], candidate: Iterable[Record], decided: TasksByAnswer | None = None
+) -> Paired:
     """Pair the records of one model each by benchmark, task (the candidate's), language, source and id.
 
     Repeats are averaged first, over the samples that have an answer; an item none of whose samples has
     one is in error. Everything stands in the baseline's order.
+
+    :param decided: as for :func:`with_tasks_of`.
     """
     candidate = list(candidate)
-    before, after = _by_item(with_tasks_of(baseline, candidate)), _by_item(candidate)
+    before, after = _by_item(with_tasks_of(baseline, candidate, decided)), _by_item(candidate)
     paired = Paired([], [], [key for key in after if key not in before], [])
     for key, records in before.items():
         others = after.get(key)
@@ -266,8 +264,9 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
 
 def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, dict[str, Any]]]) -> Contrast:
     after = candidate.records
-    before = with_tasks_of(baseline.records, after)
-    paired = pair_records(before, after)
+    decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
+    before = with_tasks_of(baseline.records, after, decided)
+    paired = pair_records(before, after, decided)
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
     places = list(dict.fromkeys(key.place for key in keys))
     changes = [_change(place, paired) for place in places]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.runs import gate_bounds, gate_checks
-from pytest_llmprops.runs.benchmark_facts import unknown_benchmarks
+from pytest_llmprops.runs.benchmark_facts import tasks_by_answer, unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
 from pytest_llmprops.runs.gate_checks import Check, CheckVerdict, percent
 from pytest_llmprops.runs.gate_data import RuleData
@@ -82,14 +82,15 @@ def decide(
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
     drawing = _same_terms(gate, facts, theirs)
     metrics = facts.get("metrics") or ()
-    rules = [RuleData.of(rule, metrics, records, theirs, drawing) for rule in gate.rules]
+    runs = [facts] if baseline is None else [facts, baseline.facts]
+    decided_by_answer = tasks_by_answer(*runs)
+    rules = [RuleData.of(rule, metrics, records, theirs, drawing, decided_by_answer) for rule in gate.rules]
     results = _results(gate, rules, _nothing(gate, facts, records))
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = unfit(gate, facts, baseline)
     if not (running or facts.get("complete") or (drawing.get("ended") and (decided or reasons))):
         reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, drawing)}")
-    runs = [facts] if baseline is None else [facts, baseline.facts]
     reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
     reasons += [
         f"{result.name}: {check.reason}"

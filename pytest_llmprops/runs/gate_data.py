@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.core.records import MetricRow
+from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
 from pytest_llmprops.runs.compare import Pair, pair_records, with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
@@ -53,16 +54,18 @@ class RuleData:
         ours: Iterable[Record],
         theirs: Iterable[Record],
         drawing: Mapping[str, Any],
+        decided: TasksByAnswer,
     ) -> RuleData:
         """From the records of a run and of its baseline.
 
         :param metrics: rows of ``run.json``. :param drawing: the run's plan where it draws its items
             (:func:`~pytest_llmprops.runs.gate_draw.plan_of`), else empty.
+        :param decided: the benchmarks' tasks that an answer decides.
         """
         every = list(ours)
         own = rule.select(every)
         # An item that the answer puts under a task stands there for both models.
-        others = rule.select(with_tasks_of(theirs, every)) if rule.paired else []
+        others = rule.select(with_tasks_of(theirs, every, decided)) if rule.paired else []
         items = _by_id(own)
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
@@ -70,7 +73,7 @@ class RuleData:
         plan = drawing["rules"][rule.name] if drawing else None
         total = plan["items"] if plan is not None else len(items)
         drawn_only = plan is not None and len(items) < total
-        paired = pair_records([r for r in others if not drawn_only or r.id in items], own)
+        paired = pair_records([r for r in others if not drawn_only or r.id in items], own, decided)
         if plan is not None:
             answers.sort(key=lambda a: draw_key(drawing["seed"], a.id))
             paired.pairs.sort(key=lambda p: draw_key(drawing["seed"], p.key.id))

@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
 from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_file import Gate, Rule
@@ -68,7 +69,11 @@ def blocks(gate: Gate, places: Sequence[PlacedItem], *, concurrency: int, seed: 
 
 
 def plan_of(
-    gate: Gate, places: Sequence[PlacedItem], baseline: Iterable[Record], seed: int
+    gate: Gate,
+    places: Sequence[PlacedItem],
+    baseline: Iterable[Record],
+    seed: int,
+    decided: TasksByAnswer | None = None,
 ) -> dict[str, Any]:
     """What ``run.json`` holds under ``sequential``.
 
@@ -78,6 +83,7 @@ def plan_of(
 
     :param places: one a case.
     :param baseline: the baseline's records; their items are the pairs that can be had.
+    :param decided: the benchmarks' tasks that an answer decides; by default those of the installed ones.
     """
     baseline = list(baseline)
     return {
@@ -85,7 +91,7 @@ def plan_of(
         "baseline": fingerprint(baseline),
         "seed": seed,
         "ended": False,
-        "rules": {rule.name: _plan_of_rule(rule, places, baseline) for rule in gate.rules},
+        "rules": {rule.name: _plan_of_rule(rule, places, baseline, decided) for rule in gate.rules},
     }
 
 
@@ -95,13 +101,15 @@ def fingerprint(records: Iterable[Record]) -> str:
     return hashlib.sha256(repr(answered).encode()).hexdigest()
 
 
-def _plan_of_rule(rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[Record]) -> dict[str, Any]:
+def _plan_of_rule(
+    rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[Record], decided: TasksByAnswer | None
+) -> dict[str, Any]:
     found = {_key(p): p for p in rule.select(places)}
     items = Population.of([p.cluster for p in found.values()])
     plan: dict[str, Any] = {"items": items.items, "effective": items.effective, "faults": {}}
     if rule.paired:
         # A case's task may be a guess until its answer is known; the baseline's answer is no better one.
-        theirs = rule.select(with_tasks_of(baseline, places))
+        theirs = rule.select(with_tasks_of(baseline, places, decided))
         known, answered = {_key(r) for r in theirs}, {_key(r) for r in theirs if r.status != "error"}
         faults = {
             IN_ERROR: [key[-1] for key in found if key in known - answered],

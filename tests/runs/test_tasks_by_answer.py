@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,21 @@ def test_the_report_shows_the_change_by_the_second_runs_answer(tmp_path: Path) -
     measured = Measured("oracle", series_of([old, new]))
     assert change_cell(measured, ("no", "en", "builtin")).text.startswith("−100.0 (")
     assert change_cell(measured, ("yes", "en", "builtin")).text == "no common items"
+
+
+def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
+    """A benchmark that is not installed is paired, gated and shown by what its record says."""
+    facts = {"benchmarks": {"elsewhere": {"tasks_by_answer": ["no", "yes"]}}}
+    records = [pairs("y" * 40, "c" * 40), pairs("n" * 40, "w" * 40, model="new")]
+    old, new = ([replace(r, benchmark="elsewhere") for r in rows] for rows in records)
+    runs = [read_run(write_run(tmp_path / name, rows, **facts)) for name, rows in (("a", old), ("b", new))]
+    [contrast] = compare(runs).contrasts
+    assert [(c.pairs, c.lost) for c in contrast.changes] == [(40, 40)]
+    measured = Measured("elsewhere", series_of(runs))
+    assert change_cell(measured, ("no", "en", "builtin")).text.startswith("−100.0 (")
+    place = {"benchmark": "elsewhere", "task": "no", "max_drop": 0.1, "min_items": 1}
+    assert judged(gate_of(place), new, old, **facts).decision == "fail"
+    assert judged(gate_of(place), new, old).decision == "invalid"
 
 
 # ---- gates

@@ -20,7 +20,6 @@ from pytest_llmprops.reports.kit.text import (
     words,
 )
 from pytest_llmprops.reports.published import ranked
-from pytest_llmprops.runs.compare import with_tasks_of
 
 #: printed results named beside a row
 MOST = 3
@@ -209,10 +208,10 @@ def _comparison(measured: Measured) -> Table:
 
 def change_cell(measured: Measured, place: Place) -> Cell:
     """The difference between two series on a place, in points, with its interval and what it means."""
-    first, second = (measured.records(s) for s in measured.series)
+    first, second = measured.series
     found = compare(
-        [r for r in with_tasks_of(first, second) if place_of(r) == place],
-        [r for r in second if place_of(r) == place],
+        [r for r in measured.aligned(first, second) if place_of(r) == place],
+        [r for r in measured.records(second) if place_of(r) == place],
     )
     if found is None:
         return Cell("no common items")

@@ -13,7 +13,8 @@ from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.reports.kit.text import file_names, visible
-from pytest_llmprops.runs.benchmark_facts import facts_of
+from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
+from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.reader import Run
 
 Place = tuple[str, str, str]
@@ -121,6 +122,11 @@ class Measured:
             (s.run.facts for s in self.series), key=lambda facts: str(facts.get("started")), reverse=True
         )
         return facts_of(self.benchmark, *runs) or BenchmarkFacts.unknown(self.benchmark)
+
+    def aligned(self, first: Series, second: Series) -> list[VerdictRecord]:
+        """Return the records of ``first``, each under the task that ``second`` has the same item under."""
+        decided = tasks_by_answer(*(s.run.facts for s in self.series))
+        return with_tasks_of(self.records(first), self.records(second), decided)
 
     @property
     def headline_tasks(self) -> list[str]:

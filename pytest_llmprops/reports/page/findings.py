@@ -101,7 +101,8 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
 
 
 def _difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> PairedResult | None:
-    return compare(measured.records(first, tasks), measured.records(second, tasks))
+    before = [r for r in measured.aligned(first, second) if r.task in tasks]
+    return compare(before, measured.records(second, tasks))
 
 
 def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
