@@ -1,0 +1,126 @@
+"""Every key of every benchmark's evidence is documented in ``docs/record.md``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from fixtures import dtails_runs, oracle_runs
+from fixtures.runs import Runner
+from pytest_llmprops.benchmarks import benchmark_names
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.runs.reader import read_run
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
+
+
+def keys(value: JSON) -> Iterator[str]:
+    """All keys of an evidence object, those of nested objects too."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield key
+            yield from keys(part)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for part in value:
+            yield from keys(part)
+
+
+def documented(heading: str) -> set[str]:
+    """The keys that the page names under ``heading``."""
+    section = re.split(r"^#{2,3} ", PAGE.split(f"# {heading}\n")[1], flags=re.M)[0]
+    return set(re.findall(r"`([^`]+)`", section))
+
+
+def written(records: Sequence[VerdictRecord]) -> set[str]:
+    """The keys in these records' evidence."""
+    return {key for record in records for key in keys(record.evidence)}
+
+
+def test_fields_of_a_verdict_are_documented() -> None:
+    """Every field of a line of ``verdicts.jsonl`` is on the page."""
+    assert {field.name for field in fields(VerdictRecord)} <= documented("verdicts.jsonl")
+
+
+def test_htest_homophones_and_eras(run: Runner) -> None:
+    """A run of these three has no key that is not documented, and H-TEST has the end of its reasoning."""
+    suites = [str(ROOT / "suites" / f"test_{name}.py") for name in ("htest", "homophones", "eras")]
+    run.write("says_a.py", "def reply(chat):\n    return 'A'\n")
+    model = f"fake:call?file={run.folder / 'says_a.py'}"
+    done = run(
+        *suites, "--rootdir", str(run.folder), "--model", model, "--llm-helper", f"reader={model}",
+        "--llm-limit", "1", "--llm-set", "htest.cot=true",
+    )  # fmt: skip
+    records = read_run(done.folder).records
+    for name in ("htest", "homophones", "eras"):
+        own = [record for record in records if record.benchmark == name]
+        assert own, done.output
+        assert written(own) == documented(name) & {"chain_of_thought"}
+
+
+def test_dtails(tmp_path: Path) -> None:
+    """Choices with rules and a clue, and translations with a reference, have the documented keys and no others."""
+    [chosen, translated] = dtails_runs.items("know", ("weet", "ken"), ["weet"], tasks=("select", "translate"))
+    more = {"clue": ("know",), "target": "Ek weet."}
+    asked = [
+        Item(i.id, i.task, "af", "builtin", i.cluster, {**i.fields, **more}) for i in (chosen, translated)
+    ]
+    model = {"m": dtails_runs.with_rules(dtails_runs.takes(1))}
+    found = written(read_run(dtails_runs.measure(tmp_path / "run", asked, model, rules="self")).records)
+    assert found <= documented("dtails")
+    assert found >= {
+        "concept",
+        "sentence",
+        "variations",
+        "shown",
+        "rules",
+        "clue",
+        "variation",
+        "rule",
+        "sentences",
+    }
+    assert found >= {"translation", "reference", "tokenizer"}
+
+
+def test_oracle(tmp_path: Path) -> None:
+    """Sentences, pairs and sanity checks have the documented keys and no others."""
+    dogs, cats = "red dogs barked loudly last night.", "last night red dogs barked loudly."
+    texts = ["Then Oslo wrote to Lima about Quito.", "Long ago Oslo was small."]
+    alike, other = oracle_runs.pair(dogs, cats, 1), oracle_runs.pair(dogs, "cats slept.", 2, label=False)
+    asked = [
+        *(oracle_runs.sentence(text, number) for number, text in enumerate(texts, 1)),
+        alike, other, oracle_runs.control(alike, "own_paraphrase"), oracle_runs.control(alike, "consistency"),
+    ]  # fmt: skip
+    models = {
+        "first": oracle_runs.Subject(
+            lambda text, _: ["city: Atlantis", *oracle_runs.capitalised(text)[: 1 + ("Oslo" in text)]],
+            lambda first, second: "slept" not in second,
+            lambda text: [cats, dogs],
+        ),
+        "second": oracle_runs.Subject(
+            same=lambda first, second: first == second, paraphrases=lambda text: []
+        ),
+    }
+    records = read_run(oracle_runs.measure(tmp_path / "run", asked, models, tests=20, reference=True)).records
+    found = written(records)
+    assert found <= documented("oracle")
+    assert found >= {
+        "entities",
+        "left_out",
+        "replacement",
+        "culprits",
+        "x+y",
+        "bound",
+        "phrases",
+        "trust",
+        "answers",
+    }
+
+
+def test_every_built_in_benchmark_has_a_heading() -> None:
+    """No benchmark of this package is missing on the page."""
+    assert all(f"\n### {name}\n" in PAGE for name in benchmark_names())
