@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
@@ -30,7 +30,8 @@ class SelectionEvidence:
 
     :param variations: in the item's order, their forms joined by ``/``.
     :param shown: the variations of each run in the order shown; empty where nothing could be asked.
-    :param rules: those in the prompt, one per variation; empty without rules.
+    :param rules: of the rules in the prompt, those of the right variation and of the ones chosen: all of them in
+        every verdict would make a run's record half as large again.
     :param clue: the words of the sentence that decide, where the data names them.
     """
 
@@ -43,15 +44,21 @@ class SelectionEvidence:
 
     @classmethod
     def of(
-        cls, item: Item, orders: Sequence[Sequence[int]] = (), rules: ConceptRules | None = None
+        cls,
+        item: Item,
+        orders: Sequence[Sequence[int]] = (),
+        chosen: Iterable[int] = (),
+        rules: ConceptRules | None = None,
     ) -> SelectionEvidence:
         """Return the evidence of an item.
 
         :param orders: of each run, the index of the variation at each shown place.
+        :param chosen: indexes of the variations chosen. :param rules: those in the prompt.
         """
         names = tuple(map(variation_name, item["variations"]))
         shown = tuple(tuple(names[index] for index in order) for order in orders)
-        own = () if rules is None else rules.rules
+        kept = {variation_name(item["label"]), *(names[index] for index in chosen)}
+        own = () if rules is None else rules.of(kept)
         return cls(item["concept"], item["sentence"], names, shown, own, tuple(item["clue"]))
 
     @classmethod
@@ -73,7 +80,8 @@ class SelectionEvidence:
     def to_json(self) -> Evidence:
         """Return the object for the record, without its empty parts."""
         rules: list[JSON] = [
-            {"variation": rule.variation, "rule": rule.text, "sentences": rule.sentences}
+            {"variation": rule.variation, "rule": rule.text}
+            | ({"sentences": rule.sentences} if rule.sentences else {})
             for rule in self.rules
         ]
         return without_empty(

@@ -65,6 +65,11 @@ class ConceptRules:
         """Rule by variation, in file order: what the prompt shows."""
         return {rule.variation: rule.text for rule in self.rules}
 
+    def of(self, names: Iterable[str]) -> tuple[Rule, ...]:
+        """Return the rules of these variations, in file order; their forms may come in another order."""
+        wanted = list(names)
+        return tuple(rule for rule in self.rules if any(_same([rule.variation], [name]) for name in wanted))
+
     def fits(self, concept: str, variations: Variations) -> bool:
         """Whether these are rules for this concept with exactly these variations, in any order."""
         return self.concept == concept and _same(

@@ -146,7 +146,12 @@ def judge_choices(
         reason,
         right / len(choices),
         values,
-        SelectionEvidence.of(item, [choice.order for choice in choices], rules).to_json(),
+        SelectionEvidence.of(
+            item,
+            [choice.order for choice in choices],
+            [choice.chosen for choice in choices if choice.chosen is not None],
+            rules,
+        ).to_json(),
     )
 
 

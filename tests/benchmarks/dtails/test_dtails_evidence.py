@@ -57,21 +57,26 @@ def test_replies_are_left_to_the_requests(tmp_path: Path) -> None:
 
 
 def test_own_rules_with_their_sentences(tmp_path: Path) -> None:
-    """Rules that the model wrote are kept by variation, with the number of example sentences that it was shown."""
+    """The right variation's rule is kept, with the number of example sentences behind it; another's if it is chosen."""
     folder = measure(
         tmp_path / "run", KNOW, {"m": with_rules(knows(KNOW))}, rules="self", sentences=SENTENCES
     )
-    for _, evidence in selections(folder):
-        assert evidence.rules == (
-            Rule("weet", "when it is weet", 2),
-            Rule("ken/kan", "when it is ken/kan", 0),
-        )
+    known = {name: Rule(name, f"when it is {name}", n) for name, n in (("weet", 2), ("ken/kan", 0))}
+    for record, evidence in selections(folder):
+        assert evidence.rules == (known[record.expected],)
+    folder = measure(
+        tmp_path / "two", KNOW, {"m": with_rules(takes(1))}, rules="self", runs=8, sentences=SENTENCES
+    )
+    assert [evidence.rules for _, evidence in selections(folder)] == [tuple(known.values())] * 3
 
 
 def test_rules_of_a_file(tmp_path: Path) -> None:
     """Rules of a file are kept with the numbers of sentences that the file has."""
-    for _, evidence in selections(measure(tmp_path / "run", KNOW, {"m": knows(KNOW)}, rules="some.json")):
-        assert evidence.rules == (Rule("weet", "by hand: weet", 7), Rule("ken/kan", "by hand: ken", 7))
+    known = {"weet": Rule("weet", "by hand: weet", 7), "ken/kan": Rule("ken/kan", "by hand: ken", 7)}
+    for record, evidence in selections(
+        measure(tmp_path / "run", KNOW, {"m": knows(KNOW)}, rules="some.json")
+    ):
+        assert evidence.rules == (known[record.expected],)
 
 
 def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
@@ -133,8 +138,9 @@ def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
     assert len(records) > 20, done.output
     for record, evidence in records:
         assert evidence.sentence
+        kept = {record.expected, *(shown[0] for shown in evidence.shown)}
         assert {rule.variation: rule.text for rule in evidence.rules} == {
-            name: f"rule for {name}" for name in evidence.variations
+            name: f"rule for {name}" for name in kept
         }
         assert [record.values[f"run{n}_position"] for n in (1, 2)] == [1.0, 1.0]
         assert [shown[0] == record.expected for shown in evidence.shown] == [

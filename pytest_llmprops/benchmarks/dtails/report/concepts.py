@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
@@ -230,7 +230,7 @@ def _concept(key: Key, lines: Sequence[Line], members: Sequence[Member], before:
         source=source,
         variations=_variations(by_sentence),
         count=max((_count(m.record.values, "variations") for m in members), default=0),
-        rules=_rules(members),
+        rules=tuple(_rules(lines, members)),
         sentences=tuple(_sentence(base, parts) for base, parts in shown),
         total=len(by_sentence),
         shares=tuple(_share([m.record for m in members if m.line is line]) for line in lines),
@@ -258,26 +258,28 @@ def _expected(members: Sequence[Member]) -> str:
     return next((m.record.expected for m in members if m.record.expected), "")
 
 
-def _rules(members: Sequence[Member]) -> tuple[Rules, ...]:
+def _rules(lines: Sequence[Line], members: Sequence[Member]) -> Iterator[Rules]:
     """The rules that each model got or wrote; what several had is listed once, with their names."""
     models: dict[Rules, list[str]] = {}
-    for member in members:
-        line, rules = member.line, member.selection.rules
-        problem = "" if member.record.values.get("rules_read", 1.0) else member.record.reason
-        if line.rules not in ("", "none") and (rules or problem):
-            who = "Own rules of" if line.rules == "own" else f"Rules of {line.rules}, given to"
-            total = sum(rule.sentences for rule in rules)
-            texts = tuple((rule.variation, rule.text, rule.sentences if total else None) for rule in rules)
+    for line in lines:
+        if line.rules in ("", "none"):
+            continue
+        who = "Own rules of" if line.rules == "own" else f"Rules of {line.rules}, given to"
+        own = [member for member in members if member.line is line]
+        # A verdict keeps the rules of the right variation and of those chosen.
+        kept = {rule.variation: rule for member in own for rule in member.selection.rules}
+        totals = [_count(m.record.values, "sentences") for m in own if m.selection.rules]
+        if kept:
+            total = totals[0]
+            texts = tuple((name, rule.text, rule.sentences if total else None) for name, rule in kept.items())
             counts = (
                 f"sentences: {total:,}" if total else "sentences: 0 (no examples in the prompt for rules)"
             )
-            models.setdefault(Rules(who, counts if rules else "", texts, problem), []).append(line.model)
-    return tuple(
-        Rules(
-            f"{rules.who} {joined(list(dict.fromkeys(names)))}", rules.sentences, rules.rules, rules.problem
-        )
-        for rules, names in list(models.items())[:MOST_RULES]
-    )
+            models.setdefault(Rules(who, counts, texts), []).append(line.model)
+        for problem in {m.record.reason: None for m in own if not m.record.values.get("rules_read", 1.0)}:
+            models.setdefault(Rules(who, "", (), problem), []).append(line.model)
+    for rules, names in list(models.items())[:MOST_RULES]:
+        yield replace(rules, who=f"{rules.who} {joined(list(dict.fromkeys(names)))}")
 
 
 def _sentence(base: str, members: Sequence[Member]) -> Sentence:

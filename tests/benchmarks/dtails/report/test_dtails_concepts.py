@@ -120,6 +120,15 @@ def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
     )
 
 
+def test_rules_that_the_record_lacks_are_counted(tmp_path: Path) -> None:
+    """Of variations that were neither right nor chosen the record has no rule, and the page says so."""
+    run = measure(tmp_path / "run", DATE, {"m": with_rules(knows(DATE))}, rules="self")
+    text = words(pages(tmp_path / "out", run)["fa-date.html"])
+    assert "The record lacks 1 rule: of variations that were neither right nor chosen." in text
+    assert "when it is خرما" in text
+    assert "when it is خارک" not in text
+
+
 def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
     """The page says why there are no rules, and that the sentences were not asked for it."""
     choices = [item for item in KNOW if item.task == "select"]
