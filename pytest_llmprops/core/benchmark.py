@@ -1,4 +1,4 @@
-"""What a benchmark is: pure code that loads items and judges replies."""
+"""The base class of benchmarks: pure code that loads items and judges replies."""
 
 from __future__ import annotations
 
@@ -17,46 +17,98 @@ from pytest_llmprops.core.verdicts import Verdict
 
 
 class Ask(TypingProtocol):
-    """The only way from a benchmark to a model.
-
-    ``role`` is ``subject`` for the model under test, else the name of a helper (``reader`` ...).
-    Raises :class:`~pytest_llmprops.core.errors.BackendError` when the call could not be made; a
-    benchmark lets it pass. ``kinds`` are the kinds of request that the model under test serves, ``roles``
-    those of the helpers that are there.
-    """
+    """The function with which a benchmark sends requests to models. There is no other way."""
 
     @property
-    def kinds(self) -> frozenset[Kind]: ...
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of request that the model under test serves."""
+        ...
+
     @property
-    def roles(self) -> frozenset[str]: ...
+    def roles(self) -> frozenset[str]:
+        """The roles for which there is a helper."""
+        ...
 
-    async def __call__(self, request: Request, role: str = "subject") -> Reply: ...
+    async def __call__(self, request: Request, role: str = "subject") -> Reply:
+        """Send a request and return the reply.
+
+        :param role: ``subject`` for the model under test, otherwise the role of a helper (``reader`` ...).
+        :raises BackendError: if the call could not be made. A benchmark does not catch it: the item is then an
+            error.
+        """
+        ...
 
 
-#: puts requests of one kind to a model in this process and gives a result for each, in order
+#: sends requests of one kind to a model in this process and returns one result per request, in order
 Serve = Callable[[Sequence[Request]], Sequence[Reply | BackendError]]
 
 
 class DataFiles(TypingProtocol):
-    """Read access to one folder of data; the strict readers raise DataError in one clear line."""
+    """Read access to one data folder.
+
+    Paths are relative to the folder. Every reader raises :class:`DataError` with the file, the line and the fix.
+    Every file that was read is recorded with its sha256.
+    """
 
     @property
-    def source(self) -> str: ...
+    def source(self) -> str:
+        """The source of the items: ``builtin``, ``published`` or ``generated``."""
+        ...
+
     @property
-    def builtin(self) -> DataFiles: ...
-    def exists(self, path: str) -> bool: ...
-    def text(self, path: str) -> str: ...
-    def json(self, path: str) -> Any: ...
-    def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]: ...
-    def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
-    def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]: ...
-    def tool(self, name: str) -> Callable[..., Any]: ...
-    def given(self, path: str) -> str: ...
+    def builtin(self) -> DataFiles:
+        """The built-in data, for files that a published folder does not have."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Return whether the folder has this file."""
+        ...
+
+    def text(self, path: str) -> str:
+        """Return the text of a UTF-8 file."""
+        ...
+
+    def json(self, path: str) -> Any:
+        """Return the content of a JSON file."""
+        ...
+
+    def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Return the objects of a file with one JSON object per line.
+
+        :param required: keys that every object must have.
+        """
+        ...
+
+    def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
+        """Return the rows of a comma-separated file with a header.
+
+        :param required: columns that the header must have.
+        """
+        ...
+
+    def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
+        """Return the rows of a tab-separated file with a header; quotes are normal characters.
+
+        :param required: columns that the header must have.
+        """
+        ...
+
+    def tool(self, name: str) -> Callable[..., Any]:
+        """Return a function from ``tools`` of the benchmark's registration."""
+        ...
+
+    def given(self, path: str) -> str:
+        """Return the text of a file that the user's settings name; the path may be outside the folder."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Items, and whatever immutable context their evaluation needs (few-shot examples, rules, pools)."""
+    """Items, and the context that is needed to evaluate them.
+
+    :param items: the items, in file order.
+    :param context: an immutable object, such as few-shot examples or rules; passed to ``evaluate``.
+    """
 
     items: tuple[Item, ...]
     context: Any = None
@@ -64,10 +116,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Where a property does not hold.
+    """A point at which a property does not hold.
 
-    :param why: one phrase for a person. :param values: plain values, for the record.
-    :param evidence: a JSON object with the benchmark's own keys, for a person.
+    :param why: one phrase that says what went wrong.
+    :param values: plain values for the record.
+    :param evidence: a JSON object with the benchmark's own keys.
     """
 
     why: str
@@ -76,99 +129,102 @@ class Counterexample:
 
 
 class Searched(TypingProtocol):
-    """One item's property, to be tried at many points: see :meth:`Benchmark.search`.
+    """The property of one item, as :meth:`Benchmark.search` returns it.
 
-    ``size`` is what a test function needs to know to draw a point (the length of a vector). It remembers what it
-    asked, so that a point that was tried before, or is made of what was, costs no call.
+    It should remember what it asked, because a search repeats points.
     """
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number that a test function needs to draw a point, such as the length of a vector."""
+        ...
 
     async def holds(self, *point: int) -> bool | None:
-        """Whether the property holds at ``point``; None when the calls that a search may make are spent.
+        """Return whether the property holds at ``point``; None if no more calls are allowed.
 
-        :raises BackendError: a call could not be made.
+        :raises BackendError: if a call could not be made.
         """
         ...
 
     async def counterexample(self) -> Counterexample | None:
-        """The smallest one so far; asks nothing."""
+        """Return the smallest counterexample so far, without a call; None if there is none."""
         ...
 
 
-#: gives the verdict on the item, from memory where it is known; raises BackendError where there is none
+#: returns the verdict on the item, from memory if it is known; raises BackendError if the item is in error
 Measured = Callable[[], Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
 class NoSettings:
-    """For benchmarks without parameters."""
+    """Settings of a benchmark without parameters."""
 
 
 class Benchmark:
-    """Base class of benchmarks. Subclasses set ``name`` and write ``load`` and ``evaluate``.
+    """Base class of benchmarks. Subclasses set ``name`` and define ``load`` and ``evaluate``.
 
-    A subclass does no I/O and reads no clock or environment; random choices come from
+    A subclass does no I/O and reads no clock or environment. It takes random choices from
     ``protocol.rng(item.id)``.
     """
 
+    #: The name of the benchmark in options, records and gates.
     name: ClassVar[str]
-    #: the name in headings; by default ``name`` with a capital
+    #: The name in headings. Default: ``name`` with a capital.
     title: ClassVar[str] = ""
-    #: one line on what a case tests, for reports
+    #: One line for reports: what a case tests.
     about: ClassVar[str] = ""
-    #: what a model gets right, in a sentence: "gpt-4o answers 90.0% of *oracle cases*"; by default ``name``
+    #: What a model gets right, in a sentence: "gpt-4o answers 90.0% of *oracle cases*". Default: ``name``.
     noun: ClassVar[str] = ""
-    #: the word before the share in that sentence
+    #: The verb in that sentence.
     verb: ClassVar[str] = "answers"
-    #: one line on what each task tests, for reports
+    #: One line per task for reports: what the task tests.
     task_about: ClassVar[Mapping[str, str]] = {}
-    #: tasks that are controls of another: what is wrong there is no fault of the model
+    #: Tasks that are controls of another task: a wrong answer there is not a fault of the model.
     controls: ClassVar[frozenset[str]] = frozenset()
-    #: further tasks that do not count into the benchmark's one figure in reports: tests of another kind
+    #: Other tasks that do not count in the benchmark's headline figure.
     side_tasks: ClassVar[frozenset[str]] = frozenset()
-    #: share that guessing gets, by task; the key ``""`` is for all others
+    #: The accuracy of guessing, by task; the key ``""`` is for all other tasks.
     chance: ClassVar[Mapping[str, float]] = {}
-    #: task of the printed results that are shown next to the benchmark's one figure
+    #: The task of the printed results that are shown next to the headline figure.
     printed_task: ClassVar[str] = ""
-    #: name -> direction of every metric that :meth:`metrics` may give, so that a gate can be checked
-    #: before anything is measured; a benchmark that says nothing here is checked afterwards
+    #: The direction of every metric that :meth:`metrics` may return, by name. With it, a gate is checked before the
+    #: first call, otherwise afterwards.
     metric_directions: ClassVar[Mapping[str, str]] = {}
-    #: the request kinds by any one of which the model under test can be measured
+    #: The kinds of request; the model under test must serve at least one of them.
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
+    #: The settings of the protocols ``paper`` and ``quick``.
     protocols: ClassVar[Mapping[str, NamedSettings[Any]]] = {
         "paper": NamedSettings(NoSettings()),
         "quick": NamedSettings(NoSettings()),
     }
-    #: tasks of which an item's is known from the answer only (``Verdict.task``); ``Item.task`` is then a guess
+    #: Tasks that depend on the answer: ``Verdict.task`` has the task, and ``Item.task`` is only a guess.
     tasks_by_answer: ClassVar[frozenset[str]] = frozenset()
-    #: tasks on which a model is best at another accuracy than 1: no gate may ask for more of it
+    #: The best accuracy of tasks where it is not 1. Gates take no ``min_accuracy`` there.
     accuracy_targets: ClassVar[Mapping[str, float]] = {}
-    #: settings that shape only how cases are shown: runs that differ in them are comparable
+    #: Settings that change only how cases are shown. Runs that differ in them are comparable.
     presentation: ClassVar[frozenset[str]] = frozenset()
-    #: ``--llm-limit`` counts per cluster, not per task and language
+    #: Whether ``--llm-limit`` counts per cluster instead of per task and language.
     limit_per_cluster: ClassVar[bool] = False
 
     def load(self, files: DataFiles) -> Loaded | Iterable[Item]:
-        """Items in file order, with their context where one is needed."""
+        """Return the items in file order, with a context if one is needed."""
         raise NotImplementedError(f"{type(self).__name__} must define load(files)")
 
     def prepared(self, part: Loaded, files: DataFiles, settings: Any) -> Loaded:
-        """``part``, as :meth:`load` gave it, made ready for these settings.
+        """Return ``part``, a result of :meth:`load`, prepared for these settings.
 
-        Here a benchmark reads what only some settings need, and by ``files.given`` files that they name.
+        Read files here that only some settings need, and with ``files.given`` the files that settings name.
 
-        :raises DataError: for a file that is not what it should be.
+        :raises DataError: if a file is invalid.
         """
         return part
 
     def check_selected(self, items: Sequence[Item], context: Any, settings: Any) -> None:
-        """Refuse items, now that pytest has selected them, that these settings do not cover.
+        """Refuse selected items that these settings do not cover.
 
-        Called before anything is asked, with all selected items of one :class:`Loaded`.
+        Called before the first call, with all selected items of one :class:`Loaded`.
 
-        :raises UsageError: naming the first item, and what to do.
+        :raises UsageError: with the first such item and the fix.
         """
 
     async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]) -> Verdict:
@@ -176,62 +232,65 @@ class Benchmark:
         raise NotImplementedError(f"{type(self).__name__} must define evaluate(item, context, ask, protocol)")
 
     def kinds_of(self, task: str) -> frozenset[Kind]:
-        """The request kinds by any one of which items of ``task`` can be measured."""
+        """Return the kinds of request of a task; the model under test must serve at least one of them."""
         return self.kinds
 
     def roles_of(self, task: str) -> frozenset[str]:
-        """Helpers without which items of ``task`` cannot be asked; the others can. See also :meth:`helpers`."""
+        """Return the helper roles that items of a task require; without them, these items are not served.
+
+        See also :meth:`helpers`.
+        """
         return frozenset()
 
     def evaluate_all(
         self, items: Sequence[Item], context: Any, serve: Serve, protocol: Protocol[Any]
     ) -> Sequence[Verdict | BackendError] | None:
-        """Judge many items at once on a model that is served inside this process (a segmenter).
+        """Judge many items at once with a model in this process (a segmenter).
 
-        One result an item, in order. None, the default, has every item judged by :meth:`evaluate`.
+        Return one result per item, in order. None, the default, means that :meth:`evaluate` judges every item.
         """
         return None
 
     def searches(self, item: Item, settings: Any) -> bool:
-        """Whether ``item`` has a case of its own that searches for a counterexample, under these settings."""
+        """Return whether a case searches for a counterexample of this item, with these settings."""
         return False
 
     async def search(
         self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any], measured: Measured
     ) -> Searched | str:
-        """The property of ``item`` that :meth:`evaluate` measures, for a search; or one phrase why there is none.
+        """Return the property of an item that :meth:`evaluate` measures, or one phrase why it is not searched.
 
-        A test function with the fixture ``search`` has one case an item for which :meth:`searches` is true; it
-        draws the points. A search makes no verdict: it is counted apart and changes no score, metric or gate.
+        A test function with the fixture ``search`` has one case per item for which :meth:`searches` is true. The
+        function draws the points. A search writes no verdict and changes no score, metric or gate.
 
-        :param measured: for a search that depends on the verdict.
-        :raises BackendError: a call could not be made.
+        :param measured: async function that returns the item's verdict, for a search that depends on it.
+        :raises BackendError: if a call could not be made.
         """
         raise NotImplementedError(f"{type(self).__name__} must define search(...)")
 
     def case_names(self, items: Sequence[Item], settings: Any) -> Sequence[str] | None:
-        """The pytest case that reports each item, by name; None, the default: each item is a case of its own.
+        """Return the name of the pytest case that reports each item; None, the default: one case per item.
 
-        A case of several items is wrong when one of them is, and an error when items are in error and all
-        others correct; the run record has every item's verdict. Under a sequential gate, which draws items,
-        nobody asks: each item is a case.
+        A case of several items fails if one of them is wrong. It is an error if some are in error and all others
+        are correct. The run record has the verdict of every item. This method is not used with a sequential gate:
+        each item is then a case.
         """
         return None
 
     def helpers(self, settings: Any) -> tuple[str, ...]:
-        """Roles that must be given by ``--llm-helper`` under these settings."""
+        """Return the roles for which ``--llm-helper`` is required with these settings."""
         return ()
 
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
-        """Further numbers from one model's verdict records, beside accuracy."""
+        """Return metrics other than accuracy, from the verdict records of one model."""
         return ()
 
     def remarks(self, records: Sequence[Record]) -> Iterable[str]:
-        """What the summary must say of one model beside its numbers, a line each."""
+        """Return remarks on one model for the summary, one line each."""
         return ()
 
 
 def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
-    """``benchmark.load`` with a bare sequence of items accepted."""
+    """Return the result of ``benchmark.load``, which may also return items only."""
     result = benchmark.load(files)
     return result if isinstance(result, Loaded) else Loaded(tuple(result))

@@ -21,7 +21,7 @@ class LLMPropsError(Exception):
 
 
 class UsageError(LLMPropsError, ValueError):
-    """An option, a setting or a model name that cannot be used."""
+    """An option, a setting or a model name is invalid."""
 
 
 class MissingExtra(UsageError):
@@ -33,7 +33,7 @@ class MissingExtra(UsageError):
 
 
 class DataError(LLMPropsError, ValueError):
-    """A data file that cannot be read as what it should be."""
+    """A data file is missing or invalid."""
 
 
 class StoreError(LLMPropsError):
@@ -45,12 +45,12 @@ class RunStopped(LLMPropsError):
 
 
 class BackendError(LLMPropsError):
-    """One call that could not be made.
+    """A call could not be made.
 
-    A value as much as an exception: models return it in place of a reply.
+    Models may also return it as a result instead of a reply.
 
     :param kind: ``status 500``, ``timeout``, ``connection``, ``key``, ``model``, ``request``, ``empty`` ...
-    :param transient: worth another try.
+    :param transient: a retry may succeed.
     :param fatal: no further call of this run can succeed (wrong key, unknown model).
     :param retry_after: seconds the server asked to wait, if it did.
     """
@@ -72,7 +72,7 @@ class BackendError(LLMPropsError):
         self.retry_after = retry_after
 
     def to_json(self) -> dict[str, Any]:
-        """The error as plain values, to cross a process boundary."""
+        """Return the error as plain values, for another process."""
         return {
             "message": self.message,
             "kind": self.kind,
@@ -83,7 +83,7 @@ class BackendError(LLMPropsError):
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BackendError:
-        """Inverse of :meth:`to_json`."""
+        """Return the error that :meth:`to_json` was called on."""
         message = str(data["message"])
         return cls(
             message,

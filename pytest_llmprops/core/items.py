@@ -18,10 +18,13 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9/_.+:-]{0,119}\Z")
 class Item:
     """One immutable benchmark item.
 
-    :param id: short and ASCII, stable across releases: ``htest/rhyme/0017``. A control of an item
-        carries the item's id with a suffix: ``homophones/en/0003+word_only``.
-    :param cluster: items of one cluster are not independent; by default an item is its own cluster.
-    :param fields: what the benchmark needs to ask and to judge.
+    :param id: short ASCII id, stable across releases: ``htest/rhyme/0017``. The id of a control is the item's id
+        with a suffix: ``homophones/en/0003+word_only``.
+    :param task: the part of the benchmark that the item belongs to.
+    :param language: two-letter code.
+    :param source: ``builtin``, ``published`` or ``generated``.
+    :param cluster: items of one cluster are not independent. Default: each item is its own cluster.
+    :param fields: the data that the benchmark needs to ask and to judge; ``item["name"]`` reads a field.
     """
 
     id: str

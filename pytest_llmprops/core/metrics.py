@@ -14,10 +14,14 @@ Record = VerdictRecord
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One named number of a benchmark, task, language and source.
+    """One metric of a benchmark, for one task, language and source.
 
-    ``direction`` is ``higher``, ``lower``, ``target:X`` or ``none``. ``value`` is None where it is
-    undefined (nothing to average over).
+    :param value: None if it is undefined (nothing to average over).
+    :param n: number of observations.
+    :param group: distinguishes rows with the same name.
+    :param ci_low: lower limit of the 95% interval, if there is one.
+    :param ci_high: upper limit of the 95% interval, if there is one.
+    :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
     """
 
     task: str
@@ -32,7 +36,7 @@ class Metric:
     direction: str = "none"
 
     def to_json(self, model: str, benchmark: str) -> dict[str, Any]:
-        """The row as it stands in ``run.json``."""
+        """Return the row of ``run.json``."""
         return {"model": model, "benchmark": benchmark, **asdict(self)}
 
 
@@ -40,7 +44,7 @@ Place = tuple[str, str, str]
 
 
 def by_place(records: Iterable[Record]) -> dict[Place, list[Record]]:
-    """Records that are no errors, by (task, language, source), in order of first appearance."""
+    """Group records by (task, language, source), in order of first appearance; errors are excluded."""
     groups: dict[Place, list[Record]] = {}
     for record in records:
         if record["status"] != "error":
@@ -49,7 +53,7 @@ def by_place(records: Iterable[Record]) -> dict[Place, list[Record]]:
 
 
 def rate(place: Place, name: str, hits: Sequence[bool], direction: str, *, group: str = "") -> Metric:
-    """A share with its Wilson interval; None without anything to average over."""
+    """Return the share of true values with its Wilson interval; its value is None if ``hits`` is empty."""
     if not hits:
         return Metric(*place, name, None, 0, group, direction=direction)
     interval = wilson(sum(hits), len(hits))

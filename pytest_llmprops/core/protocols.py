@@ -18,10 +18,11 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class NamedSettings(Generic[S]):
-    """Settings under a name: ``paper`` or ``quick``.
+    """The settings of a protocol, ``paper`` or ``quick``.
 
-    ``assumed`` lists what the paper leaves open and the settings fill in; ``gives_up`` says what a
-    cheaper protocol loses. Both are printed and recorded.
+    :param settings: a frozen dataclass.
+    :param assumed: what the paper leaves open and these settings assume; printed and recorded.
+    :param gives_up: what a cheaper protocol loses; printed and recorded.
     """
 
     settings: S
@@ -31,7 +32,15 @@ class NamedSettings(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Protocol(Generic[S]):
-    """The protocol in force for one benchmark in one run."""
+    """The protocol of one benchmark in one run.
+
+    :param name: ``paper`` or ``quick``.
+    :param settings: the settings, with the changes of ``--llm-set``.
+    :param seed: the value of ``--llm-seed``.
+    :param assumed: what the paper leaves open and these settings assume.
+    :param gives_up: what a cheaper protocol loses.
+    :param overrides: the settings that ``--llm-set`` changed.
+    """
 
     name: str
     settings: S
@@ -41,11 +50,11 @@ class Protocol(Generic[S]):
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def rng(self, item_id: str, index: int = 0) -> random.Random:
-        """The generator for one random choice: seeded by (seed, item id, test index)."""
+        """Return the random generator of an item, seeded by seed, item id and ``index``."""
         return generator(self.seed, item_id, index)
 
     def to_json(self) -> dict[str, Any]:
-        """For the run record: everything that must agree for two runs to be comparable."""
+        """Return the value for the run record: everything that must be equal for two runs to be comparable."""
         return {
             "name": self.name,
             "settings": dataclasses.asdict(typing.cast(Any, self.settings)),

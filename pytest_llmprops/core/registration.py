@@ -34,9 +34,9 @@ def load_reference(reference: Reference, where: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkFacts:
-    """What gates and reports know of a benchmark, as recorded in ``run.json`` under ``benchmarks``.
+    """What gates and reports know about a benchmark, as recorded in ``run.json`` under ``benchmarks``.
 
-    All fields but ``data`` come from the attributes of the same names of :class:`Benchmark`.
+    All fields except ``data`` are the attributes of :class:`Benchmark` with the same names.
 
     :param data: the data files that the benchmark read in this run, as named in ``run.json`` under ``data``.
     """
@@ -78,19 +78,19 @@ class BenchmarkFacts:
 
     @classmethod
     def unknown(cls, name: str) -> BenchmarkFacts:
-        """Return the facts of a benchmark of which only the name is known."""
+        """Return the facts of a benchmark if only its name is known."""
         return cls(_title(name), name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the value of ``run.json``, of plain lists and objects."""
+        """Return the value for ``run.json``, with plain lists and objects."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, name: str, value: object) -> BenchmarkFacts:
-        """Return the recorded facts of the benchmark ``name``; fields that a later version adds are ignored.
+        """Return the recorded facts of the benchmark ``name``; fields of later versions are ignored.
 
-        :raises DataError: naming the value of another type than ``run.json`` has.
+        :raises DataError: if a value has the wrong type.
         """
         where = f"run.json: benchmarks.{name}"
         if not isinstance(value, Mapping):
@@ -116,11 +116,11 @@ class BenchmarkFacts:
         return cls(**known)
 
     def chance_of(self, task: str = "") -> float | None:
-        """Return the share that guessing gets on a task, or on all of them."""
+        """Return the accuracy of guessing on a task, or on all tasks; None if it is not defined."""
         return self.chance.get(task, self.chance.get(""))
 
     def headline_tasks(self, tasks: Iterable[str]) -> list[str]:
-        """Return those of ``tasks`` that count into the benchmark's one figure; all, if none of them does."""
+        """Return the tasks that count in the benchmark's headline figure; all ``tasks`` if none of them does."""
         tasks = list(dict.fromkeys(tasks))
         apart = {*self.controls, *self.side_tasks}
         return [task for task in tasks if task not in apart] or tasks
@@ -137,11 +137,11 @@ def _title(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of ``llmprops``. Only its help is known until its arguments are needed.
+    """A command of ``llmprops``. Its code is imported when it is used.
 
     :param help: one line for the list of commands.
-    :param add: function that gets the command's :class:`argparse.ArgumentParser` and adds arguments or commands
-        to it. Each sets the default ``command``: a function from the parsed options to the exit status.
+    :param add: function that gets the command's :class:`argparse.ArgumentParser` and adds arguments or subcommands.
+        Each command sets the default ``command``: a function from the parsed options to the exit status.
     """
 
     help: str
@@ -150,26 +150,25 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """One benchmark, as the entry point ``pytest_llmprops.benchmarks`` or a ``conftest.py`` names it.
+    """The parts of a benchmark: the object of an entry point, or of ``register_benchmark`` in a ``conftest.py``.
 
-    Facts that gates and reports need are attributes of the benchmark's class (see :class:`BenchmarkFacts`). What is
-    here are the parts around it. Every reference may be a text ``"module:name"``; it is imported when it is needed.
+    Facts that gates and reports need are attributes of the benchmark's class (see :class:`BenchmarkFacts`). Every
+    reference may be a text ``"module:name"``, which is imported when it is needed.
 
     :param name: equal to the class's ``name``.
     :param benchmark: the :class:`Benchmark` class.
     :param section: function from ``pytest_llmprops.report_kit.Measured`` to the benchmark's ``Section`` of the report;
-        by default the section has accuracies, counts, metrics and the protocol.
+        default: a section with accuracies, counts, metrics and the protocol.
     :param commands: the group of commands ``llmprops NAME``.
     :param generate: the command ``llmprops generate NAME``.
     :param run_import: the command ``llmprops runs import-NAME``.
-    :param default_helpers: role -> model specifications that serve it when ``--llm-helper`` names none, as far as
-        their files are on this machine. Of one backend only the first is used; several backends serve together.
-    :param data: function that returns the folder of the benchmark's own data; by default the folder of the file that
+    :param default_helpers: model specifications by role, for roles without ``--llm-helper``. Those whose files are on
+        this machine are used: the first one of each backend.
+    :param data: function that returns the folder of the benchmark's own data. Default: the folder of the file that
         defines the class.
-    :param manifest: path in ``data`` of the manifest that published files are checked against.
-    :param printed_results: path in ``data`` of a CSV file of results that a paper prints.
-    :param tools: functions that need packages or files which judging may not import; a benchmark gets them by
-        ``DataFiles.tool(name)``.
+    :param manifest: path of the manifest of published files, in ``data``.
+    :param printed_results: path of a CSV file with results printed in a paper, in ``data``.
+    :param tools: functions that the judging code may not import itself; ``DataFiles.tool(name)`` returns one.
     """
 
     name: str
@@ -185,9 +184,9 @@ class Registration:
     tools: Mapping[str, Reference] = field(default_factory=dict)
 
     def load_class(self) -> type[Benchmark]:
-        """Import the benchmark's class.
+        """Import and return the benchmark's class.
 
-        :raises UsageError: when it is not a benchmark, or has another name.
+        :raises UsageError: if it is not a benchmark, or has another name.
         """
         loaded = load_reference(self.benchmark, f"benchmark {self.name}")
         if not (isinstance(loaded, type) and issubclass(loaded, Benchmark)):
@@ -199,6 +198,6 @@ class Registration:
         return loaded
 
     def load(self, field_name: str) -> Callable[..., Any] | None:
-        """Import what ``section`` or ``data`` refers to; None where the registration names nothing."""
+        """Import and return the object of a reference, such as ``section``; None if the reference is empty."""
         reference: Reference = getattr(self, field_name)
         return load_reference(reference, f"benchmark {self.name}, {field_name}") if reference else None

@@ -1,4 +1,4 @@
-"""What is asked of a model, one frozen class per kind, and what comes back."""
+"""Requests to models, one frozen class per kind, and their replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ KINDS: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-ma
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation; ``role`` is ``system``, ``user`` or ``assistant``."""
+    """One message of a conversation.
+
+    :param role: ``system``, ``user`` or ``assistant``.
+    """
 
     role: str
     content: str
@@ -24,11 +27,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A conversation to be continued by one reply.
+    """A chat request: a conversation that the model continues with one reply.
 
-    ``logprobs`` is the number of alternatives wanted for each reply token (0: none). ``sample`` tells
-    repeated askings of one prompt apart, for the reply store and for samplers with a seed.
-    ``extra`` are further parameters of the server, as given by ``--llm-param``.
+    :param temperature: None: the server's default.
+    :param max_tokens: maximum length of the reply; None: no limit.
+    :param logprobs: number of alternatives to return per token (0: no log probabilities).
+    :param sample: distinguishes repeated requests with the same prompt.
+    :param extra: further parameters of the server, from ``--llm-param``.
     """
 
     kind: ClassVar[Kind] = "chat"
@@ -42,17 +47,20 @@ class Chat:
 
     @classmethod
     def user(cls, content: str, **settings: Any) -> Chat:
-        """A fresh conversation of a single user turn."""
+        """Return a conversation with a single user message.
+
+        :param settings: the other fields, such as ``temperature``.
+        """
         return cls((Message("user", content),), **settings)
 
     def then(self, reply: str, content: str) -> Chat:
-        """The conversation after ``reply``, with another user turn."""
+        """Return the conversation continued with ``reply`` and another user message."""
         turns = (Message("assistant", reply), Message("user", content))
         return replace(self, messages=self.messages + turns)
 
     @property
     def prompt(self) -> str:
-        """All turns as one text; calls that share a prefix sort next to each other by it."""
+        """All messages as one text. Calls with a common prefix are neighbours when sorted by it."""
         if len(self.messages) == 1:
             return self.messages[0].content
         return "\n".join(m.content for m in self.messages)
@@ -155,7 +163,10 @@ def request_key(identity: Mapping[str, Any], request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; ``reasoning_tokens`` are the hidden part of the completion."""
+    """The tokens of one call.
+
+    :param reasoning_tokens: the hidden part of ``completion_tokens``.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -164,14 +175,18 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for one request.
+    """The reply to one request.
 
-    ``text`` is untrusted. ``value`` holds what other kinds than chat return, as JSON values: the words
-    of a segmentation, a probability, a parse; vectors may be arrays, of a model whose replies are not
-    stored. ``finish_reason`` is ``stop``, ``length`` or ``content_filter``. ``logprobs`` has one entry a
-    reply token: ``{"token", "logprob", "top"}``.
-    ``seconds`` is the time the call took when it was made, ``stored`` the Unix time it was made at.
-    ``deviations`` are the departures from the request that the API had forced by then.
+    :param text: the reply of a chat model; untrusted.
+    :param value: the reply of other kinds, as JSON: the words of a segmentation, a probability, a parse. Vectors may
+        be arrays if the model's replies are not stored.
+    :param finish_reason: ``stop``, ``length`` or ``content_filter``.
+    :param served_model: the model that the server reports.
+    :param logprobs: one entry per token: ``{"token", "logprob", "top"}``.
+    :param deviations: changes of the request that the API had forced by then.
+    :param seconds: duration of the call when it was made.
+    :param stored: Unix time at which the call was made.
+    :param cached: whether the reply comes from the store.
     """
 
     text: str = ""
@@ -188,7 +203,7 @@ class Reply:
     key: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values of all that is worth storing."""
+        """Return the fields that are stored, as plain values."""
         data: dict[str, Any] = {
             "text": self.text,
             "finish_reason": self.finish_reason,
@@ -213,7 +228,7 @@ class Reply:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, key: str = "", cached: bool = False) -> Reply:
-        """Inverse of :meth:`to_json`."""
+        """Return the reply that :meth:`to_json` was called on."""
         logprobs = data.get("logprobs")
         return cls(
             text=data["text"],

@@ -16,15 +16,18 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a benchmark thinks of one item's replies.
+    """A benchmark's judgement of one item.
 
     :param status: ``correct``, ``wrong``, ``refused`` (the model declined) or ``unparsed`` (no answer
-        could be read, an empty or cut-off reply included).
-    :param score: 1.0 for correct, else 0.0, unless the benchmark defines parts.
-    :param values: flat numbers from which every metric of the benchmark can be recomputed.
-    :param evidence: a JSON object with the benchmark's own keys: what a person or a report needs to know about the
-        judgement. Plain dicts and lists; never needed for a metric.
-    :param task: the task of the record, where the answer decides it (``Benchmark.tasks_by_answer``); else empty.
+        could be read; this includes empty and cut-off replies).
+    :param expected: the expected answer, for people.
+    :param given: the model's answer, for people.
+    :param reason: one phrase that explains the status.
+    :param score: 1.0 for correct, otherwise 0.0, unless the benchmark defines partial scores.
+    :param values: flat numbers from which every metric of the benchmark can be computed.
+    :param evidence: a JSON object with the benchmark's own keys: what people and reports need to know about the
+        judgement. Plain dicts and lists. No metric depends on it.
+    :param task: the task of the record if it depends on the answer (``Benchmark.tasks_by_answer``), otherwise empty.
     """
 
     status: Status
@@ -38,7 +41,11 @@ class Verdict:
 
     @classmethod
     def check(cls, correct: bool, *, expected: str, given: str, reason: str = "", **more: Any) -> Verdict:
-        """A verdict that is either ``correct`` or ``wrong``."""
+        """Return a verdict that is either ``correct`` or ``wrong``.
+
+        :param reason: default: "as expected", or the expected answer.
+        :param more: ``values``, ``evidence`` and ``task`` of the verdict.
+        """
         if not reason:
             reason = "as expected" if correct else f"expected {expected!r}"
         return cls("correct" if correct else "wrong", expected, given, reason, float(correct), **more)

@@ -145,9 +145,11 @@ def serve(model: Model, requests: Sequence[Request]) -> Results:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What the command line says about calling models.
+    """The options of the command line for calls.
 
-    :param timeout: seconds for one call. :param concurrency: most calls in flight over all models.
+    :param base_url: the value of ``--llm-base-url``.
+    :param timeout: timeout of one call, in seconds.
+    :param concurrency: maximum number of calls in flight, over all models.
     """
 
     base_url: str | None = None

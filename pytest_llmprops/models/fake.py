@@ -51,15 +51,16 @@ _COMMON = ("delay", "fail", "price_in", "price_out")
 
 
 class FakeModel:
-    """A chat model whose replies are given.
+    """A chat model for tests, with fixed replies.
 
-    :param replies: a sequence (used up in the order of the calls), a mapping from regular expressions
-        to replies, or a function of the :class:`Chat`. A reply is a text, a :class:`Reply`, or an
-        exception; a :class:`BackendError` is handed on as it is.
-    :param delay: seconds each call takes. :param fail: share of prompts whose first call fails.
-    :param name: tells fakes apart in the reply store, beside what their replies are.
+    ``requests`` lists every request that it received, in order.
 
-    ``requests`` lists every request received, in order.
+    :param replies: a sequence (one reply per call, in order), a mapping from regular expressions to replies, or a
+        function of the :class:`Chat`. A reply is a text, a :class:`Reply` or an exception.
+    :param delay: duration of each call, in seconds.
+    :param fail: share of prompts whose first call fails.
+    :param name: distinguishes fake models in the reply store, together with their replies.
+    :param price: the price of its tokens.
     """
 
     max_batch = 1
@@ -92,7 +93,7 @@ class FakeModel:
         self.identity: Mapping[str, Any] = {"backend": "fake", "name": name, "replies": digest}
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """One result per request, in order."""
+        """Return one result per request, in order."""
         started = time.perf_counter()
         # Recorded before the wait, so that the order is the order of the calls.
         self.requests += requests

@@ -26,11 +26,15 @@ def _always_ready(spec: ModelSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How to make a backend's models. ``kinds`` answers without loading the model.
+    """A kind of model specification: how to create its models.
 
-    ``ready`` says whether a model's package and files are on this machine, and imports nothing heavy: defaults are
-    chosen by it. A backend that does not know says yes. ``prepare`` imports what the first call needs, in a thread
-    while pytest collects; a backend without one imports it at the first call.
+    :param factory: function from the specification and the options to a model. It must be fast: load weights and SDKs
+        at the first request.
+    :param kinds: function from the specification to the kinds of request that the model serves. It does not load the
+        model.
+    :param ready: function that returns whether the package and the files of a model are on this machine, without slow
+        imports. Default helpers are chosen by it. Default: always true.
+    :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     """
 
     factory: Factory
@@ -77,12 +81,14 @@ def always(*kinds: Kind) -> KindsOf:
 
 
 def register_model(name: str, factory: Factory, *, kinds: Iterable[Kind] = ("chat",)) -> None:
-    """Add a backend under ``name``: chosen by ``--model name`` or ``--model name:MODEL``.
+    """Register a backend, for ``--model NAME`` or ``--model NAME:MODEL``.
 
-    Call it from a ``conftest.py``; packages declare an entry point ``pytest_llmprops.models`` instead,
-    whose object is a :class:`Backend`.
+    Call it in a ``conftest.py``. Packages use an entry point of the group ``pytest_llmprops.models`` instead, whose
+    object is a :class:`Backend`.
 
-    :raises UsageError: when the name is taken by a built-in backend.
+    :param factory: function from the :class:`ModelSpec` and the :class:`BackendOptions` to a model.
+    :param kinds: the kinds of request that its models serve.
+    :raises UsageError: if a built-in backend has this name.
     """
     if name in _BUILT_IN:
         raise UsageError(f"register_model: '{name}' is a built-in backend; choose another name")

@@ -1,7 +1,7 @@
-"""A checker as a benchmark: whoever has a :class:`~.scheme.Checker` of their own measures models with it.
+"""A checker as a benchmark.
 
-Each item is put to the checker once; what it decides is the item's verdict: accepted is ``correct``. So a checker
-has all that a benchmark has: cases, records, gates, reports.
+The checker decides once per item, and its decision is the verdict: accepted is ``correct``. A checker therefore has
+cases, records, gates and reports like any benchmark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.verdicts import Status, Verdict
 
-#: outcomes under which there was nothing to accept or to reject; any other that is not accepted is ``wrong``
+#: the status of outcomes with nothing to accept or reject; any other outcome that is not accepted is ``wrong``
 UNDECIDED: Mapping[str, Status] = {
     "refused": "refused",
     "unparsed": "unparsed",
@@ -26,27 +26,30 @@ UNDECIDED: Mapping[str, Status] = {
 
 
 class CheckerBenchmark(Benchmark):
-    """Base class of benchmarks that are checkers. Subclasses set ``name`` and write ``load`` and ``checker``.
+    """Base class of benchmarks that are checkers. Subclasses set ``name`` and define ``load`` and ``checker``.
 
-    Settings called ``temperature`` and ``max_tokens``, where the protocol has them, are those of every question.
+    If the protocol has settings named ``temperature`` and ``max_tokens``, they apply to every question.
     """
 
-    #: outcome -> status, of what is not accepted
+    #: The status of outcomes that are not accepted and not ``wrong``.
     undecided: ClassVar[Mapping[str, Status]] = UNDECIDED
 
     def checker(self, item: Item, context: Any, ask: Ask, settings: Any) -> Checker[Any]:
-        """The checker of ``item``. :param ask: the way to helper models, by their roles."""
+        """Return the checker of ``item``.
+
+        :param ask: sends requests to helper models, by role.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must define checker(item, context, ask, settings): what has a name and an"
             " async check(x, oracle, rng)"
         )
 
     def subject(self, item: Item) -> Any:
-        """What the checker is given as ``x``; the item itself where this is not defined."""
+        """Return the argument ``x`` of the checker. Default: the item."""
         return item
 
     async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]) -> Verdict:
-        """Put the item to its checker, which draws from the generator of (seed, item)."""
+        """Run the checker on the item, with the random generator of the item."""
         settings = protocol.settings
         oracle = Oracle(
             ask,
@@ -59,7 +62,7 @@ class CheckerBenchmark(Benchmark):
 
 
 def verdict_of(found: Acceptance, *, undecided: Mapping[str, Status] = UNDECIDED) -> Verdict:
-    """A checker's decision as a verdict. What is rejected is ``wrong``, and never the opposite answer accepted.
+    """Return a checker's decision as a verdict. A rejected answer is ``wrong``; its opposite is never accepted.
 
     :param undecided: outcome -> status.
     """

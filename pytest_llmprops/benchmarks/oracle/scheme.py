@@ -24,14 +24,14 @@ Prompt = str | Sequence[Message]
 
 
 class Oracle:
-    """A model behind prompts.
+    """A model that answers prompts.
 
-    :param ask: takes a :class:`~pytest_llmprops.core.requests.Chat` to the model. Errors of a call
-        (:class:`~pytest_llmprops.core.errors.BackendError`) pass through: they are no answers.
-    :param temperature: of every question; None leaves it to the server.
-    :param max_tokens: longest reply, unless a question sets its own; None: no limit.
+    ``asked`` is the number of questions so far, including repeated ones.
 
-    ``asked`` counts the questions so far, repeated ones included.
+    :param ask: async function that sends a :class:`~pytest_llmprops.core.requests.Chat` to the model. A
+        :class:`~pytest_llmprops.core.errors.BackendError` is not caught, because it is not an answer.
+    :param temperature: temperature of every question; None: the server's default.
+    :param max_tokens: maximum length of a reply, unless a question sets its own; None: no limit.
     """
 
     __slots__ = ("_ask", "asked", "max_tokens", "temperature")
@@ -45,12 +45,14 @@ class Oracle:
         self.asked = 0
 
     async def __call__(self, prompt: Prompt, *, sample: int = 0, max_tokens: int | None = None) -> Reply:
-        """Put one question; ``sample`` tells repeated askings of the same prompt apart.
+        """Ask one question and return the reply.
 
-        The reply's ``text`` is untrusted; ``finish_reason`` tells one that was cut off (``length``) or filtered
-        (``content_filter``).
+        The reply's ``text`` is untrusted. Its ``finish_reason`` is ``length`` if it was cut off, and
+        ``content_filter`` if it was filtered.
 
-        :raises BackendError: the call could not be made.
+        :param sample: distinguishes repeated questions with the same prompt.
+        :param max_tokens: maximum length of the reply.
+        :raises BackendError: if the call could not be made.
         """
         messages = (Message("user", prompt),) if isinstance(prompt, str) else tuple(prompt)
         limit = self.max_tokens if max_tokens is None else max_tokens
@@ -60,11 +62,11 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What an acceptance is worth, in one sentence.
+    """The meaning of an acceptance, as a bound on a probability.
 
-    :param text: the sentence, as it is printed; where there is no bound it says so and why.
-    :param epsilon: the distance from the property that it speaks of; None where it speaks of none.
-    :param probability: of a rejection (or of passing, as ``text`` says); None where there is no bound.
+    :param text: one sentence, as it is printed. If there is no bound, it says so and why.
+    :param epsilon: the distance from the property that the bound is about, if any.
+    :param probability: the probability of a rejection (or of passing, as ``text`` says); None if there is no bound.
     """
 
     text: str
@@ -76,13 +78,13 @@ class Bound:
 class Acceptance:
     """A checker's decision.
 
-    :param accepted: whether the oracle's answer is accepted. A rejected answer is not trusted; it is never turned
-        into its opposite.
-    :param outcome: the kind of decision in one or two words, from a list that the checker documents.
-    :param why: one phrase for a person.
-    :param evidence: a JSON object with the checker's own keys, for a person.
-    :param bound: what the acceptance is worth; None where the decision has no bound to speak of.
-    :param values: flat numbers from which every metric can be recomputed.
+    :param accepted: whether the oracle's answer is accepted. A rejected answer is not trusted, but never turned into
+        its opposite.
+    :param outcome: the kind of decision, in one or two words that the checker documents.
+    :param why: one phrase that explains the decision.
+    :param evidence: a JSON object with the checker's own keys.
+    :param bound: the meaning of the acceptance, if there is a bound.
+    :param values: flat numbers from which every metric can be computed.
     """
 
     accepted: bool
@@ -100,13 +102,15 @@ class Checker(Protocol[X]):
     """Decides whether an oracle's answer on ``x`` is accepted."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the checker."""
+        ...
 
     async def check(self, x: X, oracle: Oracle, rng: random.Random) -> Acceptance:
-        """Ask the oracle about ``x``, put further questions to it, and decide.
+        """Ask the oracle about ``x``, ask further questions, and decide.
 
         :param rng: the only source of random choices, seeded by the item.
-        :raises BackendError: a call could not be made; the case is an error, not a rejection.
+        :raises BackendError: if a call could not be made; the case is then an error, not a rejection.
         """
         ...
 
