@@ -161,8 +161,9 @@ def test_public_functions_have_docstrings() -> None:
     missing = []
     for name, tree in TREES.items():
         for node in tree.body:
-            is_named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            if not is_named or node.name.startswith(("_", "pytest_")):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if node.name.startswith(("_", "pytest_")):
                 continue
             # An overload is a signature; the function that it is of has the docstring.
             overload = any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_pairs_of_fractional_scores() -> None:
         (((1,), (math.nan,), ("a",)), r"\[0, 1\], not nan"),
     ],
 )
-def test_impossible_pairs_are_refused(scores: tuple, message: str) -> None:
+def test_impossible_pairs_are_refused(scores: tuple[Any, Any, Any], message: str) -> None:
     """Unequal lengths and scores that are no fractions are a ValueError that names them."""
     with pytest.raises(ValueError, match=message):
         Pairs(*scores)
@@ -255,7 +256,8 @@ def test_drop_interval_of_clusters_and_of_repeats() -> None:
     repeats = differing([[float(d)] for d in rng.uniform(-1, 1, 40)])
     low, high, method = drop_interval(repeats)
     width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(40)
-    assert (high - low, method) == (pytest.approx(width, rel=0.06), "bootstrap")
+    assert high - low == pytest.approx(width, rel=0.06)
+    assert method == "bootstrap"
     assert low < repeats.drop < high
 
 

@@ -155,10 +155,11 @@ def test_no_bound_for_what_is_no_distance(epsilon: float) -> None:
 def test_combinations_are_counted_as_by_enumeration(m: int, data: st.DataObject) -> None:
     """Counting by different vectors gives what going through all combinations gives."""
     lists = [data.draw(st.lists(st.integers(0, 2**m - 1), max_size=11)) for _ in range(3)]
-    passing, total = passing_combinations(*map(Counter, lists), m)
-    combinations = list(itertools.product(*lists))
+    one, two, three = lists
+    passing, total = passing_combinations(Counter(one), Counter(two), Counter(three), m)
+    combinations = list(itertools.product(one, two, three))
     assert total == len(combinations)
-    assert passing == sum(is_linear_test(*combination, m) for combination in combinations)
+    assert passing == sum(is_linear_test(x, y, z, m) for x, y, z in combinations)
 
 
 def test_draws_are_uniform_with_replacement() -> None:

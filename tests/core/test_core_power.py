@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,7 +131,7 @@ def test_detectable_drop_falls_with_n_and_grows_with_churn(n: int, churn: int, a
         ({"losses": 0, "gains": 0, "n": 5, "alpha": 0.9}, "not 0.9 and 0.8"),
     ],
 )
-def test_detectable_drop_refuses_impossible_arguments(arguments: dict, message: str) -> None:
+def test_detectable_drop_refuses_impossible_arguments(arguments: dict[str, Any], message: str) -> None:
     """Counts, levels and powers that cannot be are a ValueError that names them."""
     with pytest.raises(ValueError, match=message):
         detectable_drop(**{"alpha": 0.05, **arguments})
@@ -153,7 +154,8 @@ def test_detectable_drop_of_independent_pairs() -> None:
 def _noisy_clusters(rng: np.random.Generator, count: int, size: int, drop: float) -> list[list[float]]:
     """Differences that vary between clusters, with this mean."""
     means = rng.normal(drop, 0.25, (count, 1)).clip(-1, 1)
-    return (means + rng.uniform(-0.3, 0.3, (count, size))).clip(-1, 1).tolist()
+    differences: list[list[float]] = (means + rng.uniform(-0.3, 0.3, (count, size))).clip(-1, 1).tolist()
+    return differences
 
 
 def test_detectable_drop_of_clusters_has_its_power_in_simulation() -> None:

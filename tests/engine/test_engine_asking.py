@@ -63,7 +63,7 @@ def test_refresh_and_off(tmp_path: Path) -> None:
     model = FakeModel(lambda chat: str(len(model.requests)))
     store = tmp_path / "s.sqlite"
     texts = [
-        ask(OneModel(given(model), store=store, cache=cache), ["a"])[0].text  # type: ignore[arg-type]
+        ask(OneModel(given(model), store=store, cache=cache), ["a"])[0].text
         for cache in ("reuse", "refresh", "reuse")
     ]
     assert texts == ["1", "2", "2"]
@@ -131,7 +131,8 @@ def test_it_may_be_used_twice(tmp_path: Path) -> None:
 def test_what_it_serves() -> None:
     """Kinds, label and roles are known before anything is loaded; a kind that is not served is an error."""
     model = OneModel("fake:constant?text=A")
-    assert (model.kinds, model.roles, model.label) == ({"chat"}, frozenset(), "fake-constant-text=A")
+    assert (model.kinds, model.roles) == (frozenset({"chat"}), frozenset[str]())
+    assert model.label == "fake-constant-text=A"
 
     async def work() -> None:
         async with model as asking:

@@ -93,6 +93,6 @@ def test_lines_are_the_records() -> None:
 
 def test_listed_failures_are_bounded() -> None:
     """However many are wrong, a bounded number is kept for a report, and all are counted."""
-    found = outcome_of(*["wrong"] * (LISTED + 5))  # type: ignore[list-item]
+    found = outcome_of(*["wrong"] * (LISTED + 5))
     assert len(found.failures) == LISTED
     assert found.counts["wrong"] == LISTED + 5

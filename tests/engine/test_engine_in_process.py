@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from pytest_llmprops.models.base import BackendOptions
 class Cutter:
     """A segmenter into characters that notes its batches; ``!`` fails, ``fatal`` can never be served."""
 
-    identity = {"backend": "cutter"}
+    identity: Mapping[str, Any] = {"backend": "cutter"}
     pinned, max_batch, blocking, in_worker = True, 4, True, True
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
     """The model behind ``cutter:x``."""
     monkeypatch.setattr(registry, "_registered", {})
     model = Cutter()
-    registry.register_model("cutter", lambda spec, options: model, kinds=["segment"])  # type: ignore[arg-type]
+    registry.register_model("cutter", lambda spec, options: model, kinds=["segment"])
     return model
 
 

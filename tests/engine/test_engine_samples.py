@@ -143,7 +143,12 @@ def test_samples_a_moment_apart_are_one_call(
 
 def test_what_differs_otherwise_is_not_put_together(make_broker: MakeBroker) -> None:
     """Another prompt, temperature, limit or parameter makes another call; a sample asked twice is asked for once."""
-    other = [{"temperature": 0.5}, {"max_tokens": 9}, {"stop": (".",)}, {"extra": (("top_p", [1]),)}]
+    other: list[dict[str, Any]] = [
+        {"temperature": 0.5},
+        {"max_tokens": 9},
+        {"stop": (".",)},
+        {"extra": (("top_p", [1]),)},
+    ]
     requests = [*eleven(), *eleven(), *eleven("p"), *(r for settings in other for r in eleven(**settings))]
     model = Several()
     asked = ask_all(make_broker(model), requests)

@@ -318,7 +318,12 @@ def test_pair_of_a_marian_model(
     one(model, "Home", *pair)
     encoded: list[str] = []
     original = model._encoded
-    monkeypatch.setattr(model, "_encoded", lambda text: (encoded.append(text), original(text))[1])
+
+    def recorded(text: str) -> Any:
+        encoded.append(text)
+        return original(text)
+
+    monkeypatch.setattr(model, "_encoded", recorded)
     assert isinstance(one(model, "Tea?", *pair), Reply)
     assert encoded == ["Tea?"]
 

@@ -63,9 +63,12 @@ def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPat
     model.chat([question("green tree")])
     evaluated: list[int] = []
     original = model._context._evaluate
-    monkeypatch.setattr(
-        model._context, "_evaluate", lambda tokens: (evaluated.append(len(tokens)), original(tokens))
-    )
+
+    def counting(tokens: Any) -> None:
+        evaluated.append(len(tokens))
+        original(tokens)
+
+    monkeypatch.setattr(model._context, "_evaluate", counting)
     reply = model.chat([question("small ball", max_tokens=1)])[0]
     assert len(evaluated) == 1
     assert evaluated[0] < reply.usage.prompt_tokens / 3

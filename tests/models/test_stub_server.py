@@ -118,7 +118,7 @@ def test_oracle_answers_are_those_of_an_ideal_extractor() -> None:
         named = text(ask(stub, f"Is the entity {about} a name?")[1])
         offered = text(ask(stub, f"Please list synonyms for {about}.")[1])
         other = text(ask(stub, "Another question")[1])
-    assert read_list(found, sentence).names == {"abbury", "big beldale"}
+    assert read_list(found, sentence).names == frozenset({"abbury", "big beldale"})
     assert read_named(Reply(named)) is True
     assert len(read_list(offered).names or ()) == 5
     assert other in ("A", "B")

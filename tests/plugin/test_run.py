@@ -69,8 +69,8 @@ def test_second_run_is_answered_by_the_store(run: Runner, workers: str) -> None:
     second = run("--model", run.adder, "-n", workers)
     assert first.run["calls"]["sent"] == 12
     assert (second.run["calls"]["sent"], second.run["calls"]["cache_hits"]) == (0, 12)
-    strip = lambda verdicts: {k: v["status"] for k, v in verdicts.items()}  # noqa: E731
-    assert strip(first.verdicts) == strip(second.verdicts)
+    before, after = ({k: v["status"] for k, v in one.verdicts.items()} for one in (first, second))
+    assert before == after
     assert "12 from the store" in second.output
 
 
