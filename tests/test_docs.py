@@ -27,11 +27,12 @@ PAGES = [
 #: pages that name no llmprops command
 WITHOUT_COMMANDS = {
     "allure.md",
+    "api.md",
+    "glossary.md",
     "models.md",
     "performance.md",
     "protocols.md",
-    "api.md",
-    "glossary.md",
+    "record.md",
     "report-kit.md",
 }
 
@@ -50,6 +51,14 @@ def test_options_exist(page: Path) -> None:
     """Every --llm option that a page names is one of the plugin's."""
     named = set(re.findall(r"--(llm-[a-z-]+[a-z])", page.read_text("utf-8")))
     assert named <= {option.name for option in OPTIONS}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_modules_exist(page: Path) -> None:
+    """Every module that a page names by its path is a file of the repository."""
+    named = set(re.findall(r"`([\w./]+/\w+\.py)\b", page.read_text("utf-8")))
+    tops = (ROOT, ROOT / "pytest_llmprops")
+    assert [name for name in sorted(named) if not any((top / name).is_file() for top in tops)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
