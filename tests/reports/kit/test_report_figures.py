@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmprops.reports.kit.figures import INK, SERIES, Point, colour, draw, inline, marker
 from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
-from pytest_llmprops.reports.kit.scatter import Spot, overlap, placed, scatter
+from pytest_llmprops.reports.kit.scatter import Spot, scatter
 
 ROWS = [
     ForestRow("rhyme", (Point(0, 0.75, 0.6, 0.9), Point(1, 0.25, 0.1, 0.4)), (Mark("GPT 4o", 0.68),), 0.5),
@@ -108,15 +108,20 @@ def test_series_differ_in_shape_as_well() -> None:
 def test_labels_in_a_crowd_keep_apart(many: int) -> None:
     """Labels of points close to each other cover neither each other nor a mark, while there is room."""
     spots = [
-        Spot(f"model {n}", Point(-1, 0.5 + n / 90, 0, 0), Point(-1, 0.4 + n / 70, 0, 0)) for n in range(many)
+        Spot(f"model {n}", Point(-1, 0.5 + n / 90, 0, 0), Point(-1, 0.4 + n / 70, 0, 0.8))
+        for n in range(many)
     ]
-    across, up = 455.0, 270.0 / 1.04
-    boxes = []
-    for spot, (dx, dy, side) in zip(spots, placed(spots, 1.0), strict=True):
-        x, y, width = spot.x.value * across + dx, spot.y.value * up + dy, 5.4 * len(spot.label)
-        left = x if side == "left" else x - width
-        boxes.append((left, y - 5, left + width, y + 5))
-    assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
+    figure = scatter(spots, "across", "up", (0.5, 0.25))
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    names = [text for text in axes.texts if text.get_text().startswith("model")]
+    boxes = [text.get_window_extent() for text in names]
+    assert len(boxes) == many
+    assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    marks = axes.transData.transform([(spot.x.value, spot.y.value) for spot in spots])
+    assert not [
+        (name, mark) for name, box in zip(names, boxes, strict=True) for mark in marks if box.contains(*mark)
+    ]
 
 
 def test_every_point_of_a_scatter_plot_is_named() -> None:

@@ -17,15 +17,11 @@ from pytest_llmprops.reports.kit.figures import (
     marker,
     new_figure,
 )
-from pytest_llmprops.reports.kit.scatter import overlap
+from pytest_llmprops.reports.kit.labels import Label, name_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
-
-
-#: width and height of one panel, in points
-_PANEL = (205.0, 185.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +39,10 @@ def corpus_plot(spots: Sequence[CorpusSpot], corpus: str, labels: Mapping[int, s
     """Two panels side by side, GPER and ERAS accuracy; hollow diamonds are the paper's."""
     figure = new_figure(WIDTH, 3.6)
     left, right = figure.subplots(1, 2, sharex=True)
+    figure.subplots_adjust(left=0.09, right=0.98, top=0.86, bottom=0.15, wspace=0.28)
     _panel(left, [(s, s.gper) for s in spots], corpus, "GPER", None)
     _panel(right, [(s, s.accuracy) for s in spots], corpus, "ERAS accuracy", 0.5)
     legend(figure, labels, any(s.series < 0 for s in spots), chance=False)
-    figure.subplots_adjust(left=0.09, right=0.98, top=0.86, bottom=0.15, wspace=0.28)
     return figure
 
 
@@ -64,7 +60,6 @@ def _panel(
             markerfacecolor=shade if ours else PAPER, markeredgecolor=shade, linestyle="none", zorder=4,
         )  # fmt: skip
     axes.margins(0.12)
-    _name(axes, drawn)
     # Three digits, and no more than are needed: panels differ in what they span.
     axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.3g}%")
     axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.3g}%")
@@ -75,30 +70,8 @@ def _panel(
     axes.tick_params(length=0)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
-
-
-def _name(axes: Axes, spots: Sequence[tuple[CorpusSpot, float]]) -> None:
-    """A name beside each mark, inside the panel, where it covers no mark and no other name if that can be."""
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    marks = [
-        (_PANEL[0] * (s.corpus - left) / (right - left), _PANEL[1] * (value - bottom) / (top - bottom))
-        for s, value in spots
+    labels = [
+        Label(shortened(s.label, 20), s.corpus, value, colour(s.series) if s.series >= 0 else MUTED)
+        for s, value in drawn
     ]
-    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in marks]
-    for (spot, value), (x, y) in zip(spots, marks, strict=True):
-        text = shortened(spot.label, 20)
-        width = 4.6 * len(text)
-        places = [(sign * 8.0, up) for up in (0.0, 7.0, -7.0, 14.0, -14.0, 22.0, -22.0) for sign in (1, -1)]
-        boxes = []
-        for across, up in places:
-            start = x + across if across > 0 else x + across - width
-            boxes.append((start, y + up - 4, start + width, y + up + 4))
-        inside = [n for n, box in enumerate(boxes) if box[0] > 0 and box[2] < _PANEL[0]]
-        free = [n for n in inside if not any(overlap(boxes[n], other) for other in taken)]
-        chosen = (free or inside or [0])[0]
-        taken.append(boxes[chosen])
-        axes.annotate(
-            text, (spot.corpus, value), xytext=places[chosen], textcoords="offset points", va="center",
-            ha="left" if places[chosen][0] > 0 else "right", fontsize=7.5,
-            color=colour(spot.series) if spot.series >= 0 else MUTED,
-        )  # fmt: skip
+    name_points(axes, labels, 7.5)
