@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
 from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
@@ -17,7 +18,6 @@ from pytest_llmprops.reports.kit.scatter import Spot, scatter
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import percent, visible, with_interval, words
 
-GEOMETRY = "letter_geometry"
 #: row of the grid with all tasks' items together: their mean, where all have as many items
 ALL = "all tasks"
 #: more series than this make a forest plot too tall to read
@@ -185,7 +185,7 @@ def _grid_figure(measured: Measured, ks: list[int]) -> Figure:
         "Accuracy by number of examples",
         f"Ten small plots, one a task: accuracy of {', '.join(labels.values())} at k = {', '.join(map(str, ks))}; "
         "the numbers are in the table below.",
-        lambda: lines_over_k(tasks, ks, labels, 0.5),
+        lambda: lines_over_k(tasks, ks, labels, HTest.chance[""]),
         "Thin grey lines are the paper's models (Table 6), on the authors' items.",
     )
 
@@ -209,11 +209,12 @@ def _geometry(measured: Measured) -> list[Block]:
         rows.append((Cell(model), *cells, Cell(f"paper, k = {k}")))
     columns = (("Model", False), ("Ten tasks", True), ("Letter Geometry", True), ("From", False))
     table = Table("Ten tasks and Letter Geometry", columns, tuple(rows))
+    chance = (HTest.chance[""], HTest.chance[GEOMETRY])
     figure = Figure(
         "htest-geometry",
         "H-TEST against Letter Geometry",
         f"The ten tasks against Letter Geometry for {', '.join(s.label for s in spots)}.",
-        lambda: scatter(spots, _all(measured), "Letter Geometry", (0.5, 0.25)),
+        lambda: scatter(spots, _all(measured), "Letter Geometry", chance),
         "Hollow diamonds: the paper's models for which it prints both numbers, on the authors' items.",
     )
     return [figure, Fold("The numbers of this plot", (table,))]
