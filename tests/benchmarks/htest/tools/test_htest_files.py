@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from fixtures.htest_rules import decide
 from pytest_llmprops.benchmarks.htest.tools.generation import export_train, generate_set, write_builtin
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, item_key
-from pytest_llmprops.benchmarks.htest.tools.rules import decide
 from pytest_llmprops.core.errors import UsageError
 
 BUILTIN = Path(__file__).parents[4] / "data" / "htest"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures.htest_rules import RULE_TASKS, decide, rhyme_part
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate
-from pytest_llmprops.benchmarks.htest.tools.rules import RULE_TASKS, decide, rhyme_part
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
 
