@@ -44,7 +44,7 @@ def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
     places = by_place(records)
     by_source: dict[str, list[Values]] = {}
     for place, members in places.items():
-        values = [r["values"] for r in members]
+        values = [r.values for r in members]
         yield from _baseline(place, values)
         if place[0] == SELECT:
             asked = [v for v in values if runs_of(v)]
@@ -59,7 +59,7 @@ def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
 
 def remarks(records: Sequence[Record]) -> Iterator[str]:
     """What the summary says of a model whose choice depends on the order shown, over all its languages."""
-    values = [r["values"] for r in records if r["task"] == SELECT and r["status"] != "error"]
+    values = [r.values for r in records if r.task == SELECT and r.status != "error"]
     found = positions(v for v in values if runs_of(v))
     for size in order_dependent(found):
         shares = ", ".join(f"{share:.0%}" for share in found[size].rates)

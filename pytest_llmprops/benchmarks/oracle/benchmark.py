@@ -227,23 +227,23 @@ class OracleChecker(Benchmark):
 
     def remarks(self, records: Sequence[Record]) -> Iterable[str]:
         """The bound of an acceptance, and that a rejected answer is not turned into its opposite."""
-        tested = [r["values"] for r in records if r["task"] == LINEARITY and r["values"].get("tests")]
+        tested = [r.values for r in records if r.task == LINEARITY and r.values.get("tests")]
         for samples, tests, rule in sorted({(v["samples"], v["tests"], v["rule"]) for v in tested}):
             settings = LinearitySettings(samples=int(samples), tests=int(tests), rule=RULES[int(rule)])
             yield f"accepted sentences: {bound_of(settings).text}"
-        no = [r["values"] for r in records if r["task"] == NO and r["values"].get("tests_or")]
+        no = [r.values for r in records if r.task == NO and r.values.get("tests_or")]
         if no:
             most = int(max(v["tests_or"] for v in no))
             unfair = sum(bool(v["accepted"]) and not v[f"fair_coin_{phi_of(v)}"] for v in no)
             but = (
                 f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
             )
-            tests = "1 test" if most == 1 else f"{most} tests"
+            many = "1 test" if most == 1 else f"{most} tests"
             yield (
-                f"accepted no: a model whose answers do not depend on the coin passes {tests} with probability at most"
+                f"accepted no: a model whose answers do not depend on the coin passes {many} with probability at most"
                 f" {0.5**most:.3g}{but}"
             )
-        if any(r["task"] in (YES, NO) for r in records):
+        if any(r.task in (YES, NO) for r in records):
             yield "a rejected answer is not trusted; it is never turned into its opposite"
 
 

@@ -60,11 +60,11 @@ def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
             yield from _linearity(place, members)
         elif task in (YES, NO):
             pairs.setdefault((language, source), []).extend(members)
-            yield from (_yes if task == YES else _no)(place, [r["values"] for r in members])
+            yield from (_yes if task == YES else _no)(place, [r.values for r in members])
         else:
-            yield from _sanity(place, [r["values"] for r in members])
+            yield from _sanity(place, [r.values for r in members])
     for (language, source), members in pairs.items():
-        yield from _pairs((PAIRS, language, source), [r["values"] for r in members])
+        yield from _pairs((PAIRS, language, source), [r.values for r in members])
 
 
 # ---- linearity
@@ -72,13 +72,13 @@ def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
 
 def _domain(record: Record) -> str:
     """``general``, ``technical`` … : the second part of the item's id."""
-    return str(record["id"]).split("/")[1]
+    return record.id.split("/")[1]
 
 
 def _linearity(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
-    read = [r for r in members if "entities" in r["values"]]
-    yield rate(place, "no_entities_rate", [bool(r["values"].get("no_entities")) for r in read], "none")
-    yield rate(place, "unmeasurable_rate", [bool(r["values"].get("unmeasurable")) for r in read], "none")
+    read = [r for r in members if "entities" in r.values]
+    yield rate(place, "no_entities_rate", [bool(r.values.get("no_entities")) for r in read], "none")
+    yield rate(place, "unmeasurable_rate", [bool(r.values.get("unmeasurable")) for r in read], "none")
     domains = dict.fromkeys(map(_domain, read))
     groups = {"": read}
     if len(domains) > 1:
@@ -86,19 +86,19 @@ def _linearity(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
     for group, those in groups.items():
         # Labels of a sentence in which nothing was found, or that cannot be tested, were missed or not all the same.
         yield from _share(place, "label_overlap", _labelled(those), "labelled_extracted", "labelled", group)
-        tested = [r for r in those if r["values"].get("tests")]
+        tested = [r for r in those if r.values.get("tests")]
         if tested:
             yield from _tested(place, group, tested)
-            yield from _correlations(place, group, [r["values"] for r in tested])
+            yield from _correlations(place, group, [r.values for r in tested])
 
 
 def _labelled(records: Iterable[Record]) -> list[Values]:
-    return [r["values"] for r in records if r["values"].get("labelled")]
+    return [r.values for r in records if r.values.get("labelled")]
 
 
 def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metric]:
     """Sentences that had something to test; those accepted trivially are counted apart."""
-    values = [r["values"] for r in those]
+    values = [r.values for r in those]
     mean = _mean(place, those)
     yield mean("acceptance_rate", lambda v: v["accepted"], group)
     covered = [{**v, "covered": v["entities"] * v["accepted"]} for v in values]
@@ -106,7 +106,7 @@ def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metri
     both = [{**v, "covered": v["labelled_extracted"] * v["accepted"]} for v in _labelled(those)]
     yield from _share(place, "labelled_entity_acceptance_rate", both, "covered", "labelled_extracted", group)
     yield mean("a_rate", _a_rate, group)
-    accepted = [r for r in those if r["values"]["accepted"]]
+    accepted = [r for r in those if r.values["accepted"]]
     if accepted:
         yield _mean(place, accepted)("a_rate", _a_rate, f"{group}, accepted" if group else "accepted")
     yield mean("a_test", lambda v: v["tests_passed"] / v["tests"], group)
@@ -128,10 +128,10 @@ def _a_rate(values: Values) -> float:
 
 def _mean(place: Place, those: Sequence[Record]) -> Callable[[str, Callable[[Values], float], str], Metric]:
     """A mean over sentences with its interval, by cluster where clusters have several."""
-    clusters = [str(r["cluster"]) for r in those]
+    clusters = [r.cluster for r in those]
 
     def row(name: str, number: Callable[[Values], float], group: str) -> Metric:
-        numbers = [number(r["values"]) for r in those]
+        numbers = [number(r.values) for r in those]
         value = math.fsum(numbers) / len(numbers)
         low: float | None = None
         high: float | None = None

@@ -5,36 +5,34 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
+from fixtures.records import verdict
 from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.statistics import wilson
 
-Records = Sequence[dict[str, Any]]
+Records = Sequence[VerdictRecord]
 
 
 def record(
     size: int, *runs: tuple[int | None, bool], language: str = "af", source: str = "builtin", **more: Any
-) -> dict[str, Any]:
+) -> VerdictRecord:
     """The record of a selection; a run is the place chosen, from 0, and whether it is right."""
     values: dict[str, float] = {"variations": float(size), "frequency_baseline": 0.6, "frequency_n": 50.0}
     for number, (place, right) in enumerate(runs, 1):
         values |= run_values(number, place, right)
         values |= {f"run{number}_retried": 0.0, f"run{number}_leftmost": values[f"run{number}_position"]}
     values |= more.pop("values", {})
-    return {
-        "task": "select",
-        "language": language,
-        "source": source,
-        "status": "correct",
-        "values": values,
-    } | more
+    task = more.pop("task", "select")
+    return verdict(task, 1, benchmark="dtails", language=language, source=source, values=values, **more)
 
 
 def rows(records: Records) -> dict[tuple[str, str, str, str], Metric]:
@@ -149,7 +147,7 @@ def test_errors_count_nowhere() -> None:
 def test_translations() -> None:
     """How translations were read: shares with a variation, with an exact form, and split by the parser."""
 
-    def one(chosen: float, substring: float, tokenizer: float) -> dict[str, Any]:
+    def one(chosen: float, substring: float, tokenizer: float) -> VerdictRecord:
         values = {"chosen": chosen, "substring": substring, "tokenizer": tokenizer, "variations": 2.0}
         return record(2, values=values, task="translate")
 
@@ -222,10 +220,10 @@ def test_an_order_invariant_model_is_not_named() -> None:
 def test_remarks_are_over_all_languages() -> None:
     """Evidence of two languages, too weak in each, is put together; an item of translate says nothing."""
     one = simulated(lambda order: 0 if len(order) == 2 else 1, 3, [2] * 4)
-    other = [{**r, "language": "hy"} for r in one]
+    other = [replace(r, language="hy") for r in one]
     assert list(BENCHMARK.remarks(one)) == []
     assert len(list(BENCHMARK.remarks([*one, *other]))) == 1
-    assert list(BENCHMARK.remarks([{**r, "task": "translate"} for r in [*one, *other]])) == []
+    assert list(BENCHMARK.remarks([replace(r, task="translate") for r in [*one, *other]])) == []
 
 
 @pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fixtures.records import verdict
 from pytest_llmprops.benchmarks.oracle.metrics import DIRECTIONS, metric_rows
 from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
 #: a sentence of which everything is as it should be
@@ -39,19 +41,19 @@ UNREAD = {"accepted": 0, "samples": 10, "unread": 10}
 
 def record(
     task: str, number: int, values: dict[str, float], domain: str = "general", **more: Any
-) -> dict[str, Any]:
+) -> VerdictRecord:
     """A verdict with these values."""
     return verdict(
         task, number, benchmark="oracle", id=f"oracle/{domain}/{number:03d}", values=values, **more
     )
 
 
-def sentences(*values: dict[str, float], domain: str = "general") -> list[dict[str, Any]]:
+def sentences(*values: dict[str, float], domain: str = "general") -> list[VerdictRecord]:
     """Verdicts on sentences."""
     return [record("linearity", n, v, domain) for n, v in enumerate(values)]
 
 
-def rows(records: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], Metric]:
+def rows(records: Iterable[VerdictRecord]) -> dict[tuple[str, str, str], Metric]:
     """Metrics by task, name and group."""
     found = list(metric_rows(list(records)))
     by_name = {(m.task, m.name, m.group): m for m in found}
@@ -60,7 +62,7 @@ def rows(records: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], Metric
     return by_name
 
 
-def values(records: Iterable[dict[str, Any]], task: str) -> dict[str, float | None]:
+def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | None]:
     """``name/group`` -> value of a task."""
     return {
         f"{name}/{group}".rstrip("/"): m.value for (t, name, group), m in rows(records).items() if t == task
@@ -97,7 +99,7 @@ def test_intervals_and_numbers() -> None:
 def test_clusters_widen_intervals() -> None:
     """Sentences of one document are not independent: their interval is a bootstrap over documents."""
     alone = sentences(*[GOOD] * 12, *[BAD] * 12)
-    together = [{**r, "cluster": f"oracle/p/{n // 6}"} for n, r in enumerate(alone)]
+    together = [replace(r, cluster=f"oracle/p/{n // 6}") for n, r in enumerate(alone)]
     narrow, wide = (rows(some)["linearity", "acceptance_rate", ""] for some in (alone, together))
     assert narrow.value == wide.value == 0.5
     widths = [m.ci_high - m.ci_low for m in (narrow, wide) if m.ci_high is not None and m.ci_low is not None]
@@ -146,7 +148,7 @@ def test_nothing_to_test() -> None:
 
 def yes(
     number: int, label: float = 1, accepted: bool = True, phi_or: bool = True, phi_and: bool = False
-) -> dict[str, Any]:
+) -> VerdictRecord:
     """A pair that is called equivalent."""
     proof = {"phi_or": float(phi_or), "phi_and": float(phi_and)}
     return record(
@@ -156,7 +158,7 @@ def yes(
 
 def no(
     number: int, trust: tuple[int, int], category: tuple[int, int] = (4, 4), label: float = 0, **more: float
-) -> dict[str, Any]:
+) -> VerdictRecord:
     """A pair that is called not equivalent; ``trust`` and ``category`` by or, and."""
     found: dict[str, float] = {"said_yes": 0, "label": label, "accepted": float(trust[0] == 1), **more}
     found["accepted_paper"] = float(trust[0] in (1, 3))
@@ -169,7 +171,7 @@ def no(
     return record("no", number, found, "pair")
 
 
-def unreadable(number: int) -> dict[str, Any]:
+def unreadable(number: int) -> VerdictRecord:
     """A pair to which no answer could be read; its task is its label's."""
     return record("yes", number, {"said_yes": -1, "label": 1, "accepted": 0, "accepted_paper": 0}, "pair")
 
@@ -228,8 +230,9 @@ def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
         no(0, (3, 4), phi=1.0, accepted=0.0),
         no(1, (4, 3), phi=1.0, accepted=0.0),
     ]
-    for record_ in by_and:
-        record_["values"]["accepted_paper"] = float(record_["values"]["trust_and"] == 3)
+    by_and = [
+        replace(r, values={**r.values, "accepted_paper": float(r.values["trust_and"] == 3)}) for r in by_and
+    ]
     paper = rows(by_and)["no", "acceptance_rate_paper", ""]
     assert (paper.value, paper.n) == (1.0, 1)
     assert rows([no(0, (4, 4))])["no", "acceptance_rate_paper", ""].value is None
@@ -266,7 +269,7 @@ def test_pairs_without_a_proof_give_no_rate() -> None:
 
 def test_sources_are_told_apart() -> None:
     """Built-in and published pairs are never thrown together."""
-    some = [yes(0), {**no(1, (1, 1)), "source": "published"}]
+    some = [yes(0), replace(no(1, (1, 1)), source="published")]
     places = {(m.task, m.source) for m in metric_rows(some)}
     assert places == {("yes", "builtin"), ("no", "published"), ("pairs", "builtin"), ("pairs", "published")}
 
