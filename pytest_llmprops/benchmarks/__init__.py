@@ -14,9 +14,9 @@ _registered: dict[str, Registration] = {}
 
 
 def register_benchmark(registration: Registration) -> None:
-    """Add a benchmark, or replace the one of the same name. Call it from a ``conftest.py``.
+    """Register a benchmark, or replace the one with the same name. Call it in a ``conftest.py``.
 
-    A package declares an entry point of the group ``pytest_llmprops.benchmarks`` instead.
+    Packages use an entry point of the group ``pytest_llmprops.benchmarks`` instead.
     """
     _registered[registration.name] = registration
 

@@ -122,13 +122,13 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """What the pairs of two runs say about the candidate.
+    """The result of a comparison of two runs on the same items.
 
-    :param conclusion: ``drop`` or ``gain`` where the one-sided test of it is significant. Otherwise ``no clear
-        difference``, or ``inconclusive`` where the pairs are too few to show the drop that matters.
+    :param conclusion: ``drop`` or ``gain`` if its one-sided test is significant. Otherwise ``no clear
+        difference``, or ``inconclusive`` if the pairs are too few to show the drop that matters.
     :param difference: candidate - baseline, in [-1, 1], with the limits of its interval.
-    :param p: one-sided, of a drop.
-    :param detectable: smallest drop that the pairs show with 80% power; None where they cannot show any.
+    :param p: one-sided p-value of a drop.
+    :param detectable: smallest drop that these pairs can show with 80% power; None if they cannot show any.
     """
 
     conclusion: Conclusion

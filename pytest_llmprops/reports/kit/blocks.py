@@ -11,10 +11,11 @@ from typing import Any, Literal
 class Cell:
     """One cell of a table.
 
-    :param value: what the column is sorted by; the text where it is None.
-    :param low, high: ends of an interval around ``value``, all as shares; drawn as a bar in HTML.
-    :param items: a filter of the list of items (``{"task": "rhyme", "status": "wrong"}``) that the cell opens.
-    :param page: the :class:`Page` beside the report, by its path, that the cell leads to.
+    :param value: the sort key of the column; None: the text.
+    :param low: lower limit of an interval around ``value``. Both are shares; HTML shows the interval as a bar.
+    :param high: upper limit of the interval.
+    :param items: filter of the list of items that the cell opens: ``{"task": "rhyme", "status": "wrong"}``.
+    :param page: path of the :class:`Page` that the cell links to.
     """
 
     text: str
@@ -27,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a heading for each column; ``columns`` are (heading, is it a number?) pairs."""
+    """A table. ``columns`` are pairs of a heading and whether the column has numbers."""
 
     title: str
     columns: tuple[tuple[str, bool], ...]
@@ -37,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot; ``draw`` gives a matplotlib figure. ``alt`` says in a sentence what is to be seen."""
+    """A plot; ``draw`` returns a matplotlib figure, and ``alt`` describes it in one sentence."""
 
     name: str
     title: str
@@ -48,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A paragraph; ``tone`` ``warn`` sets it off."""
+    """A paragraph; the tone ``warn`` highlights it."""
 
     text: str
     tone: Literal["plain", "warn"] = "plain"
@@ -56,7 +57,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Blocks that are closed at first."""
+    """Blocks that are collapsed at first."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -67,10 +68,10 @@ Block = Table | Figure | Note | Fold
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A further HTML file beside the report, that needs nothing else and no script.
+    """An additional HTML file next to the report; self-contained and without scripts.
 
-    :param path: from the report's folder, ``FOLDER/NAME.html``, of ASCII letters, digits, ``_`` and ``-``.
-    :param template: of the folder ``assets``; extends ``beside.html.jinja`` and is given ``content``.
+    :param path: path in the report's folder, ``FOLDER/NAME.html``: ASCII letters, digits, ``_`` and ``-``.
+    :param template: a template of the folder ``assets`` that extends ``beside.html.jinja`` and uses ``content``.
     """
 
     path: str
@@ -83,8 +84,10 @@ class Page:
 class Section:
     """One benchmark's part of the report.
 
-    :param pages: the pages that its cells lead to. :param key: the benchmark's name.
-    :param title, about: as the run's record has them; a benchmark's function leaves these three empty.
+    :param pages: the pages that its cells link to.
+    :param key: the name of the benchmark. Leave it, ``title`` and ``about`` empty: they are filled in.
+    :param title: the title from the run record.
+    :param about: the introduction from the run record.
     """
 
     blocks: tuple[Block, ...]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def compare(first: Iterable[VerdictRecord], second: Iterable[VerdictRecord]) -> PairedResult | None:
-    """Judge the second list of records against the first; None when they have no answered item in common."""
+    """Compare the second list of records with the first; return None if they have no answered item in common."""
     return judge_pairs(pair_records(first, second).pairs)
 
 

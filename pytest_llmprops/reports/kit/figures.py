@@ -63,12 +63,12 @@ class Point:
 
 
 def colour(series: int) -> str:
-    """The colour of a series."""
+    """Return the colour of a series."""
     return SERIES[series % len(SERIES)]
 
 
 def marker(series: int) -> str:
-    """The shape of a series."""
+    """Return the marker shape of a series."""
     return MARKERS[(series // len(SERIES) + series) % len(MARKERS)]
 
 
@@ -78,20 +78,20 @@ def room(names: Sequence[str]) -> float:
 
 
 def new_figure(width: float, height: float) -> Plot:
-    """An empty figure of this many inches."""
+    """Return an empty figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
 
 
 def margins(figure: Plot, *, left: float, right: float, top: float, bottom: float) -> Box:
-    """Inches around an axes as matplotlib's (left, bottom, width, height) fractions."""
+    """Return margins in inches as matplotlib's fractions (left, bottom, width, height)."""
     width, height = figure.get_size_inches()
     return left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height
 
 
 def share_axis(axes: Axes, which: str, *, few: bool = False) -> None:
-    """An axis from 0 to 100%; ``few`` has three ticks, for small panels."""
+    """Set up an axis from 0 to 100%; ``few``: only three ticks, for small panels."""
     ticks = [0, 0.5, 1] if few else [0, 0.25, 0.5, 0.75, 1]
     labels = [f"{100 * tick:.0f}%" for tick in ticks]
     if which == "x":
@@ -120,7 +120,7 @@ def legend_height(labels: Mapping[int, str]) -> float:
 def legend(
     figure: Plot, labels: Mapping[int, str], published: bool, chance: bool, *, dashes: bool = False
 ) -> None:
-    """Names of the series, and what diamonds and dashes mean, at the top left."""
+    """Add a legend at the top left: the names of the series, and the meaning of diamonds and dashes."""
     from matplotlib.lines import Line2D
 
     handles: list[Any] = [

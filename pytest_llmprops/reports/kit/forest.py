@@ -39,7 +39,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One line of a forest plot. ``chance`` is what guessing gets; ``name`` marks one published row."""
+    """One line of a forest plot. ``chance`` is the accuracy of guessing; ``name`` labels a published row."""
 
     label: str
     points: tuple[Point, ...]
@@ -48,7 +48,7 @@ class ForestRow:
 
 
 def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
-    """Rows of shares with intervals; published figures as hollow diamonds, the best one named at the right."""
+    """Return a plot of shares with intervals; published figures are hollow diamonds, the best one is labelled."""
     heights = [_height(row) for row in rows]
     names = [shortened(row.label, 40) for row in rows]
     left = room(names)

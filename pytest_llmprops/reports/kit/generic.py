@@ -33,7 +33,7 @@ def section(measured: Measured) -> Section:
 
 
 def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> Figure:
-    """Plot accuracy by task (and language and source, where there are several) with published marks."""
+    """Return a plot of accuracy by task (and language and source, if there are several) with published figures."""
     from pytest_llmprops.reports.kit.figures import Point
     from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
 
@@ -98,7 +98,7 @@ def place_label(place: Place, places: list[Place]) -> str:
 
 
 def tables(measured: Measured) -> list[Block]:
-    """The table of results; with several series a comparison, and the counts folded away."""
+    """Return the table of results; with several series, a comparison and the collapsed counts."""
     counts = _counts(measured)
     if len(measured.series) == 1:
         return [counts]
@@ -106,8 +106,10 @@ def tables(measured: Measured) -> list[Block]:
 
 
 def detailed(measured: Measured) -> list[Block]:
-    """:func:`tables` for a section that shows the accuracies in a table of its own: folded, but for the
-    comparison of two."""
+    """Return :func:`tables`, collapsed except the comparison of two series.
+
+    For a section that shows the accuracies in a table of its own.
+    """
     found = tables(measured)
     if len(measured.series) == 2:
         return found
@@ -165,7 +167,7 @@ def _printed(place: Place, measured: Measured, series: Series) -> str:
 
 
 def share_cell(row: Mapping[str, Any] | None, name: str = "accuracy") -> Cell:
-    """A share with its interval; a dash where there is none."""
+    """Return a cell with a share and its interval; a dash if there is none."""
     if row is None or row[name] is None:
         return Cell("–")
     low, high = row["ci_low"], row["ci_high"]
@@ -222,7 +224,7 @@ def change_cell(measured: Measured, place: Place) -> Cell:
 
 
 def fine_print(measured: Measured) -> list[Block]:
-    """Metrics, protocols and what they give up, deviations."""
+    """Return blocks with metrics, protocols and what they give up, and deviations."""
     blocks: list[Block] = []
     table = _metrics(measured)
     if table.rows:

@@ -22,7 +22,7 @@ Place = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Series:
-    """One model of one run. ``index`` is its place among all and so its colour."""
+    """One model of one run. ``index`` is its position among all series and determines its colour."""
 
     index: int
     label: str
@@ -30,23 +30,23 @@ class Series:
     run: Run
 
     def settings(self, benchmark: str) -> Mapping[str, Any]:
-        """The protocol's settings for a benchmark; empty where the run did not record them."""
+        """Return the settings of a benchmark's protocol; empty if the run did not record them."""
         found: Mapping[str, Any] = self.protocol(benchmark).get("settings") or {}
         return found
 
     def protocol(self, benchmark: str) -> Mapping[str, Any]:
-        """The protocol in force, as recorded."""
+        """Return the recorded protocol of a benchmark."""
         found = self.run.facts["protocols"].get(benchmark)
         return found if isinstance(found, Mapping) else {}
 
     @property
     def deviations(self) -> list[str]:
-        """What the API forced."""
+        """The changes of requests that the API forced."""
         return list(self.run.facts["deviations"].get(self.model) or ())
 
     @property
     def starred(self) -> str:
-        """The label, with a star where the API forced a deviation, and marked where a gate ended the run."""
+        """The label, with a star if the API forced a deviation, and a mark if a gate ended the run."""
         star = "*" if self.deviations else ""
         gate = self.run.facts.get("gate")
         early = isinstance(gate, Mapping) and gate.get("stopped_early")
@@ -54,12 +54,12 @@ class Series:
 
     @cached_property
     def benchmarks(self) -> list[str]:
-        """Benchmarks with a verdict, in order of appearance."""
+        """The benchmarks with a verdict, in order of appearance."""
         return list(dict.fromkeys(r.benchmark for r in self.run.records if r.model == self.model))
 
     @cached_property
     def by_benchmark(self) -> dict[str, list[VerdictRecord]]:
-        """This model's records by benchmark."""
+        """The records of this model by benchmark."""
         found: dict[str, list[VerdictRecord]] = {}
         for record in self.run.records:
             if record.model == self.model:
@@ -110,62 +110,62 @@ def setting(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that the runs say about one benchmark: what a benchmark's section is made from."""
+    """The data of one benchmark in all runs of a report: the input of its section."""
 
     benchmark: str
     series: tuple[Series, ...]
 
     @cached_property
     def facts(self) -> BenchmarkFacts:
-        """Title, controls, targets and chance levels: as the newest of the runs has them (see ``facts_of``)."""
+        """The recorded facts of the benchmark (title, controls, targets, chance levels), from the newest run."""
         runs = sorted(
             (s.run.facts for s in self.series), key=lambda facts: str(facts.get("started")), reverse=True
         )
         return facts_of(self.benchmark, *runs) or BenchmarkFacts.unknown(self.benchmark)
 
     def aligned(self, first: Series, second: Series) -> list[VerdictRecord]:
-        """Return the records of ``first``, each under the task that ``second`` has the same item under."""
+        """Return the records of ``first``, each with the task that the same item has in ``second``."""
         decided = tasks_by_answer(*(s.run.facts for s in self.series))
         return with_tasks_of(self.records(first), self.records(second), decided)
 
     @property
     def headline_tasks(self) -> list[str]:
-        """Tasks that count into the benchmark's one figure; all, if only others were run."""
+        """The tasks that count in the benchmark's headline figure; all tasks if none of these was run."""
         return self.facts.headline_tasks(task for task, _, _ in self.places)
 
     def searches(self, series: Series) -> list[SearchRecord]:
-        """The searches for counterexamples of one series, one an item."""
+        """Return the searches for counterexamples of a series, one per item."""
         found = series.run.searches
         return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def rows(self, series: Series) -> list[Mapping[str, Any]]:
-        """The rows of ``summary`` of one series."""
+        """Return the rows of ``summary`` of a series."""
         found = series.run.facts["summary"]
         return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
 
     def row(self, series: Series, place: Place) -> Mapping[str, Any] | None:
-        """The row of a task, language and source; None where the series has none."""
+        """Return the row of a task, language and source; None if the series has none."""
         return next((r for r in self.rows(series) if place_of(r) == place), None)
 
     @cached_property
     def places(self) -> list[Place]:
-        """Task, language and source of every row, in order of first appearance."""
+        """Task, language and source of all rows, in order of first appearance."""
         return list(dict.fromkeys(place_of(r) for s in self.series for r in self.rows(s)))
 
     def metric(self, series: Series, name: str, place: Place, group: str = "") -> Mapping[str, Any] | None:
-        """A metric's row; None where the benchmark gave none."""
+        """Return the row of a metric; None if there is none."""
         for row in self.metrics(series):
             if (row["name"], row.get("group", ""), place_of(row)) == (name, group, place):
                 return row
         return None
 
     def metrics(self, series: Series) -> list[Mapping[str, Any]]:
-        """The rows of ``metrics`` of one series."""
+        """Return the rows of ``metrics`` of a series."""
         found = series.run.facts["metrics"]
         return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
 
     def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
-        """The verdicts of one series; of some tasks only, when given."""
+        """Return the verdict records of a series, of all tasks or of the given ones."""
         found = series.by_benchmark.get(self.benchmark, [])
         wanted = None if tasks is None else set(tasks)
         return found if wanted is None else [r for r in found if r.task in wanted]
@@ -187,7 +187,7 @@ class Share:
 
 
 def accuracy(records: Iterable[VerdictRecord]) -> Share | None:
-    """Accuracy over records, errors left out; None when nothing was answered."""
+    """Return the accuracy over records without errors; None if there is none."""
     answered = [r for r in records if r.status != "error"]
     if not answered:
         return None

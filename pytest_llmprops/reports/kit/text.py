@@ -8,12 +8,12 @@ from pytest_llmprops.core.texts import visible as visible
 
 
 def percent(value: float | None) -> str:
-    """A share as a percentage with one decimal; a dash for None."""
+    """Return a share as a percentage with one decimal; a dash for None."""
     return "–" if value is None else f"{100 * value:.1f}%"
 
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """``90.0% (84 to 94)``: a share with its interval in whole percent."""
+    """Return a share with its interval in whole percent: ``90.0% (84 to 94)``."""
     if value is None:
         return "–"
     if low is None or high is None:
@@ -22,12 +22,12 @@ def with_interval(value: float | None, low: float | None, high: float | None) ->
 
 
 def interval(low: float, high: float) -> str:
-    """``84 to 94``: an interval of shares in whole percent."""
+    """Return an interval of shares in whole percent: ``84 to 94``."""
     return f"{100 * low:.0f} to {100 * high:.0f}"
 
 
 def points(value: float) -> str:
-    """A difference of shares in percentage points, always signed: ``+24.0``."""
+    """Return a difference of shares in percentage points, always with a sign: ``+24.0``."""
     # What rounds to nothing has no sign to lose.
     return f"{round(100 * value, 1) + 0.0:+.1f}".replace("-", "−")
 
@@ -38,7 +38,7 @@ def point_range(low: float, high: float) -> str:
 
 
 def words(name: str) -> str:
-    """A task's name as words: ``end_punctuation`` as ``end punctuation``."""
+    """Return a task's name as words: ``end_punctuation`` as ``end punctuation``."""
     return visible(name).replace("_", " ")
 
 
@@ -70,5 +70,5 @@ LANGUAGES = {
 
 
 def language(code: str) -> str:
-    """The English name of a language code, or the code itself."""
+    """Return the English name of a language code, or the code itself."""
     return LANGUAGES.get(code, visible(code))
