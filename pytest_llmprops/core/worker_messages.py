@@ -142,12 +142,15 @@ class InProcessUse:
     """What one process served with a model of its own.
 
     :param served_as: the names that its replies give. :param deviations: what the model could not do as asked.
+    :param identity: all that pins its output. :param pinned: the identity names an exact revision.
     """
 
     requests: int = 0
     seconds: float = 0.0
     served_as: Sequence[str] = ()
     deviations: Sequence[str] = ()
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

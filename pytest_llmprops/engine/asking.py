@@ -9,7 +9,8 @@ from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.store import CacheMode, default_store
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.models.spec import ModelSpec
 
 _SUBJECT = "subject"
 
@@ -17,23 +18,22 @@ _SUBJECT = "subject"
 class OneModel:
     """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model, inside ``async with``.
 
-    :param spec: as ``--model`` takes it. :param store: file of the reply store; by default everybody's.
+    :param store: file of the reply store; by default everybody's.
     """
 
     roles: frozenset[str] = frozenset()
 
     def __init__(
         self,
-        spec: str,
+        spec: ModelSpec,
         *,
         base_url: str | None = None,
         store: Path | None = None,
         concurrency: int = 64,
         cache: CacheMode = "reuse",
     ) -> None:
-        parsed = parse_spec(spec, base_url=base_url)
-        self.label = parsed.label
-        self.kinds: frozenset[Kind] = find_backend(parsed.backend).kinds(parsed)
+        self.label = spec.label
+        self.kinds: frozenset[Kind] = find_backend(spec.backend).kinds(spec)
         self._config = BrokerConfig(
             {self.label: spec},
             base_url=base_url,

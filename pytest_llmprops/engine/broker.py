@@ -20,8 +20,8 @@ from pytest_llmprops.engine.limits import Breaker
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.engine.store import ReplyStore
-from pytest_llmprops.models.base import BackendOptions, Model, SampleModel
-from pytest_llmprops.models.registry import find_backend, import_registrations, parse_spec
+from pytest_llmprops.models.base import Model, SampleModel
+from pytest_llmprops.models.registry import find_backend, import_registrations
 
 #: replies that are remembered where there is no store
 RECENT = 10_000
@@ -52,9 +52,8 @@ class Broker:
     def _serve(self, label: str) -> Served:
         served = self._served.get(label)
         if served is None:
-            spec = parse_spec(self.config.models[label], base_url=self.config.base_url)
-            options = BackendOptions(self.config.base_url, self.config.timeout, self.config.concurrency)
-            model = find_backend(spec.backend).factory(spec, options)
+            spec = self.config.models[label]
+            model = find_backend(spec.backend).factory(spec, self.config.options)
             served = self._served[label] = Served(model, lane(model), Breaker(), set(), set())
             if hasattr(model, "most_samples"):
                 served.together = self._together(label, served)

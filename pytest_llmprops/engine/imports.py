@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.store import holds_replies
-from pytest_llmprops.models.registry import Backend, find_backend, parse_spec
+from pytest_llmprops.models.registry import Backend, find_backend
 
 
 def import_sdks(config: BrokerConfig) -> None:
@@ -21,8 +21,8 @@ def import_sdks(config: BrokerConfig) -> None:
     if config.cache == "only":
         return
     wanted: list[tuple[str, Backend]] = []
-    for label, text in config.models.items():
-        backend = find_backend(parse_spec(text, base_url=config.base_url).backend)
+    for label, spec in config.models.items():
+        backend = find_backend(spec.backend)
         if backend.prepare is not None:
             wanted.append((label, backend))
     if wanted:

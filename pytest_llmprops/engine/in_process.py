@@ -18,7 +18,8 @@ from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.lanes import BatchLane, Send, lane
 from pytest_llmprops.models.base import BackendOptions, Model, Result, serve
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.models.spec import ModelSpec
 
 
 @dataclass(slots=True)
@@ -72,10 +73,10 @@ class _CountedLane(BatchLane):
 class InProcess:
     """The models of a session that are served in this process, each made once, when first asked.
 
-    :param specs: label -> model specification.
+    :param specs: specifications by label.
     """
 
-    def __init__(self, specs: Mapping[str, str], options: BackendOptions) -> None:
+    def __init__(self, specs: Mapping[str, ModelSpec], options: BackendOptions) -> None:
         self._specs = dict(specs)
         self._options = options
         self._served: dict[str, Served] = {}
@@ -90,7 +91,7 @@ class InProcess:
     def _of(self, label: str) -> Served:
         with self._making:
             if label not in self._served:
-                spec = parse_spec(self._specs[label], base_url=self._options.base_url)
+                spec = self._specs[label]
                 try:
                     model = find_backend(spec.backend).factory(spec, self._options)
                 except Exception as error:
@@ -166,7 +167,12 @@ class InProcess:
         """Return what was served so far, by label."""
         return {
             label: InProcessUse(
-                served.requests, served.seconds, sorted(served.served_as), list(served.model.deviations())
+                served.requests,
+                served.seconds,
+                sorted(served.served_as),
+                list(served.model.deviations()),
+                dict(served.model.identity),
+                served.model.pinned,
             )
             for label, served in self._served.items()
         }

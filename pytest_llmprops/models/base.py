@@ -43,8 +43,6 @@ class Model(Protocol):
     pinned: bool
     max_batch: int
     blocking: bool
-    #: cheap and deterministic: served inside the pytest worker, without broker and store
-    in_worker: bool
 
     def deviations(self) -> Sequence[str]:
         """Departures from the request that the backend forced, each in one short phrase."""

@@ -33,7 +33,7 @@ from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.prices import Price, price
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
 Given = str | Reply | Exception
@@ -65,7 +65,6 @@ class FakeModel:
 
     max_batch = 1
     blocking = False
-    in_worker = False
     pinned = True
 
     def __init__(
@@ -265,7 +264,7 @@ def _read_function(spec: ModelSpec) -> Respond:
     return function
 
 
-def _make(spec: ModelSpec, options: BackendOptions) -> FakeModel:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     if spec.name not in _PARAMS:
         raise UsageError(
             f"--model {spec.text}: unknown fake model '{spec.name}'; there are {', '.join(_PARAMS)}"
@@ -287,18 +286,18 @@ def _make(spec: ModelSpec, options: BackendOptions) -> FakeModel:
         replies = _read_rules(spec)
     else:
         replies, source = _read_function(spec), _read(spec)
-    model = FakeModel(
-        replies,
-        delay=spec.number("delay") or 0.0,
-        fail=spec.number("fail") or 0.0,
-        name=f"fake:{spec.name}",
-        price=price(spec.name, spec.params),
-    )
-    if source or callable(replies):
-        # What a function replies is fixed by the specification or the file it comes from.
-        digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()
-        model.identity = {**model.identity, "replies": digest}
-    return model
+    delay, fail = spec.number("delay") or 0.0, spec.number("fail") or 0.0
+    cost = price(spec.name, spec.params)
+
+    def make() -> FakeModel:
+        model = FakeModel(replies, delay=delay, fail=fail, name=f"fake:{spec.name}", price=cost)
+        if source or callable(replies):
+            # What a function replies is fixed by the specification or the file it comes from.
+            digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()
+            model.identity = {**model.identity, "replies": digest}
+        return model
+
+    return make
 
 
-BACKEND = Backend(_make, always("chat"))
+BACKEND = Backend(_check, always("chat"))

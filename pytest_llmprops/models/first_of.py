@@ -8,24 +8,16 @@ and spaCy the rest of English.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Parse, Reply
-from pytest_llmprops.models.base import BackendOptions, Model, ParseModel, Result
+from pytest_llmprops.models.base import BackendOptions, ParseModel, Result
 from pytest_llmprops.models.parsing import missing
-from pytest_llmprops.models.registry import Backend, always, find_backend, parse_spec
+from pytest_llmprops.models.registry import FIRST_OF, Backend, Maker, always, find_backend
 from pytest_llmprops.models.spec import ModelSpec
-
-NAME = "first-of"
-
-
-def together(parts: Sequence[str]) -> str:
-    """The specification of these parsers as one; of a single one its own."""
-    return parts[0] if len(parts) == 1 else f"{NAME}:{','.join(parts)}"
 
 
 class FirstOf:
@@ -36,13 +28,12 @@ class FirstOf:
 
     max_batch = 256
     blocking = True
-    in_worker = False
 
     def __init__(self, parts: Sequence[ParseModel]) -> None:
         self._parts = parts
         self._lock = threading.Lock()
         self.identity: Mapping[str, Any] = {
-            "backend": NAME,
+            "backend": FIRST_OF,
             "parts": [dict(part.identity) for part in parts],
         }
         self.pinned = all(part.pinned for part in parts)
@@ -85,31 +76,18 @@ class FirstOf:
             part.close()
 
 
-def _texts(spec: ModelSpec) -> list[str]:
-    """The specifications of the parts; they may have parameters of their own."""
-    texts = spec.text.removeprefix(f"{NAME}:").split(",")
-    if not all(texts) or len(texts) < 2:
-        raise UsageError(f"--model {spec.text}: write {NAME}:PARSER,PARSER")
-    return texts
-
-
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
-    with contextlib.ExitStack() as opened:
-        parts: list[ParseModel] = []
-        for text in _texts(spec):
-            part = parse_spec(text)
-            model = find_backend(part.backend).factory(part, options)
-            opened.callback(model.close)
-            if not (model.blocking and hasattr(model, "parse")):
-                raise UsageError(f"--model {spec.text}: {text} is no parser on this machine")
-            parts.append(cast("ParseModel", model))
-        opened.pop_all()
-    return FirstOf(parts)
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+    makers = []
+    for part in spec.parts:
+        backend = find_backend(part.backend)
+        if "parse" not in backend.kinds(part):
+            raise UsageError(f"--model {spec.text}: {part.text} is not a parser")
+        makers.append(backend.check(part, options))
+    return lambda: FirstOf([cast("ParseModel", make()) for make in makers])
 
 
 def _ready(spec: ModelSpec) -> bool:
-    parts = [parse_spec(text) for text in _texts(spec)]
-    return any(find_backend(part.backend).ready(part) for part in parts)
+    return any(find_backend(part.backend).ready(part) for part in spec.parts)
 
 
-BACKEND = Backend(_factory, always("parse"), ready=_ready)
+BACKEND = Backend(_check, always("parse"), ready=_ready)

@@ -17,7 +17,7 @@ import importlib.util
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from pytest_llmprops.models.hf_segment import HfSegmentModel, label_letters
 from pytest_llmprops.models.hf_sentiment import HfSentimentModel, positive_index
 from pytest_llmprops.models.hf_translate import MAX_NEW_TOKENS, HfTranslateModel
 from pytest_llmprops.models.local import file_sha256, files_sha256, whole_number
-from pytest_llmprops.models.registry import Backend
+from pytest_llmprops.models.registry import Backend, Maker
 from pytest_llmprops.models.spec import ModelSpec
 
 # Parameters of one kind alone, and that kind.
@@ -60,6 +60,8 @@ _TOKENIZER_PACKAGES: Mapping[str, tuple[str, ...]] = {
     "marian": ("sentencepiece", "sacremoses"),
     "m2m_100": ("sentencepiece",),
 }
+# The least value of each parameter that is a whole number.
+_LEAST: Mapping[str, int] = {"seed": 0, "batch": 1, "beams": 1, "max_new_tokens": 1, "layer": 0}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 # The first pattern that an architecture's name contains decides.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -77,11 +79,13 @@ class Source:
     """Where a model's files are, and what pins them.
 
     :param path: what the library loads: a folder or a repository's name. :param commit: of a repository.
+    :param pin: returns what identifies the files; of a folder it reads them all.
     """
 
     path: str
     config: Mapping[str, Any] | None
-    pin: Mapping[str, str]
+    pin: Callable[[], Mapping[str, str]]
+    is_folder: bool
     commit: str | None = None
 
 
@@ -149,11 +153,12 @@ def find_source(spec: ModelSpec) -> Source:
         if gguf is not None:
             if not (folder / gguf).is_file():
                 raise UsageError(f"--model {spec.text}: there is no file {folder / gguf}")
-            return Source(str(folder), None, {"files_sha256": file_sha256(folder / gguf)})
+            weights = folder / gguf
+            return Source(str(folder), None, lambda: {"files_sha256": file_sha256(weights)}, is_folder=True)
         config = _read_config(spec, folder / "config.json")
         kinds_of_file = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
         files = [file for pattern in kinds_of_file for file in folder.glob(pattern)]
-        return Source(str(folder), config, {"files_sha256": files_sha256(files)})
+        return Source(str(folder), config, lambda: {"files_sha256": files_sha256(files)}, is_folder=True)
     if not _is_repository(spec.name):
         raise UsageError(f"--model {spec.text}: there is no folder {folder}; give a model's folder")
     hub: Any = importlib.import_module("huggingface_hub")
@@ -169,7 +174,7 @@ def find_source(spec: ModelSpec) -> Source:
     commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
     config_of_repository = None if gguf is not None else _read_config(spec, file)
     pin = {"repository": spec.name, "revision": commit or revision or ""}
-    return Source(spec.name, config_of_repository, pin, commit or revision)
+    return Source(spec.name, config_of_repository, lambda: pin, is_folder=False, commit=commit or revision)
 
 
 def _why_not(error: Exception) -> str:
@@ -188,7 +193,8 @@ def _why_not(error: Exception) -> str:
     return "the hub gives an error: " + " ".join(str(error).split())[:200]
 
 
-def _device(spec: ModelSpec, torch: Any) -> str:
+def _device(spec: ModelSpec) -> str:
+    torch: Any = importlib.import_module("torch")
     wanted = spec.params.get("device", "auto")
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -207,9 +213,10 @@ def _need(spec: ModelSpec, packages: Iterable[str]) -> None:
             raise MissingExtra(f"--model {spec.text}", package=package, extra="hf")
 
 
-def make(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Model:
-    """The model of a specification. :param name: as tables call it; "" for that of its folder or repository.
+def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
+    """Check a specification and return what makes its model.
 
+    :param name: as tables call it; "" for that of its folder or repository.
     :raises UsageError: in one line, for a model that cannot be had.
     """
     spec.only(*PARAMETERS)
@@ -218,7 +225,6 @@ def make(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Model:
     dtype = spec.params.get("dtype", "")
     if dtype and dtype not in _DTYPES:
         raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
-    seed = whole_number(spec, "seed", 0, least=0)
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
     kind = stated or kind_of(source.config)
@@ -237,12 +243,23 @@ def make(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Model:
             letters = label_letters(source.config or {})
     except UsageError as error:
         raise UsageError(f"--model {spec.text}: {error}") from None
-    torch: Any = importlib.import_module("torch")
-    device = _device(spec, torch)
+    for key, least in _LEAST.items():
+        whole_number(spec, key, least, least=least)
+    # What is not stated only torch knows, which takes seconds to import.
+    device = _device(spec) if "device" in spec.params else ""
+    return lambda: _make(spec, source, kind, device or _device(spec), positive, letters, name)
+
+
+def _make(
+    spec: ModelSpec, source: Source, kind: Kind, device: str, positive: int, letters: str, name: str
+) -> Model:
+    """Make a model whose specification was checked."""
+    seed = whole_number(spec, "seed", 0, least=0)
+    pin = source.pin()
     on_gpu = device.startswith("cuda")
     # A CPU computes in 32 bits faster and more exactly; a GPU takes the type of the weights.
     # Scores that are compared strictly need 32 bits everywhere: shorter ones make false ties.
-    dtype = dtype or ("auto" if on_gpu and kind in ("chat", "translate") else "float32")
+    dtype = spec.params.get("dtype") or ("auto" if on_gpu and kind in ("chat", "translate") else "float32")
     gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
     where = gguf | ({"revision": source.commit} if source.commit else {})
 
@@ -263,17 +280,17 @@ def make(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Model:
         return model.to(device).eval(), tokenizer
 
     settings: dict[str, Any] = {
-        "name": name or (Path(source.path).name if "files_sha256" in source.pin else spec.name),
+        "name": name or (Path(source.path).name if source.is_folder else spec.name),
         "identity": {
             "backend": "hf",
             "kind": kind,
-            **source.pin,
+            **pin,
             **gguf,
             "dtype": dtype,
             "device": "cuda" if on_gpu else device,
             "seed": seed,
         },
-        "pinned": "files_sha256" in source.pin or source.commit is not None,
+        "pinned": source.is_folder or source.commit is not None,
         "batch": whole_number(spec, "batch", 64 if on_gpu else 8, least=1),
     }
     if kind == "sentiment":
@@ -300,4 +317,4 @@ def make(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Model:
     return HfChatModel(load, seed=seed, **settings)
 
 
-BACKEND = Backend(make, kinds)
+BACKEND = Backend(check, kinds)

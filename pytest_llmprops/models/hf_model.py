@@ -20,7 +20,6 @@ class HfModel:
     """
 
     blocking = True
-    in_worker = False
 
     def __init__(
         self,

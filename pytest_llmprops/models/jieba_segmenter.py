@@ -15,9 +15,9 @@ from typing import Any
 
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.local import file_sha256
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenter import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -40,7 +40,7 @@ def _load(file: Path, hmm: bool) -> Cut:
     return cut
 
 
-def _check(spec: ModelSpec, file: Path) -> None:
+def _check_dictionary(spec: ModelSpec, file: Path) -> None:
     """Read a user's dictionary once, so that its errors are reported before the run starts."""
     if not file.is_file():
         raise UsageError(
@@ -64,7 +64,7 @@ def _check(spec: ModelSpec, file: Path) -> None:
             )
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("hmm", "dict")
     if spec.name != "jieba":
         raise UsageError(f"--model {spec.text}: write jieba, jieba?hmm=false or jieba?dict=FILE")
@@ -76,10 +76,10 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         raise UsageError(f"--model {spec.text}: hmm must be true or false")
     if "dict" in spec.params:
         file = Path(spec.params["dict"]).expanduser()
-        _check(spec, file)
+        _check_dictionary(spec, file)
     else:
         file = Path(package.origin).with_name("dict.txt")
-    return WordSegmenter(
+    return lambda: WordSegmenter(
         lambda: _load(file, hmm == "true"),
         name=spec.label,
         identity={
@@ -91,4 +91,4 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     )
 
 
-BACKEND = Backend(_factory, always("segment"))
+BACKEND = Backend(_check, always("segment"), in_worker=True)

@@ -22,7 +22,7 @@ from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.departures import Departures
 from pytest_llmprops.models.openai_sdk import normalised_url
 from pytest_llmprops.models.prices import price
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.replies import pinned_by_name
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -42,7 +42,6 @@ class LiteLLMModel:
 
     max_batch = 1
     blocking = False
-    in_worker = False
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
@@ -114,14 +113,16 @@ def load_litellm() -> Any:
     return litellm
 
 
-def _make(spec: ModelSpec, options: BackendOptions) -> LiteLLMModel:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("price_in", "price_out", "n")
     most_samples(spec)
     if spec.params:
         price(spec.name, spec.params)
     if importlib.util.find_spec("litellm") is None:
         raise MissingExtra(f"--model {spec.text}", package="litellm", extra="litellm")
-    return LiteLLMModel(spec, options)
+    if options.base_url:
+        normalised_url(options.base_url)
+    return lambda: LiteLLMModel(spec, options)
 
 
-BACKEND = Backend(_make, always("chat"), prepare=load_litellm)
+BACKEND = Backend(_check, always("chat"), prepare=load_litellm)

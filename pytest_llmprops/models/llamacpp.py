@@ -23,10 +23,10 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.llama_context import LlamaContext
 from pytest_llmprops.models.local import file_sha256, whole_number
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -46,7 +46,6 @@ class LlamaCppModel:
     pinned = True
     max_batch = 32
     blocking = True
-    in_worker = False
 
     def __init__(self, file: Path, *, name: str, n_ctx: int, threads: int, seed: int) -> None:
         self._file, self._name, self._n_ctx, self._threads, self._seed = (file, name, n_ctx, threads, seed)
@@ -187,7 +186,7 @@ def _threads() -> int:
     return cores if cores <= 4 else cores // 2
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("n_ctx", "threads", "seed")
     if importlib.util.find_spec("llama_cpp") is None:
         raise MissingExtra(f"--model {spec.text}", package="llama-cpp-python", extra="local")
@@ -200,13 +199,11 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     with file.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise UsageError(f"--model {spec.text}: {file} is not a GGUF file")
-    return LlamaCppModel(
-        file,
-        name=spec.name if spec.backend == "smollm2" else file.name,
-        n_ctx=whole_number(spec, "n_ctx", N_CTX, least=0),
-        threads=whole_number(spec, "threads", _threads(), least=1),
-        seed=whole_number(spec, "seed", 0, least=0),
-    )
+    n_ctx = whole_number(spec, "n_ctx", N_CTX, least=0)
+    threads = whole_number(spec, "threads", _threads(), least=1)
+    seed = whole_number(spec, "seed", 0, least=0)
+    name = spec.name if spec.backend == "smollm2" else file.name
+    return lambda: LlamaCppModel(file, name=name, n_ctx=n_ctx, threads=threads, seed=seed)
 
 
-BACKEND = Backend(_factory, always("chat"))
+BACKEND = Backend(_check, always("chat"))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.local import file_sha256
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenter import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -57,7 +57,7 @@ def longest_match(words: Collection[str]) -> Cut:
     return cut
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only()
     file = Path(spec.name).expanduser()
     if not file.is_file():
@@ -68,11 +68,11 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         words = read_words(file)
     except DataError as error:
         raise UsageError(f"--model {spec.text}: {error}") from None
-    return WordSegmenter(
+    return lambda: WordSegmenter(
         lambda: longest_match(words),
         name=spec.label,
         identity={"backend": "maxmatch", "words_sha256": file_sha256(file)},
     )
 
 
-BACKEND = Backend(_factory, always("segment"))
+BACKEND = Backend(_check, always("segment"), in_worker=True)

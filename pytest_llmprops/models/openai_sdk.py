@@ -24,7 +24,7 @@ from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.departures import Departures
 from pytest_llmprops.models.prices import price
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.replies import pinned_by_name
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -36,11 +36,9 @@ class OpenAIModel:
 
     max_batch = 1
     blocking = False
-    in_worker = False
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
-        given = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip()
-        self._url = given or OPENAI_URL
+        self._url = _base_url(options)
         url = normalised_url(self._url)
         self._official = _is_openai(url)
         self._spec, self._options = spec, options
@@ -158,12 +156,16 @@ def normalised_url(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
+def _base_url(options: BackendOptions) -> str:
+    return options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
+
+
 def _is_openai(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-def _make(spec: ModelSpec, options: BackendOptions) -> OpenAIModel:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("price_in", "price_out", "n")
     most_samples(spec)
     if spec.params:
@@ -171,11 +173,12 @@ def _make(spec: ModelSpec, options: BackendOptions) -> OpenAIModel:
     # Its HTTP client is the one over aiohttp.
     if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
         raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
-    return OpenAIModel(spec, options)
+    normalised_url(_base_url(options))
+    return lambda: OpenAIModel(spec, options)
 
 
 def _import_sdk() -> None:
     importlib.import_module("pytest_llmprops.models.openai_client")
 
 
-BACKEND = Backend(_make, always("chat"), prepare=_import_sdk)
+BACKEND = Backend(_check, always("chat"), prepare=_import_sdk)

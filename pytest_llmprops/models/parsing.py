@@ -58,7 +58,6 @@ class Parser(ABC):
     pinned = True
     max_batch = 256
     blocking = True
-    in_worker = False
 
     def __init__(self, *, name: str, identity: Mapping[str, Any]) -> None:
         self.identity = identity

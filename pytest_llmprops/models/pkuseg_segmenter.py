@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.segmentation import with_whitespace
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.local import file_sha256, files_sha256
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenter import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -99,17 +99,18 @@ def find_model(spec: ModelSpec) -> Path:
     return folder.resolve()
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("model")
     if spec.name != "pkuseg":
         raise UsageError(f"--model {spec.text}: write pkuseg or pkuseg?model=FOLDER")
     found = importlib.util.find_spec("spacy_pkuseg")
     if found is None or found.origin is None:
         raise MissingExtra(f"--model {spec.text}", package="spacy-pkuseg", extra="zh")
+    dictionary = Path(found.origin).parent / "dicts" / "default.pkl"
     folder = find_model(spec)
     names = ("weights.npz", "features.msgpack", "features.pkl")
     files = [folder / name for name in names if (folder / name).is_file()]
-    return WordSegmenter(
+    return lambda: WordSegmenter(
         lambda: _load(folder),
         name=spec.label,
         identity={
@@ -117,9 +118,9 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
             "version": importlib.metadata.version("spacy-pkuseg"),
             "model_sha256": files_sha256(files),
             # Joins words after the model; part of the package.
-            "dictionary_sha256": file_sha256(Path(found.origin).parent / "dicts" / "default.pkl"),
+            "dictionary_sha256": file_sha256(dictionary),
         },
     )
 
 
-BACKEND = Backend(_factory, always("segment"))
+BACKEND = Backend(_check, always("segment"), in_worker=True)

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
@@ -16,8 +17,12 @@ from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.spec import ModelSpec, split
 
 Factory = Callable[[ModelSpec, BackendOptions], Model]
+#: what makes a model whose specification was checked
+Maker = Callable[[], Model]
+Check = Callable[[ModelSpec, BackendOptions], Maker]
 KindsOf = Callable[[ModelSpec], frozenset[Kind]]
 ENTRY_POINTS = "pytest_llmprops.models"
+FIRST_OF = "first-of"
 
 
 def _always_ready(spec: ModelSpec) -> bool:
@@ -26,21 +31,28 @@ def _always_ready(spec: ModelSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A kind of model specification: how to create its models.
+    """A kind of model specification: how to check it and create its models.
 
-    :param factory: function from the specification and the options to a model. It must be fast: load weights and SDKs
-        at the first request.
+    :param check: function from the specification and the options to a function that creates the model. It raises
+        :class:`~pytest_llmprops.core.errors.UsageError` for missing packages, missing files and wrong parameters. Both
+        must be fast: ``check`` runs before collection ends, and weights are loaded at the first request.
     :param kinds: function from the specification to the kinds of request that the model serves. It does not load the
         model.
     :param ready: function that returns whether the package and the files of a model are on this machine, without slow
         imports. Default helpers are chosen by it. Default: always true.
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
+    :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     """
 
-    factory: Factory
+    check: Check
     kinds: KindsOf
     ready: Callable[[ModelSpec], bool] = _always_ready
     prepare: Callable[[], object] | None = None
+    in_worker: bool = False
+
+    def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
+        """Check ``spec`` and make its model."""
+        return self.check(spec, options)()
 
 
 def _module(name: str) -> tuple[str, Callable[[], Backend]]:
@@ -80,20 +92,25 @@ def always(*kinds: Kind) -> KindsOf:
     return lambda spec: served
 
 
-def register_model(name: str, factory: Factory, *, kinds: Iterable[Kind] = ("chat",)) -> None:
+def register_model(
+    name: str, factory: Factory, *, kinds: Iterable[Kind] = ("chat",), in_worker: bool = False
+) -> None:
     """Register a backend, for ``--model NAME`` or ``--model NAME:MODEL``.
 
     Call it in a ``conftest.py``. Packages use an entry point of the group ``pytest_llmprops.models`` instead, whose
     object is a :class:`Backend`.
 
-    :param factory: function from the :class:`ModelSpec` and the :class:`BackendOptions` to a model.
+    :param factory: function from the :class:`ModelSpec` and the :class:`BackendOptions` to a model, called before the
+        first request.
     :param kinds: the kinds of request that its models serve.
+    :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     :raises UsageError: if a built-in backend has this name.
     """
     if name in _BUILT_IN:
         raise UsageError(f"register_model: '{name}' is a built-in backend; choose another name")
     source = getattr(sys.modules.get(factory.__module__), "__file__", None) or ""
-    _registered[name] = (Backend(factory, always(*kinds)), source)
+    check: Check = lambda spec, options: partial(factory, spec, options)  # noqa: E731
+    _registered[name] = (Backend(check, always(*kinds), in_worker=in_worker), source)
 
 
 def registration_files() -> list[str]:
@@ -131,15 +148,6 @@ def find_backend(name: str) -> Backend:
     raise UsageError(f"unknown backend '{name}': there are {', '.join(backend_names())}")
 
 
-def ready(spec_text: str) -> bool:
-    """Whether the package and files of a model are on this machine, as far as its backend can tell cheaply.
-
-    :raises UsageError: for a specification that names no backend.
-    """
-    spec = parse_spec(spec_text)
-    return find_backend(spec.backend).ready(spec)
-
-
 def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     """Parse ``NAME[?key=value&...]`` and decide which backend it names.
 
@@ -149,6 +157,8 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
 
     :raises UsageError: for an unknown backend or a bare name that no rule places.
     """
+    if text.startswith(f"{FIRST_OF}:"):
+        return _first_of(text)
     name, params = split(text)
     head, colon, rest = name.partition(":")
     # A fine-tuned OpenAI model is called ft:BASE:ORG::ID, a llama.cpp server's may hold colons too.
@@ -171,6 +181,22 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
         f" or one of {', '.join(backend_names())}"
     )
+
+
+def _first_of(text: str) -> ModelSpec:
+    """Parse ``first-of:PARSER,PARSER``; the parts may have parameters of their own."""
+    texts = text.removeprefix(f"{FIRST_OF}:").split(",")
+    if not all(texts) or len(texts) < 2:
+        raise UsageError(f"--model {text}: write {FIRST_OF}:PARSER,PARSER")
+    return together([parse_spec(part) for part in texts])
+
+
+def together(parts: Sequence[ModelSpec]) -> ModelSpec:
+    """Return the specification of these parsers as one; of a single one its own."""
+    if len(parts) == 1:
+        return parts[0]
+    name = ",".join(part.text for part in parts)
+    return ModelSpec(f"{FIRST_OF}:{name}", FIRST_OF, name, parts=tuple(parts))
 
 
 def _known_to_litellm(name: str) -> bool:

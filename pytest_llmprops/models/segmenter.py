@@ -23,7 +23,6 @@ class WordSegmenter:
     pinned = True
     max_batch = 256
     blocking = True
-    in_worker = True
 
     def __init__(self, load: Callable[[], Cut], *, name: str, identity: Mapping[str, Any]) -> None:
         self.identity = identity

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.parsing import Parser, Value, missing, one_line, relative_sha256, word
 from pytest_llmprops.models.phrases import Token
 from pytest_llmprops.models.projection import VERSION, bracketed
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
 
@@ -146,7 +146,7 @@ def _find(name: str) -> tuple[Path | str, Path, Mapping[str, Any]] | None:
     return None if data is None else (package, data[0], data[1])
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only()
     if importlib.util.find_spec("spacy") is None:
         raise MissingExtra(f"--model {spec.text}", package="spacy", extra="parse")
@@ -158,7 +158,7 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         )
     source, folder, meta = found
     files = [f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts]
-    return SpacyParser(
+    return lambda: SpacyParser(
         source,
         meta,
         name=spec.label,
@@ -176,4 +176,4 @@ def _ready(spec: ModelSpec) -> bool:
     return importlib.util.find_spec("spacy") is not None and _find(spec.name) is not None
 
 
-BACKEND = Backend(_factory, always("parse"), ready=_ready)
+BACKEND = Backend(_check, always("parse"), ready=_ready)

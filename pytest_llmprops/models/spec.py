@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qsl
 
 from pytest_llmprops.core.errors import UsageError
@@ -18,12 +19,19 @@ class ModelSpec:
     :param backend: the backend's name in the registry.
     :param name: the backend's name for the model (repository, file, API name).
     :param params: the parameters after ``?``.
+    :param parts: the models that this one asks, if its backend combines several.
     """
 
     text: str
     backend: str
     name: str
     params: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[ModelSpec, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelSpec:
+        """Return the specification whose fields :func:`dataclasses.asdict` gave."""
+        return cls(**{**data, "parts": tuple(map(cls.from_json, data["parts"]))})
 
     @property
     def label(self) -> str:

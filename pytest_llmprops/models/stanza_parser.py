@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.parsing import Parser, Value, missing, one_line, word
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.models.stanza_files import IDENTITY, StanzaFolder, default_folder
 
@@ -138,7 +138,7 @@ def _device(spec: ModelSpec) -> str:
     return "cuda" if available else "cpu"
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("dir", "package", "device")
     if spec.name != "stanza":
         raise UsageError(f"--model {spec.text}: write stanza or stanza?dir=FOLDER")
@@ -146,10 +146,15 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
         raise MissingExtra(f"--model {spec.text}", package="stanza", extra="parse")
     folder = _folder(spec)
     try:
-        hashes = folder.hashes()
+        _ = folder.resources
     except UsageError as error:
         raise UsageError(f"--model {spec.text}: {error}") from None
-    device = _device(spec)
+    # Whether there is a GPU only torch knows, which takes a second to import.
+    stated = _device(spec) if spec.params.get("device", "auto") != "auto" else None
+    return lambda: _make(spec, folder, stated or _device(spec))
+
+
+def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:
     return StanzaParser(
         folder,
         device=device,
@@ -159,7 +164,7 @@ def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
             "version": importlib.metadata.version("stanza"),
             "package": folder.package,
             "device": device,
-            "models_sha256": hashes,
+            "models_sha256": folder.hashes(),
         },
     )
 
@@ -168,4 +173,4 @@ def _ready(spec: ModelSpec) -> bool:
     return importlib.util.find_spec("stanza") is not None and _folder(spec).has_a_model()
 
 
-BACKEND = Backend(_factory, always("parse"), ready=_ready)
+BACKEND = Backend(_check, always("parse"), ready=_ready)

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.words import TOKENIZER, unicode_words
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.parsing import Parser, Value, missing, word
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
 
 class WordParser(Parser):
     """Cuts texts into words; cheap and deterministic."""
-
-    in_worker = True
 
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
         if analysis != "words":
@@ -29,13 +27,13 @@ class WordParser(Parser):
         return [{"words": [word(w, w) for w in unicode_words(text)], "by": TOKENIZER} for text in texts]
 
 
-def _factory(spec: ModelSpec, options: BackendOptions) -> Model:
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only()
     if spec.name != "words":
         raise UsageError(f"--model {spec.text}: write words")
     # What a letter is follows Python's tables of Unicode.
     identity = {"backend": "words", "tokenizer": TOKENIZER, "unicode": unicodedata.unidata_version}
-    return WordParser(name="words", identity=identity)
+    return lambda: WordParser(name="words", identity=identity)
 
 
-BACKEND = Backend(_factory, always("parse"))
+BACKEND = Backend(_check, always("parse"), in_worker=True)

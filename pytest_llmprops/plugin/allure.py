@@ -202,7 +202,7 @@ def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
 def _helper(role: str, case: Case, session: LLMSession) -> str:
     cases = session.cases
     label = cases.helpers.labels(type(case.benchmark)).get(role)
-    return cases.spec_of(label).label if label is not None else role
+    return cases.model_specs()[label].label if label is not None else role
 
 
 def _labels(existing: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:

@@ -226,15 +226,9 @@ class Cases:
             for name, selection in self.selections.items()
         }
 
-    def spec_of(self, label: str) -> ModelSpec:
-        """The specification of a label of :meth:`model_specs`."""
-        name = label.removeprefix(HELPER)
-        return self.models[label] if name == label else self.helpers.specs[name]
-
-    def model_specs(self) -> Mapping[str, str]:
-        """label -> specification of all models, helpers under ``helper:ROLE``."""
-        specs = {label: spec.text for label, spec in self.models.items()}
-        return specs | {HELPER + name: spec.text for name, spec in self.helpers.specs.items()}
+    def model_specs(self) -> Mapping[str, ModelSpec]:
+        """Return the specifications of all models by label, helpers under ``helper:ROLE``."""
+        return self.models | {HELPER + name: spec for name, spec in self.helpers.specs.items()}
 
 
 def _file(name: str, benchmark: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -45,8 +45,6 @@ class Evaluation:
         self._engine: Engine | None = None
         self._in_process: InProcess | None = None
         self.in_process_labels: frozenset[str] = frozenset(setup.in_process if setup is not None else ())
-        #: facts of the models that are served in process, known from making each once
-        self.in_process_facts: dict[str, dict[str, Any]] = {}
         #: set by the controller before the engine starts
         self.run_dir: Path | None = None
         #: how a waiting case reports progress; set by the controller of a run without workers
@@ -66,20 +64,18 @@ class Evaluation:
         self._item_by_item: set[tuple[str, str]] = set()
 
     def check_models(self) -> None:
-        """Make every model once, which loads nothing heavy but finds missing packages, keys and files.
+        """Find missing packages and files of every model, and which models are served in process.
 
-        But for helpers that nobody named: they are known to be there, and most runs never ask them.
+        Default helpers are left out: they are known to be there, and most runs never ask them.
         """
         in_process = set()
-        for label in self._cases.model_specs():
+        for label, spec in self._cases.model_specs().items():
             if label in self._unnamed:
                 continue
-            spec = self._cases.spec_of(label)
-            model = find_backend(spec.backend).factory(spec, self._options())
-            if getattr(model, "in_worker", False):
+            backend = find_backend(spec.backend)
+            backend.check(spec, self._options())
+            if backend.in_worker:
                 in_process.add(label)
-                self.in_process_facts[label] = {"identity": dict(model.identity), "pinned": model.pinned}
-            model.close()
         self.in_process_labels = frozenset(in_process)
 
     def _options(self) -> BackendOptions:
@@ -89,13 +85,14 @@ class Evaluation:
     @property
     def needs_broker(self) -> bool:
         """Whether the broker may be needed: by a model under test, a named helper, or a default helper."""
-        asked = {label for label in self._cases.model_specs() if label not in self._unnamed}
+        specs = self._cases.model_specs()
+        asked = specs.keys() - self._unnamed
         if not self.in_process_labels.issuperset(asked):
             return True
         # Nothing that is asked of a segmenter takes a helper.
-        specs = [self._cases.spec_of(label) for label in asked]
         return bool(self._unnamed) and any(
-            find_backend(spec.backend).kinds(spec) & {"chat", "translate"} for spec in specs
+            find_backend(spec.backend).kinds(spec) & {"chat", "translate"}
+            for spec in map(specs.__getitem__, asked)
         )
 
     @property

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pytest_llmprops.benchmarks import is_registered, registrations
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.models.first_of import together
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.registry import find_backend, parse_spec, together
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import Settings
 
@@ -29,7 +28,7 @@ class Helpers:
         self._named = frozenset(self.specs)
         #: benchmark -> role -> name in ``specs``
         self._defaults: dict[str, dict[str, str]] = {}
-        available: dict[tuple[str, ...], str] = {}
+        available: dict[tuple[str, ...], ModelSpec | None] = {}
         for registration in registrations():
             own = self._defaults[registration.name] = {}
             for role, texts in registration.default_helpers.items():
@@ -37,8 +36,9 @@ class Helpers:
                     continue
                 if texts not in available:
                     available[texts] = _available(texts)
-                if available[texts]:
-                    own[role] = self._add(role, registration.name, parse_spec(available[texts]))
+                spec = available[texts]
+                if spec is not None:
+                    own[role] = self._add(role, registration.name, spec)
 
     @property
     def defaults(self) -> frozenset[str]:
@@ -62,11 +62,11 @@ class Helpers:
         return name
 
 
-def _available(texts: Sequence[str]) -> str:
-    """The specification of the default models that are on this machine; empty if none is."""
+def _available(texts: Sequence[str]) -> ModelSpec | None:
+    """The specification of the default models that are on this machine; None if none is."""
     available: dict[str, ModelSpec] = {}
     for spec in map(parse_spec, texts):
         # Of one backend the first model: another would only make this run unlike those of other machines.
         if spec.backend not in available and find_backend(spec.backend).ready(spec):
             available[spec.backend] = spec
-    return together([spec.text for spec in available.values()]) if available else ""
+    return together(list(available.values())) if available else None

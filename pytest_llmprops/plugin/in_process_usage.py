@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,24 +20,26 @@ NO_CALLS: Mapping[str, Any] = {
 
 def add_in_process(
     report: dict[str, Any],
-    identities: Mapping[str, Mapping[str, Any]],
+    labels: Iterable[str],
     processes: Sequence[Mapping[str, InProcessUse]],
 ) -> None:
     """Add models and counters to the broker's ``report``.
 
     ``calls.in_process`` of the record becomes the number of requests served without a call.
 
-    :param identities: label -> ``identity`` and ``pinned``.
+    :param labels: of the models that are served in process.
     :param processes: for each process that ran cases, label -> what it served.
     """
-    if not identities:
+    labels = sorted(labels)
+    if not labels:
         return
     models = report["models"] = dict(report["models"])
     counters = report["counters"] = dict(report["counters"])
-    for label, identity in identities.items():
+    for label in labels:
         uses = [process[label] for process in processes if label in process]
         models[label] = {
-            **identity,
+            # A model without requests was not created and has no identity.
+            **{key: getattr(uses[0], key) for key in ("identity", "pinned") if uses},
             "served_as": sorted({name for use in uses for name in use.served_as}),
             "deviations": sorted({text for use in uses for text in use.deviations}),
         }

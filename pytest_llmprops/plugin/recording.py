@@ -108,7 +108,7 @@ class Recording:
         record, session, collection = self.record, self._session, summary.collection
         report = report or dict(NO_CALLS, counters={})
         self.stopped = self.stopped or report["stopped"] or summary.stopped
-        add_in_process(report, session.evaluation.in_process_facts, processes)
+        add_in_process(report, session.evaluation.in_process_labels, processes)
         self.notes += [*report["notes"], *collection.notes]
         self.in_order = in_order(record.records, collection)
         facts = final_facts(

@@ -27,7 +27,7 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
     def make(model: Any, **settings: Any) -> Broker:
         registry.register_model("given", lambda spec, options: model)
         settings = {"store": str(tmp_path / "replies.sqlite"), **settings}
-        return Broker(BrokerConfig({"m": "given"}, **settings))
+        return Broker(BrokerConfig({"m": registry.parse_spec("given")}, **settings))
 
     return make
 

@@ -16,6 +16,8 @@ from pytest_llmprops.engine.asking import OneModel
 from pytest_llmprops.engine.store import default_store
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
+from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.spec import ModelSpec
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +26,10 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FIRST_WAIT", 0.001)
 
 
-def given(model: Any) -> str:
+def given(model: Any) -> ModelSpec:
     """The specification of a model at hand."""
     registry.register_model("given", lambda spec, options: model)
-    return "given"
+    return parse_spec("given")
 
 
 def ask(model: OneModel, prompts: Sequence[str]) -> list[Any]:
@@ -130,7 +132,7 @@ def test_it_may_be_used_twice(tmp_path: Path) -> None:
 
 def test_what_it_serves() -> None:
     """Kinds, label and roles are known before anything is loaded; a kind that is not served is an error."""
-    model = OneModel("fake:constant?text=A")
+    model = OneModel(parse_spec("fake:constant?text=A"))
     assert (model.kinds, model.roles) == (frozenset({"chat"}), frozenset[str]())
     assert model.label == "fake-constant-text=A"
 
@@ -145,7 +147,7 @@ def test_what_it_serves() -> None:
 def test_an_unknown_model() -> None:
     """A specification that no rule places is refused at once."""
     with pytest.raises(UsageError, match="nosuch"):
-        OneModel("nosuch")
+        parse_spec("nosuch")
 
 
 def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:

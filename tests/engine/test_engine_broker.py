@@ -15,6 +15,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.models.fake import FakeModel, Given
+from pytest_llmprops.models.spec import ModelSpec
 
 
 def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
@@ -233,7 +234,7 @@ def test_a_tail_of_items_that_always_fail_does_not_stop_a_healthy_run(make_broke
 def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
     """A model that cannot be made is one line for everybody, with no trace of its cause."""
     made = make_broker(FakeModel(["x"]))
-    broken = Broker(type(made.config)({"m": "nowhere:m"}, cache="off"))
+    broken = Broker(type(made.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
     asked = ask_all(broken, ["a", "b"])
     assert kinds(asked.results) == ["stopped"] * 2
     assert "unknown backend 'nowhere'" in str(asked.results[0])

@@ -12,7 +12,9 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.imports import import_sdks
 from pytest_llmprops.engine.store import CacheMode, ReplyStore
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.registry import Backend, always
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import Backend, Maker, always, parse_spec
+from pytest_llmprops.models.spec import ModelSpec
 
 
 @pytest.fixture
@@ -26,7 +28,10 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 raise ImportError(name)
             names.append(name)
 
-        return Backend(lambda spec, options: pytest.fail("a model was made"), always("chat"), prepare=prepare)
+        def check(spec: ModelSpec, options: BackendOptions) -> Maker:
+            return lambda: pytest.fail("a model was made")
+
+        return Backend(check, always("chat"), prepare=prepare)
 
     monkeypatch.setattr(
         registry, "_registered", {name: (backend(name), "") for name in ("one", "two", "broken")}
@@ -54,7 +59,7 @@ def test_sdks_of_models_without_replies_are_imported(
     store = ReplyStore(path)
     store.put("k", "a", Reply("text", stored=1.0))
     store.close()
-    models = {"a": "one", "b": "broken", "c": "two"}
+    models = {"a": parse_spec("one"), "b": parse_spec("broken"), "c": parse_spec("two")}
     imported(BrokerConfig(models, cache=cache, store=str(path)))
     assert prepared == expected
 
@@ -67,6 +72,6 @@ def test_store_that_cannot_be_read_has_no_replies(
     path = tmp_path / "replies.sqlite"
     if content is not None:
         path.write_bytes(content)
-    imported(BrokerConfig({"a": "one"}, store=str(path)))
+    imported(BrokerConfig({"a": parse_spec("one")}, store=str(path)))
     assert prepared == ["one"]
     assert path.exists() == (content is not None)

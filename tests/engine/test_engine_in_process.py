@@ -24,7 +24,7 @@ class Cutter:
     """A segmenter into characters that notes its batches; ``!`` fails, ``fatal`` can never be served."""
 
     identity: Mapping[str, Any] = {"backend": "cutter"}
-    pinned, max_batch, blocking, in_worker = True, 4, True, True
+    pinned, max_batch, blocking = True, 4, True
 
     def __init__(self) -> None:
         self.batches: list[int] = []
@@ -85,7 +85,7 @@ def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
 @pytest.fixture
 def here(cutter: Cutter) -> InProcess:
     """A session with that model, called ``m``."""
-    return InProcess({"m": "cutter"}, BackendOptions())
+    return InProcess({"m": registry.parse_spec("cutter")}, BackendOptions())
 
 
 def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:

@@ -21,7 +21,7 @@ from pytest_llmprops.engine.broker import Broker
 class Vectors:
     """A blocking model of vectors; texts in ``bad`` fail, as errors of ``kind``."""
 
-    blocking, in_worker, pinned, stored, max_batch = True, False, True, False, 8
+    blocking, pinned, stored, max_batch = True, True, False, 8
 
     def __init__(self, bad: Sequence[str] = (), *, fatal: bool = False, kind: str = "model") -> None:
         self.identity = {"backend": "vectors"}

@@ -37,7 +37,6 @@ class Several:
 
     max_batch = 1
     blocking = False
-    in_worker = False
     pinned = True
     identity: Mapping[str, Any] = {"backend": "several"}
 

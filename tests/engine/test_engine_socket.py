@@ -22,6 +22,7 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.server import Server
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.models.fake import FakeModel
+from pytest_llmprops.models.registry import parse_spec
 
 
 def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:
@@ -197,7 +198,9 @@ def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroke
 
 def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> None:
     """The broker's process answers on a socket that only its owner may use, and leaves nothing behind."""
-    process = BrokerProcess(BrokerConfig({"m": "fake:constant?text=A"}, store=str(tmp_path / "s.sqlite")))
+    process = BrokerProcess(
+        BrokerConfig({"m": parse_spec("fake:constant?text=A")}, store=str(tmp_path / "s.sqlite"))
+    )
 
     async def work() -> str:
         client = BrokerClient(process.socket)
@@ -218,7 +221,7 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
 def test_settings_cross_to_the_process_unchanged() -> None:
     """The configuration's one line restores every field."""
     config = BrokerConfig(
-        {"m": "fake:echo", "helper:reader": "中"},
+        {"m": parse_spec("fake:constant?text=中"), "helper:parse": parse_spec("first-of:stanza?dir=x,words")},
         rpm=1.5,
         cache="only",
         max_cost=0.1,

@@ -119,7 +119,7 @@ def test_fake_serves_chat_through_the_broker() -> None:
     """The fake serves chat only, and is not served inside a worker."""
     model = made("fake:echo")
     assert kinds_of(model) == BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
-    assert not model.in_worker
+    assert not BACKEND.in_worker
     assert not model.blocking
 
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make
+from fixtures.backends import make, ready
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.first_of import FirstOf, together
+from pytest_llmprops.models.first_of import FirstOf
 from pytest_llmprops.models.parsing import missing
-from pytest_llmprops.models.registry import ready
+from pytest_llmprops.models.registry import parse_spec, together
 
 
 class Own:
     """A parser of the languages it is given; a text of ``fail`` fails."""
 
-    blocking, in_worker = True, False
+    blocking = True
 
     def __init__(self, name: str, languages: str, *, max_batch: int = 100, pinned: bool = True) -> None:
         self.identity = {"backend": name}
@@ -95,9 +95,11 @@ def test_the_whole_is_its_parts() -> None:
 
 def test_specification() -> None:
     """Parts are separated by commas, parameters and all; one alone stands for itself."""
-    text = together(["words", "stanza?dir=/nowhere"])
-    assert text == "first-of:words,stanza?dir=/nowhere"
-    assert together(["words"]) == "words"
+    text = "first-of:words,stanza?dir=/nowhere"
+    parts = [parse_spec("words"), parse_spec("stanza?dir=/nowhere")]
+    assert together(parts) == parse_spec(text)
+    assert (together(parts).text, together(parts).parts) == (text, tuple(parts))
+    assert together(parts[:1]) == parts[0]
     assert ready(text)
     assert not ready("first-of:stanza?dir=/nowhere,spacy:nosuch_model")
     model = make("first-of:words,words")
@@ -112,7 +114,7 @@ def test_specification() -> None:
     [
         ("first-of:words", "write first-of:PARSER,PARSER"),
         ("first-of:words,,words", "write first-of:PARSER,PARSER"),
-        ("first-of:words,fake:echo", "fake:echo is no parser"),
+        ("first-of:words,fake:echo", "fake:echo is not a parser"),
         ("first-of:words,spacy:nosuch_model", "neither the folder of a spaCy model"),
     ],
 )

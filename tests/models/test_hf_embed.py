@@ -18,6 +18,7 @@ from pytest_llmprops.core.requests import Embed, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.registry import parse_spec
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
@@ -330,7 +331,9 @@ def test_closed_model(folder: Path) -> None:
 def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:
     """Each run computes the same vectors, digit for digit, and none fills the store."""
     config = BrokerConfig(
-        {"e": f"hf:{folder}?batch=4&device=cpu"}, store=str(tmp_path / "store.sqlite"), cache="reuse"
+        {"e": parse_spec(f"hf:{folder}?batch=4&device=cpu")},
+        store=str(tmp_path / "store.sqlite"),
+        cache="reuse",
     )
 
     async def ask() -> tuple[Any, int]:

@@ -93,7 +93,7 @@ def test_contract(folder: Path) -> None:
     """The architecture makes it a segmenter, served by the broker and pinned by its files."""
     made = make(f"hf:{folder}")
     assert kinds_of(made) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
-    assert (made.in_worker, made.blocking, made.pinned, made.identity["kind"]) == (
+    assert (find_backend("hf").in_worker, made.blocking, made.pinned, made.identity["kind"]) == (
         False,
         True,
         True,

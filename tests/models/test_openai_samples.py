@@ -39,7 +39,9 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     stub.reset()
 
     def ask(model: str, samples: Sequence[int] = range(11), prompt: str = "q", **settings: Any) -> Any:
-        config = BrokerConfig({"m": f"openai:{model}"}, base_url=stub.url, store=str(tmp_path / "store"))
+        config = BrokerConfig(
+            {"m": parse_spec(f"openai:{model}")}, base_url=stub.url, store=str(tmp_path / "store")
+        )
         broker = Broker(config)
 
         async def work() -> Results:

@@ -41,7 +41,7 @@ def word_list(folder: Path, text: str = "留心 心机 机动 机动车 学生")
 def check_contract(model: Any) -> None:
     """What the engine relies on."""
     assert kinds_of(model) == {"segment"}
-    assert (model.in_worker, model.pinned, model.blocking) == (True, True, True)
+    assert (model.pinned, model.blocking) == (True, True)
     assert model.deviations() == ()
     assert ["".join(found) for found in words(model, *TEXTS)] == TEXTS
     model.close()

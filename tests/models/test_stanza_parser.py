@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make, parses
+from fixtures.backends import make, parses, ready
 from fixtures.stanza_models import SENTENCES, text_of
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.registry import ready
+from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.stanza_files import StanzaFolder, default_folder
 
 pytestmark = [
@@ -64,7 +64,7 @@ def stanzas_own(folder: Path, language: str, processors: dict[str, str], text: s
 def test_contract(model: Any) -> None:
     """The engine batches its requests in one thread, and stores its replies for good."""
     assert kinds_of(model) == {"parse"}
-    assert (model.blocking, model.in_worker, model.pinned, model.deviations()) == (True, False, True, ())
+    assert (model.blocking, model.pinned, model.deviations()) == (True, True, ())
     assert json.loads(json.dumps(model.identity)) == model.identity
 
 
@@ -363,7 +363,8 @@ def test_ready_is_cheap(stanza_models: Path, tmp_path: Path) -> None:
     code = f"""
 import sys
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.registry import find_backend, parse_spec, ready
+from pytest_llmprops.models.registry import find_backend, parse_spec
+ready = lambda text: find_backend("stanza").ready(parse_spec(text))
 spec = "stanza?device=cpu&dir={stanza_models}"
 find_backend("stanza").factory(parse_spec(spec), BackendOptions())
 print(ready(spec), ready("stanza?dir={tmp_path}"), ready("stanza?dir={tmp_path}/none"), ready("stanza"))
@@ -419,7 +420,7 @@ def test_through_the_broker(own_copy: Path, tmp_path: Path) -> None:
             await broker.close()
 
     def asked() -> tuple[list[Any], int]:
-        broker = Broker(BrokerConfig({"m": spec}, store=str(tmp_path / "store.sqlite")))
+        broker = Broker(BrokerConfig({"m": parse_spec(spec)}, store=str(tmp_path / "store.sqlite")))
         replies = asyncio.run(ask(broker))
         return [reply.value for reply in replies], broker.counters.cache_hits
 

@@ -6,12 +6,12 @@ import unicodedata
 
 import pytest
 
-from fixtures.backends import make
+from fixtures.backends import make, ready
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse
 from pytest_llmprops.core.words import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.registry import Backend, always, parse_spec, ready
+from pytest_llmprops.models.registry import Backend, always, find_backend, parse_spec
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_contract() -> None:
     model = make("words")
     assert ready("words")
     assert kinds_of(model) == {"parse"}
-    assert (model.blocking, model.in_worker, model.pinned, model.deviations()) == (True, True, True, ())
+    assert (model.blocking, model.pinned, model.deviations()) == (True, True, ())
     assert model.identity["unicode"] == unicodedata.unidata_version
 
 
@@ -69,8 +69,9 @@ def test_bad_specification() -> None:
 def test_backends_are_ready_unless_they_say_otherwise() -> None:
     """A backend of one's own needs no function for it."""
     spec = parse_spec("words")
-    assert Backend(lambda spec, options: make("words"), always("parse")).ready(spec)
-    no = Backend(lambda spec, options: make("words"), always("parse"), ready=lambda spec: False)
+    check = find_backend("words").check
+    assert Backend(check, always("parse")).ready(spec)
+    no = Backend(check, always("parse"), ready=lambda spec: False)
     assert not no.ready(spec)
     with pytest.raises(UsageError, match="unknown backend"):
         ready("nosuch:x")

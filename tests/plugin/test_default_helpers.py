@@ -37,7 +37,7 @@ from pytest_llmprops.core.requests import Reply
 
 
 class Translator:
-    identity, pinned, max_batch, blocking, in_worker = {"backend": "same"}, True, 64, True, False
+    identity, pinned, max_batch, blocking = {"backend": "same"}, True, 64, True
 
     def translate(self, requests):
         return [Reply("Die honde sien dit nie") for request in requests]

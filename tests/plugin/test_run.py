@@ -268,7 +268,7 @@ from pytest_llmprops import Reply, register_model
 
 class Segmenter:
     identity = {"backend": "cutter"}
-    pinned, max_batch, blocking, in_worker = True, 1, True, False
+    pinned, max_batch, blocking = True, 1, True
     def segment(self, requests):
         return [Reply(value=list(r.text)) for r in requests]
     def deviations(self):
@@ -326,7 +326,7 @@ from pytest_llmprops import Reply, register_model
 
 class Local:
     identity = {"backend": "local"}
-    pinned, max_batch, blocking, in_worker = True, 4, True, False
+    pinned, max_batch, blocking = True, 4, True
     def chat(self, requests):
         with open("served-by", "a") as file:
             file.write(f"{os.getpid()}\\n" * len(requests))

@@ -15,7 +15,7 @@ from pytest_llmprops import Reply, register_model
 
 
 class Own:
-    pinned, max_batch, blocking, in_worker = True, 8, True, False
+    pinned, max_batch, blocking = True, 8, True
 
     def __init__(self, name):
         self.identity = {"backend": name}

@@ -22,7 +22,7 @@ from pytest_llmprops import Reply, register_model
 
 
 class Dropper:
-    identity, pinned, max_batch, blocking, in_worker = {"backend": "dropper"}, True, 64, True, IN_WORKER
+    identity, pinned, max_batch, blocking = {"backend": "dropper"}, True, 64, True
 
     def segment(self, requests):
         return [Reply(value=list(r.text[:-1] if "机" in r.text else r.text)) for r in requests]
@@ -34,7 +34,7 @@ class Dropper:
         pass
 
 
-register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",))
+register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",), in_worker=IN_WORKER)
 """
 
 

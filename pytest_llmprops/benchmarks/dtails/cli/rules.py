@@ -54,10 +54,12 @@ def _rules(options: argparse.Namespace) -> int:
     from pytest_llmprops.data.files import DataFolder
     from pytest_llmprops.data.location import builtin_data
     from pytest_llmprops.engine.asking import OneModel
+    from pytest_llmprops.models.registry import parse_spec
 
     if options.max_tokens < 1 or not 0 <= options.temperature < math.inf:
         raise UsageError("--max-tokens starts at 1 and --temperature at 0")
-    model = OneModel(options.model, base_url=options.base_url, store=options.store)
+    spec = parse_spec(options.model, base_url=options.base_url)
+    model = OneModel(spec, base_url=options.base_url, store=options.store)
     if "chat" not in model.kinds:
         raise UsageError(f"--model {options.model}: rules are written by a chat model")
     files = DataFolder(builtin_data(), "builtin")

@@ -14,6 +14,7 @@ from pytest_llmprops.runs.export import write_whole
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.implicit import Score
     from pytest_llmprops.engine.asking import OneModel
+    from pytest_llmprops.models.spec import ModelSpec
 
 
 def add_command(commands: Groups) -> None:
@@ -51,7 +52,7 @@ def _accuracy(options: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     for file, labelled in read:
         texts = [row.text for row in labelled.rows]
-        scored, errors = asyncio.run(_scores(texts, options, chat="sentiment" not in kinds))
+        scored, errors = asyncio.run(_scores(texts, spec, options.base_url, chat="sentiment" not in kinds))
         scores = [score for score, _ in scored]
         kept = [(row, s) for row, s in zip(labelled.rows, scores, strict=True) if s is not None]
         if not kept:
@@ -97,13 +98,13 @@ def _line(row: dict[str, Any]) -> str:
 
 
 async def _scores(
-    texts: list[str], options: argparse.Namespace, *, chat: bool
+    texts: list[str], spec: ModelSpec, base_url: str | None, *, chat: bool
 ) -> tuple[list[tuple[Score | None, str]], list[str]]:
     """(score or None, how it was had) a text; and the messages of the calls that failed."""
     from pytest_llmprops.core.errors import BackendError
     from pytest_llmprops.engine.asking import OneModel
 
-    async with OneModel(options.model, base_url=options.base_url) as ask:
+    async with OneModel(spec, base_url=base_url) as ask:
         tasks = [_one(ask, text, chat) for text in texts]
         results = await asyncio.gather(*tasks, return_exceptions=True)
     errors: list[str] = []
