@@ -70,7 +70,9 @@ def test_dtails(tmp_path: Path) -> None:
         Item(i.id, i.task, "af", "builtin", i.cluster, {**i.fields, **more}) for i in (chosen, translated)
     ]
     model = {"m": dtails_runs.with_rules(dtails_runs.takes(1))}
-    found = written(read_run(dtails_runs.measure(tmp_path / "run", asked, model, rules="self")).records)
+    examples = {"dtails/af/know": {"weet": ("I know.",)}}
+    run = dtails_runs.measure(tmp_path / "run", asked, model, rules="self", sentences=examples)
+    found = written(read_run(run).records)
     assert found <= documented("dtails")
     assert found >= {
         "concept",

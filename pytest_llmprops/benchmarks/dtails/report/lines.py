@@ -71,7 +71,7 @@ def _lines(measured: Measured, task: str) -> list[Line]:
             continue
         if task == TRANSLATE:
             # Rules change nothing here: runs with other rules repeat the same translations.
-            outcome = sorted((r["id"], r["status"], r["given"]) for r in measured.records(s, [task]))
+            outcome = sorted((r.id, r.status, r.given) for r in measured.records(s, [task]))
             if (s.model, repr(outcome)) in seen:
                 continue
             seen.add((s.model, repr(outcome)))

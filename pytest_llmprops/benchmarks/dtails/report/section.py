@@ -62,9 +62,9 @@ def estimate(measured: Measured, line: Line, where: Where) -> Estimate | None:
     if mean is None or mean["value"] is None:
         return Estimate(row["accuracy"], row["ci_low"], row["ci_high"])
     asked = [
-        (r["score"], r["cluster"])
+        (r.score, r.cluster)
         for r in measured.records(line.series, [line.task])
-        if (r["language"], r["source"]) == where and r["score"] is not None
+        if (r.language, r.source) == where and r.score is not None
     ]
     interval = mean_interval([score for score, _ in asked], [cluster for _, cluster in asked])
     deviation = measured.metric(line.series, "accuracy_sd", place)
@@ -175,10 +175,10 @@ def _unread(measured: Measured, lines: list[Line]) -> list[Block]:
     for line in lines:
         if line.task != SELECT:
             continue
-        records = [r for r in measured.records(line.series, [SELECT]) if "rules_read" in r["values"]]
-        unread = [r for r in records if not r["values"]["rules_read"]]
+        records = [r for r in measured.records(line.series, [SELECT]) if "rules_read" in r.values]
+        unread = [r for r in records if not r.values["rules_read"]]
         if unread:
-            concepts = len({(r["source"], r["cluster"]) for r in unread})
+            concepts = len({(r.source, r.cluster) for r in unread})
             notes.append(
                 Note(
                     f"{line.name}: its own rules could not be read for {counted(concepts, 'concept')}."

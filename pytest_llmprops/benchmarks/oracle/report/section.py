@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
@@ -101,11 +101,11 @@ def _groups(measured: Measured, place: Place) -> list[Group]:
     found = []
     for s in measured.series:
         records = [
-            r for r in measured.records(s, [LINEARITY]) if place_of(r) == place and "entities" in r["values"]
+            r for r in measured.records(s, [LINEARITY]) if place_of(r) == place and "entities" in r.values
         ]
         names = domains(measured, s, place)
         for group in [name for name in names if name] or names:
-            own = [r for r in records if not group or r["id"].split("/")[1] == group]
+            own = [r for r in records if not group or r.id.split("/")[1] == group]
             found.append((s, domain_name(place, group), own))
     return found
 
@@ -129,12 +129,12 @@ def _figure(measured: Measured, groups: Sequence[Group]) -> Figure:
 
 
 def _bars(records: Sequence[Record]) -> tuple[Bar, ...]:
-    tested = [r["values"] for r in records if r["values"].get("tests")]
+    tested = [r.values for r in records if r.values.get("tests")]
     accepted = [v for v in tested if v["accepted"]]
     found = [_bar("Sentences", len(accepted), len(tested), len(tested))]
     extracted = sum(v["entities"] for v in tested)
     found.append(_bar("Entities extracted", sum(v["entities"] for v in accepted), extracted, extracted))
-    labels = [r["values"] for r in records if r["values"].get("labelled")]
+    labels = [r.values for r in records if r.values.get("labelled")]
     labelled = sum(v["labelled"] for v in labels)
     if labelled:
         kept = sum(v["labelled_extracted"] for v in labels if v.get("tests") and v["accepted"])
@@ -166,7 +166,7 @@ def _printed(corpus: str) -> Bars:
 def _profiles(groups: Sequence[Group]) -> list[Block]:
     figures: list[Block] = []
     for s, title, records in groups:
-        profiles = [_profile(r["values"]) for r in records if r["values"].get("tests")]
+        profiles = [_profile(r.values) for r in records if r.values.get("tests")]
         if not profiles:
             continue
         name = f"oracle-sentences-{len(figures)}-{file_name(title)}"
@@ -192,7 +192,7 @@ def _drawn(profiles: Sequence[Profile], series: int) -> Callable[[], Any]:
     return lambda: profile_plot(profiles, series)
 
 
-def _profile(values: dict[str, float]) -> Profile:
+def _profile(values: Mapping[str, float]) -> Profile:
     sizes = [values["con_o"]]
     while (size := values.get(f"con_o_{len(sizes) + 1}")) is not None:
         sizes.append(size)
