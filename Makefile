@@ -57,7 +57,11 @@ lint: $(VENV)/dev
 environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
 
 test: lint environments
-	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest $(IN_PARALLEL) --timeout 300
+	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report= --timeout 300
+	@for part in core benchmarks engine runs; do \
+		echo "coverage of $$part, branches included, in percent (at least 92):"; \
+		$(BIN)/python -m coverage report --include "pytest_llmprops/$$part/*" --format total --fail-under 92 || exit 1; \
+	done
 	$(VENV)-litellm/bin/python -m pytest $(IN_PARALLEL) --timeout 300 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_openai_client.py tests/models/test_prices.py
