@@ -14,8 +14,8 @@ from fixtures.runs import Finished, Runner
 ITEMS = 400
 #: eight in ten are right: a limit at this share stays open almost to the end
 FIFTH = range(0, ITEMS, 5)
-SETTLED = {"min_accuracy": 0.6}
-OPEN = {"min_accuracy": 0.78}
+SETTLED: dict[str, Any] = {"min_accuracy": 0.6}
+OPEN: dict[str, Any] = {"min_accuracy": 0.78}
 
 
 def _gated(run: Runner, spec: str, *args: str, text: str = "", **rule: Any) -> Finished:
@@ -47,7 +47,7 @@ def test_a_clear_decision_needs_few_calls(
 ) -> None:
     """A clear pass and a clear fail end the run early; the rest is skipped, and the record is marked."""
     run.sums(ITEMS)
-    required = {"min_accuracy": 0.6} if decision == "pass" else {"min_accuracy": 0.9}
+    required: dict[str, Any] = {"min_accuracy": 0.6} if decision == "pass" else {"min_accuracy": 0.9}
     done = _gated(run, model(run, wrong), "-n", workers, **required)
     assert (_decision(done)["decision"], done.code) == (decision, code), done.output
     asked = calls(run)

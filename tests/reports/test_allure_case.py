@@ -15,6 +15,7 @@ from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
+from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports import allure_case
 
 RECORD = verdict(
@@ -44,7 +45,7 @@ ITEM = Item("demo/1+word_only", "word_only", "ta", "published")
 @given(st.text())
 def test_visible_text_holds_no_control_characters(text: str) -> None:
     """Whatever a reply holds, only printable text, tabs and line feeds are left, and it can be written."""
-    shown = allure_case.visible(text)
+    shown = visible(text)
     assert all(c in "\t\n" or not ("\x00" <= c < " " or "\x7f" <= c < "\xa0") for c in shown)
     shown.encode("utf-8")
 
@@ -52,8 +53,8 @@ def test_visible_text_holds_no_control_characters(text: str) -> None:
 def test_visible_keeps_scripts_as_they_are() -> None:
     """Chinese, Tamil and Arabic texts, joiners included, are shown unchanged."""
     text = "中文 தமிழ் العربية می‌خواهم\n\tnext"
-    assert allure_case.visible(text) == text
-    assert allure_case.visible("\x1b[31m\r\n\ud800") == "␛[31m\n[U+D800]"
+    assert visible(text) == text
+    assert visible("\x1b[31m\r\n\ud800") == "␛[31m\n[U+D800]"
 
 
 def test_long_texts_keep_beginning_and_end() -> None:

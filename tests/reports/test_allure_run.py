@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.reports import allure_case, allure_run
+from pytest_llmprops.core.texts import visible
+from pytest_llmprops.reports import allure_run
 
 CHECK = {
     "kind": "min_accuracy",
@@ -63,7 +64,7 @@ def test_properties_are_read_back(values: dict[str, str]) -> None:
     """Whatever keys and values hold, they come back with white space and control characters made plain."""
 
     def plain(text: str) -> str:
-        return allure_case.visible(" ".join(text.split()))
+        return visible(" ".join(text.split()))
 
     text = allure_run.properties(values)
     assert text.count("\n") == len(values)

@@ -48,7 +48,7 @@ def jieba_words() -> frozenset[str]:
     return frozenset(dictionary())
 
 
-def each() -> Any:
+def each() -> pytest.MarkDecorator:
     return pytest.mark.parametrize("paradigm", paradigms(), ids=lambda p: p.id)
 
 

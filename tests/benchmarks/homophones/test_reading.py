@@ -276,7 +276,7 @@ def test_the_answer_is_found_beyond_what_the_rules_read() -> None:
 
 
 def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    document = copy.deepcopy(DOCUMENT)
+    document: dict[str, Any] = copy.deepcopy(DOCUMENT)
     change(document)
     return document
 

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from fixtures.records import recorded, verdict, verdicts
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 
-HOMOPHONES = {"benchmark": "homophones"}
-HTEST = {"benchmark": "htest"}
+HOMOPHONES: dict[str, Any] = {"benchmark": "homophones"}
+HTEST: dict[str, Any] = {"benchmark": "htest"}
 
 
-def title(tmp_path: Path, *runs: list[dict[str, Any]], **facts: Any) -> str:
+def title(tmp_path: Path, *runs: list[VerdictRecord], **facts: Any) -> str:
     """The heading of a report on runs with these records."""
     folders = [recorded(tmp_path / f"run{n}", records, **facts) for n, records in enumerate(runs)]
     return report_on([read_run(folder) for folder in folders], {}).title

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.records import exchange, recorded, verdict, verdicts
+from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
 
 HOSTILE = (
@@ -30,7 +31,11 @@ Open = Callable[..., Any]
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages that these tests open: one run with everything, and two runs of two models."""
     folder = tmp_path_factory.mktemp("report")
-    number = {"sums/en/add/0003": "wrong", "sums/en/add/0004": "refused", "sums/en/add/0005": "error"}
+    number: dict[str, RecordStatus] = {
+        "sums/en/add/0003": "wrong",
+        "sums/en/add/0004": "refused",
+        "sums/en/add/0005": "error",
+    }
     records = [
         verdict(
             "add", n, number.get(f"sums/en/add/{n:04d}", "correct"), requests=[f"k{n}"], values={"digits": n}

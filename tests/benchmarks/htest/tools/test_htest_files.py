@@ -11,7 +11,8 @@ import pytest
 
 from fixtures.htest_rules import decide
 from pytest_llmprops.benchmarks.htest.tools.generation import export_train, generate_set, write_builtin
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, item_key
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS
+from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon, item_key
 from pytest_llmprops.core.errors import UsageError
 
 BUILTIN = Path(__file__).parents[4] / "data" / "htest"

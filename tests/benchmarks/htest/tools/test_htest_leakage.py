@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from fixtures.htest_leakage import OWN_FEATURES, Features, features
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, Row, generate
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate
+from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
 
 ITEMS = 4000
 SEED = 5

@@ -75,7 +75,8 @@ def distance(one: Points, other: Points) -> float:
         return (points - points.min(0)) / size
 
     one, other = boxed(one), boxed(other)
-    return max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0])
+    gap: float = max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0])
+    return gap
 
 
 def results(question: Question) -> list[Points]:

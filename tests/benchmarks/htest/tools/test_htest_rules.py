@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixtures.htest_rules import RULE_TASKS, decide, rhyme_part
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
+from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
 
@@ -92,7 +94,7 @@ DISAGREEMENTS = {
 
 @pytest.mark.parametrize("task", TASKS)
 def test_rules_agree_with_the_published_labels(
-    task: str, lexicon: Lexicon, record_property: pytest.RecordProperty
+    task: str, lexicon: Lexicon, record_property: Callable[[str, object], None]
 ) -> None:
     """The rules give the labels of the authors' 250 items a task, but for the items counted above."""
     folder = os.environ.get("LLMPROPS_DATA")
