@@ -175,7 +175,7 @@ def test_control_characters_of_a_reply_are_kept() -> None:
         ("status-409", "status 409", False, True, "status 409"),
         ("status-429", "status 429", False, True, "status 429"),
         ("status-500", "status 500", False, True, "status 500"),
-        ("status-503", "status 503", False, True, "Something went wrong."),
+        ("status-503", "status 503", False, True, "Something went ␛[31mwrong."),
     ],
 )
 def test_errors_are_classified(
