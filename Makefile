@@ -38,12 +38,12 @@ $(VENV)/dev: pyproject.toml
 	touch $(VENV)/base $@
 
 demo: $(VENV)/base
-	@echo "Chinese garden paths, $(LIMIT) pairs a paradigm, with the segmenter jieba."
+	@echo "Chinese garden paths, $(LIMIT) pairs per paradigm, with the segmenter jieba."
 	$(BIN)/python -m pytest suites/test_eras.py --model jieba --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
-	@echo "The right word in Afrikaans, one sentence a word, with SmolLM2-135M on this machine, which cannot do it."
+	@echo "The right word in Afrikaans, one sentence per word, with SmolLM2-135M, which is too small for this task."
 	$(BIN)/python -m pytest suites/test_dtails.py --model smollm2 --llm-limit 1 --llm-set dtails.max_tokens=200 \
 		-k "dtails/af and not translate" -q; status=$$?; test $$status -le 1
-	@echo "The other suites, $(LIMIT) items a task, with the same model; a small model is often wrong."
+	@echo "The other suites, $(LIMIT) items per task, with the same model; a small model is often wrong."
 	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -k "not eras and not dtails and not oracle" -q \
 		--alluredir reports/allure-results --clean-alluredir; status=$$?; test $$status -le 1
 
@@ -66,7 +66,7 @@ test: lint environments
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_openai_client.py tests/models/test_prices.py
 
-# litellm pins an older OpenAI SDK: an environment of its own, in which the OpenAI backend is tested, too.
+# litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
 $(VENV)-litellm/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-litellm
 	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
