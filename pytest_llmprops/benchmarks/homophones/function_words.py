@@ -1,8 +1,8 @@
-"""Function words of English, Spanish and Chinese: answers that are counted apart.
+"""Function words of English, Spanish and Chinese: answers that are counted separately.
 
-An answer such as Spanish "a" stands in nearly every reply, so a test for "the reply contains the answer"
-says little about it. The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, question
-words and the commonest adverbs of degree and place; they are closed classes, written out here.
+An answer such as Spanish "a" is in nearly every reply, so "the reply contains the answer" says little about
+it. The lists have articles, pronouns, prepositions, conjunctions, auxiliaries, question words, and the most
+common adverbs of degree and place. These are closed classes.
 """
 
 from __future__ import annotations
@@ -50,5 +50,5 @@ FUNCTION_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def is_function_word(word: str, lang: str) -> bool:
-    """Whether ``word``, in any case, is in the list of ``lang``; ``KeyError`` where there is none."""
+    """Return whether ``word`` is in the list of ``lang``, ignoring case; ``KeyError`` for an unknown language."""
     return word.casefold() in FUNCTION_WORDS[lang]

@@ -12,14 +12,14 @@ from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import CONTROL_MARK, Item
 
 ASKED, CONTEXT_ONLY, WORD_ONLY = "asked", "context_only", "word_only"
-#: what stands in the sentence where the word was
+#: The blank that replaces the word in the sentence.
 MASK = "____"
 _ID_MARK = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """Where a language's items are: the built-in file, the published one, and the answer columns."""
+    """One language's built-in file, published file and answer columns."""
 
     language: str
     builtin: str
@@ -35,9 +35,9 @@ EDITIONS = (
 
 
 def masked(sentence: str, word: str) -> str | None:
-    """The sentence with the word blanked out wherever it stands, ignoring case; None when it does not.
+    """Return the sentence with every occurrence of the word blanked out, ignoring case; None if there is none.
 
-    28 English rows of the published file and one Spanish spell the word otherwise than the sentence does.
+    In 28 English rows and one Spanish row of the published files, the word is spelt differently in the sentence.
     """
     for pattern in (rf"(?<!\w){re.escape(word)}(?!\w)", re.escape(word)):
         blanked, places = re.subn(pattern, MASK, sentence, flags=re.IGNORECASE)
@@ -47,18 +47,18 @@ def masked(sentence: str, word: str) -> str | None:
 
 
 def items(files: DataFiles) -> Iterator[Item]:
-    """All languages whose file is there, each item followed by its controls.
+    """Yield the items of all languages whose file exists, each followed by its controls.
 
-    :raises DataError: when no file is there, or a row lacks its word or answer.
+    :raises DataError: if no file exists, or a row has no word or answer.
     """
-    found = False
+    is_any_file_there = False
     for edition in EDITIONS:
         name = edition.builtin if files.source == "builtin" else edition.published
         if files.exists(f"homophones/{name}"):
-            found = True
+            is_any_file_there = True
             yield from _edition(files, edition, f"homophones/{name}")
-    if not found:
-        # Names a missing file, and how to get it.
+    if not is_any_file_there:
+        # Reading a missing file raises the error that says how to get it.
         first = EDITIONS[0]
         files.text(f"homophones/{first.builtin if files.source == 'builtin' else first.published}")
 
@@ -74,8 +74,8 @@ def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
                 f"{path}: row {number}: sentence, word and {edition.answers[0]} must not be empty"
             )
         name = f"homophones/{edition.language}/{mark}{row.get('id') or format(number, '04d')}"
-        given = row.get("function_word")
-        function_word = given == "1" if given else is_function_word(answers[0], edition.language)
+        label = row.get("function_word")
+        function_word = label == "1" if label else is_function_word(answers[0], edition.language)
         blank = masked(sentence, word)
         fields: Mapping[str, object] = {
             "sentence": sentence,

@@ -1,11 +1,11 @@
 """Reading a model's reply to "can you tell its true meaning?".
 
-The paper counts a reply as correct when it contains the answer, and names two things that a plain accuracy
-hides: refusals, its most common error (section 9.1), and replies that guess several answers (10.3). Both are
-recognised by regular expressions which are data (``data/homophones/refusal_rules.json``) and can be replaced.
+The paper counts a reply as correct if it contains the answer. It names two things that accuracy alone hides:
+refusals, the most common error (section 9.1), and replies that guess several answers (section 10.3). Both are
+recognised by regular expressions in a data file that can be replaced (``data/homophones/refusal_rules.json``).
 
-Before the rules see a reply it is normalised: quotation marks of every kind, bold and code marks become
-``⟦ ⟧``, the homophone word becomes ``<w>``, the quoted sentence ``<s>``.
+The rules are applied to a normalised reply: all quotation marks and the marks of bold and code become ``⟦ ⟧``,
+the homophone becomes ``<w>``, and the quoted sentence becomes ``<s>``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rule
 
 __all__ = ["LONGEST_READ", "Reading", "Rules", "contains_answer", "parse_rules", "reading"]
 
-#: Only so much of a reply is searched by the rules; a rambling model repeats itself long before.
+#: The rules search only this many characters of a reply; longer replies repeat themselves.
 LONGEST_READ = 8_000
 _NEGATION = re.compile(
     r"\b(?:not|no|nor|any|cannot|unable|never|ni|ningún|ninguna|sin)\b|n't\b|[不没无未非]", re.I
@@ -39,12 +39,12 @@ _EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
 class Reading:
     """What a reply says.
 
-    :param correct: it contains the answer, whatever else it says.
-    :param refused: it commits to no answer and says why not.
-    :param empty: it holds no letter and no digit.
-    :param answers_named: distinct answers it names, in order, as far as the rules find them.
-    :param several: it offers more than one answer (paper, section 10.3), correct or not.
-    :param reason: one phrase on what decided.
+    :param correct: It contains the answer, whatever else it says.
+    :param refused: It gives no answer and says why.
+    :param empty: It has no letter and no digit.
+    :param answers_named: Distinct answers that the rules recognise, in order.
+    :param several: It offers more than one answer (paper, section 10.3), correct or not.
+    :param reason: A short phrase that explains the judgement.
     """
 
     correct: bool
@@ -63,7 +63,7 @@ class _Echo:
     sentence: str
 
     def quotes(self, text: str) -> bool:
-        """Whether ``text`` is a piece of the sentence (whole words, where the script has them)."""
+        """Return whether ``text`` is part of the sentence (as whole words, if the script separates words)."""
         if not text or text not in self.sentence:
             return False
         if _HAN.search(text):
@@ -72,27 +72,27 @@ class _Echo:
 
 
 def contains_answer(reply: str, answers: Iterable[str], match: str, language: str) -> bool:
-    """Whether the reply contains one of the answers, upper and lower case alike, accents respected.
+    """Return whether the reply contains one of the answers. Case is ignored; accents are not.
 
-    :param match: ``contains``, the paper's plain substring; ``word``: as whole words where the script has
-        them (Chinese has none). Inflected forms are other words.
-    :param language: of the item; outside English an English answer "to sow" is also found as "sow".
+    :param match: ``contains`` is the paper's substring match. ``word`` matches whole words if the script
+        separates words (Chinese does not); an inflected form is another word.
+    :param language: The item's language. Outside English, an English answer "to sow" also matches "sow".
     """
     if match not in ("contains", "word"):
         raise ValueError(f"homophones.match is {match!r}: use contains or word")
     text = _fold(reply)
     for answer in answers:
-        wanted = _fold(answer).strip()
-        if language != "en" and wanted.startswith("to "):
-            wanted = wanted[3:].strip()
-        if not wanted:
+        folded = _fold(answer).strip()
+        if language != "en" and folded.startswith("to "):
+            folded = folded[3:].strip()
+        if not folded:
             continue
-        if match == "contains" or _HAN.search(wanted):
-            found = wanted in text
+        if match == "contains" or _HAN.search(folded):
+            is_contained = folded in text
         else:
-            spaced = r"\s+".join(map(re.escape, wanted.split()))
-            found = re.search(rf"(?<!\w){spaced}(?!\w)", text) is not None
-        if found:
+            spaced = r"\s+".join(map(re.escape, folded.split()))
+            is_contained = re.search(rf"(?<!\w){spaced}(?!\w)", text) is not None
+        if is_contained:
             return True
     return False
 
@@ -107,10 +107,10 @@ def reading(
     word: str = "",
     sentence: str = "",
 ) -> Reading:
-    """Read one reply. Never raises for any ``reply``.
+    """Read one reply. No reply makes this raise.
 
-    :param word: the homophone word, and
-    :param sentence: its sentence: quoted back they are no answers.
+    :param word: The homophone; a reply that repeats it gives no answer.
+    :param sentence: The item's sentence; the same holds for it.
     """
     if not any(character.isalnum() for character in reply):
         return Reading(False, False, True, (), False, "the reply is empty")
@@ -122,17 +122,17 @@ def reading(
     named: dict[str, str] = {}
     quoted: dict[str, str] = {}
     for rule in rules.answer:
-        for found in rule.pattern.finditer(text):
-            candidates = _candidates(found, rules, echo)
+        for hit in rule.pattern.finditer(text):
+            candidates = _candidates(hit, rules, echo)
             named.update(candidates)
-            if any(value and value.startswith("⟦") for value in found.groupdict().values()):
+            if any(value and value.startswith("⟦") for value in hit.groupdict().values()):
                 quoted.update(candidates)
     offered = [quoted]
     offered += [_candidates(m, rules, echo) for r in rules.alternatives for m in r.pattern.finditer(text)]
     listed: dict[str, str] = {}
     for rule in rules.list:
-        for found in rule.pattern.finditer(text):
-            listed.update(_candidates(found, rules, echo))
+        for hit in rule.pattern.finditer(text):
+            listed.update(_candidates(hit, rules, echo))
     offered.append(listed)
     plural = [group for group in offered if _distinct(group, answers, match, language) > 1]
     for group in plural:
@@ -151,7 +151,7 @@ def reading(
 
 
 def _prepare(reply: str, word: str, sentence: str) -> str:
-    """The reply as the rules see it."""
+    """Return the normalised reply that the rules search."""
     text = _INVISIBLE.sub("", unicodedata.normalize("NFC", reply))
     text = re.sub(r"[⟦⟧]", " ", text).translate(_QUOTES).replace("‘", "'").replace("’", "'")
     text = re.sub(r"^[ \t]*[*•·–-][ \t]+", "- ", text, flags=re.M)
@@ -167,20 +167,20 @@ def _prepare(reply: str, word: str, sentence: str) -> str:
     if homophone := unicodedata.normalize("NFC", word).strip():
         escaped = re.escape(homophone)
         text = re.sub(rf"⟦\s*{escaped}[.,。，]?\s*⟧", "<w>", text, flags=re.I)
-        # A short word also occurs by itself or inside others ("a", "要"): there only quotes tell it.
+        # A short word ("a", "要") is also a common word or part of others: replace it only in quotes.
         if len(homophone) > (1 if _HAN.search(homophone) else 3):
             edge = "" if _HAN.search(homophone) else r"\b"
             text = re.sub(f"{edge}{escaped}{edge}", "<w>", text, flags=re.I)
     return re.sub(r"[ \t]+", " ", text).strip()
 
 
-def _candidates(found: re.Match[str], rules: Rules, echo: _Echo) -> dict[str, str]:
-    """The answers that one match names: folded -> as written; none when the clause denies them."""
+def _candidates(match: re.Match[str], rules: Rules, echo: _Echo) -> dict[str, str]:
+    """Return the answers that one match names, folded -> as written; none if the clause negates them."""
     named: dict[str, str] = {}
-    for group, value in found.groupdict().items():
+    for group, value in match.groupdict().items():
         if value is None or not group.startswith(("answer", "items")):
             continue
-        before = found.string[max(0, found.start(group) - 60) : found.start(group)]
+        before = match.string[max(0, match.start(group) - 60) : match.start(group)]
         clause = _CLAUSE.split(before)[-1][-30:]
         if _NEGATION.search(re.sub(r"⟦[^⟧]*⟧|<w>", " ", clause)):
             continue
@@ -197,7 +197,7 @@ def _candidates(found: re.Match[str], rules: Rules, echo: _Echo) -> dict[str, st
 
 
 def _clean(text: str, rules: Rules, echo: _Echo) -> dict[str, str]:
-    """A candidate without quotes, articles and brackets; nothing when it is no candidate."""
+    """Return a candidate without quotes, articles and brackets; nothing if it is not a candidate."""
     shown = _BRACKETS.sub(" ", text).strip(_EDGES)
     folded = _fold(shown)
     while (shorter := _ARTICLE.sub("", folded, count=1) if _ARTICLE.match(folded) else folded) != folded:
@@ -207,11 +207,11 @@ def _clean(text: str, rules: Rules, echo: _Echo) -> dict[str, str]:
     words = folded.split()
     if not words or "<w>" in folded or "<s>" in folded or folded in (echo.word, echo.sentence):
         return {}
-    # Of a quoted phrase only the whole is looked up: "without arm" is an answer, bare "without" is not.
+    # A quoted phrase is looked up as a whole: "without arm" is an answer, "without" alone is not.
     ends = () if text.lstrip().startswith("⟦") and len(words) > 1 else (words[0], words[-1])
     if any(w.removesuffix("'s") in rules.not_answers for w in (folded, *ends)):
         return {}
-    # Of a Chinese word neither its own characters nor its pronunciation are answers.
+    # A Chinese word's own characters and its pronunciation are not answers.
     if _HAN.search(echo.word) and (
         folded in echo.word or (_PINYIN.search(folded) and not _HAN.search(folded))
     ):
@@ -222,23 +222,24 @@ def _clean(text: str, rules: Rules, echo: _Echo) -> dict[str, str]:
 
 
 def _distinct(group: Mapping[str, str], answers: Sequence[str], match: str, language: str) -> int:
-    """How many different answers: "fridge or refrigerator" is one, and so is 键盘 with its translation."""
+    """Return the number of different answers. Two accepted answers ("fridge", "refrigerator") count as one,
+    and so does 键盘 with its translation."""
     by_script: dict[bool, set[str]] = {True: set(), False: set()}
     for folded in group:
-        # One character of a longer candidate is an explanation of it.
+        # A single character of a longer candidate explains that candidate.
         if _HAN.search(folded) and any(folded != other and folded in other for other in (*group, *answers)):
             continue
         same = contains_answer(folded, answers, match, language)
         by_script[_HAN.search(folded) is not None].add("the answer" if same else folded)
-    return max(len(found) for found in by_script.values())
+    return max(map(len, by_script.values()))
 
 
-def _without_group(found: re.Match[str], group: str) -> str:
-    """The match without its group of that name; nothing when the rule has no such group."""
-    if group not in found.re.groupindex or found.group(group) is None:
+def _without_group(match: re.Match[str], group: str) -> str:
+    """Return the matched text without the named group; a space if the rule has no such group."""
+    if group not in match.re.groupindex or match.group(group) is None:
         return " "
-    start, end = found.span(group)
-    return found.string[found.start() : start] + " " + found.string[end : found.end()]
+    start, end = match.span(group)
+    return match.string[match.start() : start] + " " + match.string[end : match.end()]
 
 
 def _fold(text: str) -> str:

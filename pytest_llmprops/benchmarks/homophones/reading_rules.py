@@ -1,4 +1,4 @@
-"""The rules for reading replies, from a parsed JSON document (``data/homophones/refusal_rules.json``)."""
+"""The rules for reading replies, parsed from JSON (``data/homophones/refusal_rules.json``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 SECTIONS = ("ignore", "refusal", "answer", "alternatives", "list")
 LANGUAGES = ("en", "zh", "es")
-#: What a rule may write for short.
+#: Abbreviations that a rule's pattern may use.
 SHORTHANDS = {
     "{term}": r"⟦(?![^⟦⟧\n]*<[ws]>)[^⟦⟧\n]{1,80}⟧",
     "{gap}": r"[^⟦⟧.;!?。；！？\n]",
@@ -21,7 +21,7 @@ SHORTHANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One regular expression; ``name`` appears in reasons."""
+    """One regular expression; ``name`` appears in the reason of a verdict."""
 
     name: str
     language: str
@@ -32,13 +32,14 @@ class Rule:
 class Rules:
     """The reading rules, by section.
 
-    :param ignore: spans taken out before anything else (definitions of "homophone", glosses of an answer).
-    :param refusal: says that it cannot know, asks for context, knows no such word.
-    :param answer: commits to an answer: groups named ``answer…``; those named ``answer_as_is…`` are whole
-        definitions, which ``not_answers`` does not concern.
-    :param alternatives: offers several: groups named ``answer…``, or ``items``, to be split.
-    :param list: one line of a list of candidates: groups named ``answer…``, counted over the reply.
-    :param not_answers: words that are no candidate wherever they are caught ("typo", "something").
+    :param ignore: Text to remove first (definitions of "homophone", explanations of an answer).
+    :param refusal: The reply says that it cannot know, asks for context, or does not know the word.
+    :param answer: The reply gives an answer, in groups named ``answer…``. Groups named ``answer_as_is…`` hold
+        whole definitions, to which ``not_answers`` does not apply.
+    :param alternatives: The reply offers several answers, in groups named ``answer…``, or in a group ``items``
+        that is split.
+    :param list: One line of a list of candidates, in groups named ``answer…``; lines are counted per reply.
+    :param not_answers: Words that are never candidates ("typo", "something").
     """
 
     ignore: tuple[Rule, ...]
@@ -50,9 +51,9 @@ class Rules:
 
 
 def parse_rules(document: object) -> Rules:
-    """The rules of a parsed JSON document.
+    """Return the rules of a parsed JSON document.
 
-    :raises ValueError: naming the section, the rule and what is wrong with it.
+    :raises ValueError: naming the section, the rule and the problem.
     """
     if not isinstance(document, Mapping):
         _fail(
@@ -60,7 +61,7 @@ def parse_rules(document: object) -> Rules:
         )
     known = {*SECTIONS, "not_answers", "about"}
     if unknown := sorted(map(str, set(document) - known)):
-        _fail(f"unknown section {unknown[0]!r}; there are {', '.join(sorted(known))}")
+        _fail(f"unknown section {unknown[0]!r}; the sections are {', '.join(sorted(known))}")
     sections = {
         name: tuple(_rule(name, i, r) for i, r in enumerate(_list(document, name), 1)) for name in SECTIONS
     }
@@ -68,7 +69,7 @@ def parse_rules(document: object) -> Rules:
         _fail("section 'refusal' has no rule")
     words = _list(document, "not_answers")
     if bad := [word for word in words if not isinstance(word, str)]:
-        _fail(f"not_answers holds {bad[0]!r}, which is not text")
+        _fail(f"not_answers has {bad[0]!r}, which is not a string")
     return Rules(
         **sections, not_answers=frozenset(unicodedata.normalize("NFC", word.casefold()) for word in words)
     )

@@ -1,7 +1,7 @@
-"""How unlike two words are spelt: normalised edit distance and a summary of it over a set of items.
+"""The spelling distance of two words: normalised edit distance, and its summary over a set of items.
 
-Section 10.2 of the paper (Liu & Ross) names spelling as a clue that a model may use without any idea of
-sound; the distance is therefore reported for every item.
+A model may use similar spelling as a clue without knowing how words sound (Liu & Ross, section 10.2).
+Therefore each item's spelling distance is reported.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from rapidfuzz.distance import Levenshtein
 
 
 def spelling_distance(word: str, answer: str) -> float:
-    """Edit distance over the longer length, in [0, 1]: 0 the same letters, 1 none kept. Case is ignored."""
+    """Return the edit distance divided by the longer length, in [0, 1]. Case is ignored."""
     return Levenshtein.normalized_distance(word.casefold(), answer.casefold())
 
 
 @dataclass(frozen=True, slots=True)
 class SpellingSummary:
-    """Spelling distances of a set of items: their number, mean, extremes and quartiles (all in [0, 1])."""
+    """Spelling distances of a set of items: count, and mean, extremes and quartiles in [0, 1]."""
 
     items: int
     mean: float
@@ -32,7 +32,10 @@ class SpellingSummary:
 
 
 def summarize_spelling(pairs: Iterable[Sequence[str]]) -> SpellingSummary:
-    """Summary of the spelling distance over (word, answer) pairs; ``ValueError`` with fewer than two."""
+    """Return the summary over (word, answer) pairs.
+
+    :raises ValueError: if there are fewer than two pairs.
+    """
     distances = [spelling_distance(word, answer) for word, answer in pairs]
     if len(distances) < 2:
         raise ValueError(f"a spelling summary needs at least 2 items, got {len(distances)}")
@@ -42,7 +45,7 @@ def summarize_spelling(pairs: Iterable[Sequence[str]]) -> SpellingSummary:
 
 
 def spelling_table(summaries: Iterable[tuple[str, SpellingSummary]]) -> str:
-    """A plain-text table of (name, summary) rows, for the terminal."""
+    """Return a plain-text table of (name, summary) rows for the terminal."""
     lines = [f"{'set':<10}{'items':>6}{'mean':>7}{'min':>7}{'25%':>7}{'50%':>7}{'75%':>7}{'max':>7}"]
     for name, s in summaries:
         figures = (s.mean, s.minimum, s.lower_quartile, s.median, s.upper_quartile, s.maximum)
