@@ -191,7 +191,7 @@ def test_record_of_a_case_without_verdict_is_an_error() -> None:
         "empty",
         {"x": 2.0},
     )
-    assert (good["cluster"], good["requests"], good["sample"]) == ("c", ["k"], 3)
+    assert (good["cluster"], good["requests"], good["sample"]) == ("c", ("k",), 3)
     assert broken.keys() == good.keys()
 
 

@@ -92,7 +92,7 @@ def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[s
     lines = shown(run, capsys)
     assert len(lines) == 7
     assert lines[-1] == "  … and 3 more in searches.jsonl"
-    assert lines[1] == "  oracle/general/000: a\ufffd[2Jb\ufffdc"
+    assert lines[1] == "  oracle/general/000: a␛[2Jb␊c"
 
 
 def test_a_run_that_searched_nothing_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
