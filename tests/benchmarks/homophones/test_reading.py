@@ -297,7 +297,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (broken(lambda d: d["refusal"][1].update(language="de")), "has the language 'de'; use en, zh, es"),
         (broken(lambda d: d["answer"][0].update(pattern="x")), r"has no group \(\?P<answer>"),
         (broken(lambda d: d["list"].insert(0, "x")), "rule 1 of 'list' is not an object"),
-        (broken(lambda d: d["not_answers"].append(7)), "not_answers holds 7, which is not text"),
+        (broken(lambda d: d["not_answers"].append(7)), "not_answers has 7, which is not a string"),
     ],
 )
 def test_malformed_rules_are_one_clear_line(document: object, message: str) -> None:
