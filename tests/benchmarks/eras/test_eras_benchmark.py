@@ -141,5 +141,6 @@ def test_what_a_gate_may_not_ask() -> None:
 @pytest.mark.parametrize("name", ["samples", "max_tokens"])
 def test_settings_have_limits(name: str) -> None:
     """Settings that mean nothing are refused."""
+    none: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match="at least 1"):
-        Settings(**{name: 0})
+        Settings(**none)

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from pytest_llmprops.benchmarks.eras.chat_sentiment import (
     score_pair,
 )
 from pytest_llmprops.benchmarks.eras.implicit import PairScores
+from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.base import BackendOptions
@@ -43,12 +44,13 @@ def scored(respond: Any, texts: Sequence[str] = TEXTS, **settings: Any) -> tuple
     model = FakeModel(respond)
 
     async def ask(request: Any, role: str = "subject") -> Reply:
+        result: Reply | BackendError
         [result] = await model.chat([request])
         if isinstance(result, BackendError):
             raise result
         return result
 
-    return asyncio.run(score_pair(texts, ask, **settings)), model
+    return asyncio.run(score_pair(texts, cast("Ask", ask), **settings)), model
 
 
 def by_text(chat: Chat) -> Reply:
@@ -260,13 +262,14 @@ def test_real_log_probabilities() -> None:
     model: Any = find_backend("smollm2").factory(parse_spec("smollm2"), BackendOptions())
 
     async def ask(request: Any, role: str = "subject") -> Reply:
+        result: Reply | BackendError
         [result] = model.chat([request])
         if isinstance(result, BackendError):
             raise result
         return result
 
     texts = ["学生留心机处理友人。", "学生留计谋处理友人。", "学生□心机处理友人。", "学生□计谋处理友人。"]
-    first, second = (asyncio.run(score_pair(texts, ask)) for _ in range(2))
+    first, second = (asyncio.run(score_pair(texts, cast("Ask", ask))) for _ in range(2))
     model.close()
     assert first == second
     assert (first.status, first.way) == ("scored", "logprobs")

@@ -14,6 +14,12 @@ from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.verdicts import Verdict
 
 
+def segmented(request: Request) -> str:
+    """The text that is to be segmented."""
+    assert isinstance(request, Segment)
+    return request.text
+
+
 def test_a_left_branching_site(part: Any) -> None:
     """Left: wrong when cut between the first two and not between the last two characters; else right."""
     item = first(part, "explicit", "01")
@@ -75,7 +81,10 @@ def test_a_segmenter_that_changes_text_is_an_error(part: Any, change: Any, said:
     assert outcome.error is not None
     assert said in outcome.error.message
     results = BENCHMARK.evaluate_all(
-        [item], part.context, lambda requests: [Reply(value=change([r.text])) for r in requests], quick()
+        [item],
+        part.context,
+        lambda requests: [Reply(value=change([segmented(r)])) for r in requests],
+        quick(),
     )
     assert results is not None
     assert isinstance(results[0], BackendError)
@@ -140,8 +149,8 @@ def test_traditional_characters(part: Any) -> None:
         item,
         part.context,
         "segment",
-        lambda r: Reply(value=[r.text]),
-        script="opencc",  # type: ignore[union-attr]
+        lambda r: Reply(value=[segmented(r)]),
+        script="opencc",
     )
     texts = [r.text for r in asked if isinstance(r, Segment)]
     start = item["pair"].site_start

@@ -200,7 +200,7 @@ def test_pairs_survive_rows() -> None:
     pairs = list(fill_seeded(made, WORDS, pairs=3, seed=0))
     rows = [pair_to_row(pair) for pair in pairs]
     assert pairs_from_rows(rows, [made]) == pairs
-    changes = [
+    changes: list[dict[str, object]] = [
         {"id": "02/00000"}, {"id": "01"}, {"id": "01/x"}, {"words": ["天"]}, {"words": None}, {"test": "天"},
         {"control": rows[0]["test"]}, {"start": 0}, {"words": ["甲乙丙", "山"]},
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -122,7 +123,7 @@ def test_implicit_metrics_follow_from_the_records(part: Any) -> None:
         answer = scorer(test=0.0, control=control, occluded_test=0.0, occluded_control=0.0)
         records.append(record(item, verdict_of(item, part.context, "sentiment", answer)))
     rows = {
-        (m.name, m.group): m for m in BENCHMARK.metrics([{**r, "id": "x", "cluster": "x"} for r in records])
+        (m.name, m.group): m for m in BENCHMARK.metrics([replace(r, id="x", cluster="x") for r in records])
     }
     # 01 is +/- and wrong, by the canary word; 02 is -/+ and right.
     assert rows["pair_accuracy", "overall"].value == 0.5

@@ -10,7 +10,6 @@ import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +19,7 @@ from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
@@ -41,7 +41,7 @@ def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tupl
     protocol = resolve("eras", benchmark.protocols, "paper", {"script": script}, 0)
     verdicts = benchmark.evaluate_all(items, part.context, lambda r: list(serve(model, r)), protocol)  # type: ignore[arg-type]
     assert verdicts is not None
-    records: list[Mapping[str, Any]] = []
+    records: list[VerdictRecord] = []
     for item, verdict in zip(items, verdicts, strict=True):
         assert isinstance(verdict, Verdict), verdict
         records.append(record_of(item, "eras", "m", verdict, requests=[]))

@@ -236,7 +236,14 @@ def test_other_files_are_one_line(filled: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         read_sheets(folder)
     good: dict[str, Any] = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    for key in ([], {}, good | {"pairs": {}}, good | {"sheets": {}}, good | {"sheets": {filled.name: 1}}):
+    wrong: tuple[object, ...] = (
+        [],
+        {},
+        good | {"pairs": {}},
+        good | {"sheets": {}},
+        good | {"sheets": {filled.name: 1}},
+    )
+    for key in wrong:
         (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
         with pytest.raises(DataError, match=r"key\.json"):
             read_sheets(folder)

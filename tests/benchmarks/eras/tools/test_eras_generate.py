@@ -6,9 +6,11 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +102,7 @@ def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run says how far it is, not too often; the last line says how many pairs there are."""
-    monkeypatch.setattr(generate_eras.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     lines: list[str] = []
     paradigms, words = load_templates()
     write_set(
@@ -114,14 +116,15 @@ def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_numbers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
     """Both numbers, none, too many, or a total together with a model."""
     paradigms, words = load_templates()
-    for numbers in (
+    refused: tuple[dict[str, Any], ...] = (
         {},
         {"pairs": 1, "total": 39},
         {"pairs": 0},
         {"pairs": 40_001},
         {"total": 1},
         {"total": 10**8},
-    ):
+    )
+    for numbers in refused:
         with pytest.raises(UsageError):
             make_pairs(paradigms, words, seed=0, **numbers)
     with pytest.raises(UsageError, match="--mlm"):
@@ -139,7 +142,9 @@ def test_a_paradigm_without_pairs_is_an_error() -> None:
         list(make_pairs(paradigms, words, seed=0, pairs=2, score=nothing, mlm_score="absolute"))
 
 
-def save_masked_model(folder: Path, paradigms: Sequence[Paradigm], words: dict[str, tuple[str, ...]]) -> Path:
+def save_masked_model(
+    folder: Path, paradigms: Sequence[Paradigm], words: Mapping[str, Sequence[str]]
+) -> Path:
     """A small BERT with random weights that knows every character of the frames and words."""
     import torch
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
@@ -168,7 +173,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     # Three paradigms and eight words a slot: random weights tell as little from more.
     paradigms, words = paradigms[:3], {name: found[:8] for name, found in all_words.items()}
     monkeypatch.setattr(generate_eras, "load_templates", lambda published=None: (paradigms, words))
-    folder = save_masked_model(tmp_path / "model", paradigms, dict(words))
+    folder = save_masked_model(tmp_path / "model", paradigms, words)
     out = tmp_path / "set"
     assert (
         call(
