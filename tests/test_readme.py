@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import types
 from pathlib import Path
 
 import pytest
 
 from fixtures.runs import Runner
+from pytest_llmprops import BackendOptions, ModelSpec, UsageError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -62,8 +64,24 @@ def test_options_work_with_it(capitals: Runner) -> None:
 
 def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
     """The model registered in docs/models.md answers, in one process and with workers."""
-    [code] = _blocks(ROOT / "docs" / "models.md", "python")
+    code, _ = _blocks(ROOT / "docs" / "models.md", "python")
     run.sums(3)
     run.write("conftest.py", code)
     done = run("--model", "shout:any", "-n", workers)
     assert {v["given"] for v in done.verdicts.values()} == {"0 + 1 =", "1 + 1 =", "2 + 1 ="}
+
+
+def test_packaged_backend_of_the_docs_checks_its_package() -> None:
+    """The backend in docs/models.md names the missing package, and refuses other parameters."""
+    _, code = _blocks(ROOT / "docs" / "models.md", "python")
+    module = types.ModuleType("packaged")
+    exec(compile(code, "docs/models.md", "exec"), module.__dict__)
+    with pytest.raises(UsageError, match="needs the package 'shouting'"):
+        module.BACKEND.check(
+            ModelSpec("shout:loud?voice=high", "shout", "loud", {"voice": "high"}), BackendOptions()
+        )
+    with pytest.raises(UsageError, match="pitch"):
+        module.BACKEND.check(
+            ModelSpec("shout:loud?pitch=1", "shout", "loud", {"pitch": "1"}), BackendOptions()
+        )
+    assert module.BACKEND.kinds(ModelSpec("shout:loud", "shout", "loud")) == {"chat"}
