@@ -40,15 +40,15 @@ def _gate(options: argparse.Namespace) -> int:
     baseline = read_run(find_run(options.baseline)) if options.baseline else None
     if baseline is None and gate.needs_baseline:
         raise UsageError(f"{options.gate}: no_regression or max_drop needs a baseline; give --baseline RUN")
-    result = decide(gate, run.facts, run.records, baseline).to_json()
+    result = decide(gate, run.facts, run.records, baseline)
     if options.markdown is not None:
         with open(options.markdown, "a", encoding="utf-8") as file:
             file.write(gate_markdown(result))
     if options.json:
         import json
 
-        print(json.dumps(result, ensure_ascii=False, indent=1))
+        print(json.dumps(result.to_json(), ensure_ascii=False, indent=1))
     else:
         notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
         print("\n".join([*notes, *gate_lines(result, terminal_width())]))
-    return 0 if result["passed"] else 1
+    return 0 if result.passed else 1

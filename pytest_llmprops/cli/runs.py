@@ -82,7 +82,7 @@ def _show(options: argparse.Namespace) -> int:
     run = read_run(find_run(options.run))
     if options.json:
         # Escaped, so that no text of a model can drive the terminal.
-        print(json.dumps(run.facts, indent=1))
+        print(json.dumps(run.facts.to_json(), indent=1))
         for note in run.notes:
             print(f"llmprops: note: {note}", file=sys.stderr)
         return 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
 Record = VerdictRecord
@@ -35,9 +34,9 @@ class Metric:
     ci_high: float | None = None
     direction: str = "none"
 
-    def to_json(self, model: str, benchmark: str) -> dict[str, Any]:
-        """Return the row of ``run.json``."""
-        return {"model": model, "benchmark": benchmark, **asdict(self)}
+    def row(self, model: str, benchmark: str) -> MetricRow:
+        """Return the row of ``metrics`` in ``run.json``."""
+        return MetricRow(model, benchmark, **asdict(self))
 
 
 Place = tuple[str, str, str]
@@ -47,8 +46,8 @@ def by_place(records: Iterable[Record]) -> dict[Place, list[Record]]:
     """Group records by (task, language, source), in order of first appearance; errors are excluded."""
     groups: dict[Place, list[Record]] = {}
     for record in records:
-        if record["status"] != "error":
-            groups.setdefault((record["task"], record["language"], record["source"]), []).append(record)
+        if record.status != "error":
+            groups.setdefault((record.task, record.language, record.source), []).append(record)
     return groups
 
 

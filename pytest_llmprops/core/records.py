@@ -169,6 +169,17 @@ class SummaryRow:
         """What the row is about."""
         return Group(self.model, self.benchmark, self.task, self.language, self.source)
 
+    @property
+    def estimate(self) -> tuple[float, float, float] | None:
+        """The accuracy and the limits of its interval; None where nothing was answered."""
+        if self.accuracy is None or self.ci_low is None or self.ci_high is None:
+            return None
+        return self.accuracy, self.ci_low, self.ci_high
+
+    # Temporary: until every report uses attributes.
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> SummaryRow:
         """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
@@ -199,6 +210,17 @@ class MetricRow:
     ci_low: float | None
     ci_high: float | None
     direction: str
+
+    @property
+    def estimate(self) -> tuple[float, float, float] | None:
+        """The value and the limits of its interval; None without them."""
+        if self.value is None or self.ci_low is None or self.ci_high is None:
+            return None
+        return self.value, self.ci_low, self.ci_high
+
+    # Temporary: until every report uses attributes.
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> MetricRow:

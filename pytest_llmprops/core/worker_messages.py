@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.run_facts import ProtocolFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,9 @@ class CollectionFacts:
     """
 
     cases: int = 0
-    sequential: Mapping[str, Any] | None = None
+    sequential: SequentialPlan | None = None
     benchmarks: Mapping[str, BenchmarkFacts] = field(default_factory=dict)
-    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    protocols: Mapping[str, ProtocolFacts] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     groups: Sequence[Group] = ()
     notes: Sequence[str] = ()
@@ -124,6 +126,8 @@ class CollectionFacts:
         """Return plain values."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         plain["benchmarks"] = {name: facts.to_json() for name, facts in self.benchmarks.items()}
+        plain["protocols"] = {name: protocol.to_json() for name, protocol in self.protocols.items()}
+        plain["sequential"] = None if self.sequential is None else self.sequential.to_json()
         plain["groups"] = [tuple(group) for group in self.groups]
         return plain
 
@@ -134,7 +138,18 @@ class CollectionFacts:
             name: BenchmarkFacts.from_json(name, facts) for name, facts in data["benchmarks"].items()
         }
         groups = [Group(*group) for group in data["groups"]]
-        return cls(**{**data, "benchmarks": benchmarks, "groups": groups})
+        protocols = {name: ProtocolFacts.from_json(p) for name, p in data["protocols"].items()}
+        plan = data["sequential"]
+        sequential = None if plan is None else SequentialPlan.from_json(plan)
+        return cls(
+            **{
+                **data,
+                "benchmarks": benchmarks,
+                "groups": groups,
+                "protocols": protocols,
+                "sequential": sequential,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)

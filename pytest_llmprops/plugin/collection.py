@@ -9,6 +9,7 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.records import Group
+from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin import lean_items
@@ -157,14 +158,15 @@ class Collection:
 
         assert self._gating is not None
         settings = self._settings
-        facts = {
-            "models": {label: {} for label in self._cases.models},
-            "options": {"params": dict(settings.params)},
-            "benchmarks": {n: f.to_json() for n, f in self._cases.benchmark_facts().items()},
-            "protocols": self._protocols(),
-            "data": self._cases.data_hashes(),
-            "not_served": self._not_served(),
-        }
+        facts = RunFacts(
+            "",
+            models={label: ModelFacts() for label in self._cases.models},
+            options={"params": dict(settings.params)},
+            benchmarks=self._cases.benchmark_facts(),
+            protocols=self._protocols(),
+            data=self._cases.data_hashes(),
+            not_served=self._not_served(),
+        )
         self.schedule = SequentialSchedule(
             self._gating, cases, facts, concurrency=settings.concurrency, seed=settings.seed
         )
@@ -180,8 +182,9 @@ class Collection:
         """The selected cases in pytest's order, known once :meth:`settle` has run."""
         return self._selected
 
-    def _protocols(self) -> dict[str, Any]:
-        return {n: s.protocol.to_json() for n, s in self._cases.selections.items()}
+    def _protocols(self) -> dict[str, ProtocolFacts]:
+        selections = self._cases.selections
+        return {n: ProtocolFacts.from_json(s.protocol.to_json()) for n, s in selections.items()}
 
     def _not_served(self) -> dict[str, dict[str, int]]:
         return {n: dict(s.not_served) for n, s in self._cases.selections.items() if s.not_served}

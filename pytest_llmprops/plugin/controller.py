@@ -135,10 +135,10 @@ class Controller:
         self.recording.finish(report, summary, processes)
 
     def _exit_status(self, status: int) -> int:
-        gate = self.recording.record.facts.get("gate") if self.recording.record is not None else None
+        gate = self.recording.record.facts.gate if self.recording.record is not None else None
         if gate is not None and status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             # The gate decides on the items; any other failure still fails the session.
-            passed = gate["passed"] and not self._other_failures
+            passed = gate.passed and not self._other_failures
             status = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
         if self.recording.stopped and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             status = pytest.ExitCode.INTERRUPTED

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pytest_llmprops.benchmarks import benchmark_names, find_benchmark
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.options import Settings
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.comparable import differences
-from pytest_llmprops.runs.gate import GateResult, decide
+from pytest_llmprops.runs.gate import decide
 from pytest_llmprops.runs.gate_file import read_gate
 from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.reader import Run, read_run
@@ -67,11 +69,12 @@ class Gating:
         compared = [rule.where.get("benchmark", "*") for rule in self.gate.rules if rule.paired]
         names = [
             name
-            for name in self.baseline.facts.get("protocols", {})
+            for name in self.baseline.facts.protocols
             if name in benchmark_names() and any(fnmatchcase(name, pattern) for pattern in compared)
         ]
         ours = {n: cases.protocol_of(find_benchmark(n)).to_json() for n in names}
-        facts = {**self.baseline.facts, "protocols": ours, "options": {"params": dict(settings.params)}}
+        protocols = {n: ProtocolFacts.from_json(protocol) for n, protocol in ours.items()}
+        facts = replace(self.baseline.facts, protocols=protocols, options={"params": dict(settings.params)})
         return [
             f"the gate will be invalid: {line}" for line in differences(self.baseline.facts, facts, names)
         ]
@@ -85,7 +88,7 @@ class Gating:
         for selection in cases.selections.values():
             places += [ItemPlace(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
-        known = {"benchmarks": {name: f.to_json() for name, f in cases.benchmark_facts().items()}}
+        known = RunFacts("", benchmarks=cases.benchmark_facts())
         for problem in misplaced(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_drawn(cases)
@@ -108,7 +111,7 @@ class Gating:
                         " sequential = true"
                     )
 
-    def decide(self, facts: Mapping[str, Any], records: Sequence[Record]) -> GateResult:
+    def decide(self, facts: RunFacts, records: Sequence[Record]) -> GateResult:
         """The decision on a finished run."""
         return decide(self.gate, facts, records, self.baseline)
 

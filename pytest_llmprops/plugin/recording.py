@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CaseReport, InProcessUse, WorkerSummary
 from pytest_llmprops.plugin.in_process_usage import NO_CALLS, add_in_process
 from pytest_llmprops.plugin.run_facts import final_facts, in_order
 from pytest_llmprops.plugin.session import LLMSession
-from pytest_llmprops.runs.record import RunRecord, git_state, new_run_folder
+from pytest_llmprops.runs.record import RunRecord, first_facts, git_state, new_run_folder
 from pytest_llmprops.runs.searches import SearchLog
 
 
@@ -47,7 +49,7 @@ class Recording:
         root = Path(self._config.rootpath)
         try:
             folder = new_run_folder(self._session.settings.run, models, root)
-            self.record = RunRecord(folder, self._first_facts())
+            self.record = RunRecord(folder, self._first_facts(folder))
             self.searches = SearchLog(folder)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
@@ -55,16 +57,17 @@ class Recording:
             raise pytest.UsageError(f"run record: {error}") from None
         self._session.evaluation.run_dir = folder
 
-    def _first_facts(self) -> dict[str, Any]:
+    def _first_facts(self, folder: Path) -> RunFacts:
         cases, settings = self._session.cases, self._session.settings
         options = {k: _plain(getattr(settings, k)) for k in type(settings).__slots__}
         options["command"] = [str(a) for a in self._config.invocation_params.args]
-        return {
-            "models": {label: {"spec": spec.text} for label, spec in cases.models.items()},
-            "helpers": {role: {"spec": spec.text} for role, spec in cases.helpers.specs.items()},
-            "options": options,
-            "git": git_state(Path(self._config.rootpath)),
-        }
+        return first_facts(
+            folder,
+            models={label: ModelFacts(spec.text) for label, spec in cases.models.items()},
+            helpers={role: ModelFacts(spec.text) for role, spec in cases.helpers.specs.items()},
+            options=options,
+            git=git_state(Path(self._config.rootpath)),
+        )
 
     def add(self, message: CaseReport) -> None:
         """Append what a report says about a case; when the disk is full the run ends."""
@@ -121,13 +124,13 @@ class Recording:
             default_roles=session.cases.helpers.defaults,
             searches=self.searches.records if self.searches is not None else (),
         )
-        facts |= {"stopped": self.stopped, "notes": self.notes}
+        facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
         if session.gating is not None:
-            facts["gate"] = session.gating.decide({**record.facts, **facts}, self.in_order).to_json()
+            facts = replace(facts, gate=session.gating.decide(facts, self.in_order))
         try:
             record.finish(facts)
         except OSError as error:
-            record.facts.update(facts)
+            record.facts = facts
             self.notes.append(
                 f"run record {record.folder}: run.json could not be written: {error.strerror or error}"
             )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, Remark, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.plugin.cases import load_benchmark
 from pytest_llmprops.plugin.helpers import HELPER
@@ -36,27 +38,28 @@ def final_facts(
     not_needed: int,
     default_roles: Collection[str] = (),
     searches: Sequence[SearchRecord] = (),
-) -> dict[str, Any]:
-    """Return the facts that are known only at the end.
+) -> RunFacts:
+    """Return the record's facts with those that are known only at the end.
 
     :param report: the broker's. :param is_whole: the run was neither interrupted nor stopped.
     :param not_needed: number of cases that a sequential gate did not need.
     :param default_roles: roles of default helpers, which are recorded only if they served something.
     :param searches: those of :class:`~pytest_llmprops.runs.searches.SearchLog`.
     """
-    models = record.facts["models"]
-    served = {label.removeprefix(HELPER) for label, model in report["models"].items() if model["served_as"]}
-    helpers = {r: h for r, h in record.facts["helpers"].items() if r not in default_roles or r in served}
-    deviations = {}
-    for label, model in report["models"].items():
-        role = label.removeprefix(HELPER)
-        if label != role and role not in helpers:
-            continue
-        (helpers[role] if label != role else models[label]).update(
-            {k: model[k] for k in ("identity", "pinned", "served_as")}
-        )
-        if model["deviations"]:
-            deviations[label] = model["deviations"]
+    used = report["models"]
+    served = {label.removeprefix(HELPER) for label, model in used.items() if model["served_as"]}
+    models = {label: _used(model, used.get(label)) for label, model in record.facts.models.items()}
+    helpers = {
+        role: _used(helper, used.get(f"{HELPER}{role}"))
+        for role, helper in record.facts.helpers.items()
+        if role not in default_roles or role in served
+    }
+    recorded = {*models, *(f"{HELPER}{role}" for role in helpers)}
+    deviations = {
+        label: model["deviations"]
+        for label, model in used.items()
+        if label in recorded and model["deviations"]
+    }
     counters = dict(report["counters"])
     if counters.get("unpriced"):
         # A sum that leaves out calls of unknown price would be read as the price.
@@ -65,38 +68,48 @@ def final_facts(
     benchmarks = {name: load_benchmark(c) for name, c in collection.classes.items()}
     metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
     expected, done = collection.cases, len(verdicts)
-    facts = {
-        # Searches have no verdicts; a run of searches only is complete without any.
-        "complete": bool(expected or searches) and done == expected and is_whole,
-        "expected": expected,
-        "models": models,
-        "helpers": helpers,
-        "benchmarks": {name: facts.to_json() for name, facts in collection.benchmarks.items()},
-        "protocols": collection.protocols,
-        "data": collection.data,
-        "not_served": collection.not_served,
-        "deviations": deviations,
-        "calls": counters,
-        "summary": summary_rows(verdicts),
-        "metrics": metric_rows(verdicts, metrics),
-        "remarks": _remarks(verdicts, benchmarks),
-    }
-    if searches:
-        facts["searches"] = [counts.to_json() for counts in search_counts(searches)]
-    if collection.sequential:
+    sequential = collection.sequential
+    if sequential is not None:
         # An interrupted or stopped run leaves cases that have no verdict and are not known to be unnecessary.
         ended = is_whole and not_needed > 0 and done + not_needed >= expected
-        facts["sequential"] = {**collection.sequential, "ended": ended}
-    return facts
+        sequential = replace(sequential, ended=ended)
+    return replace(
+        record.facts,
+        # Searches have no verdicts; a run of searches only is complete without any.
+        complete=bool(expected or searches) and done == expected and is_whole,
+        expected=expected,
+        models=models,
+        helpers=helpers,
+        benchmarks=collection.benchmarks,
+        protocols=collection.protocols,
+        data=collection.data,
+        not_served=collection.not_served,
+        deviations=deviations,
+        calls=CallFacts.from_json(counters),
+        summary=summary_rows(verdicts),
+        metrics=metric_rows(verdicts, metrics),
+        remarks=_remarks(verdicts, benchmarks),
+        searches=search_counts(searches),
+        sequential=sequential,
+    )
 
 
-def _remarks(verdicts: Sequence[Record], benchmarks: Mapping[str, Benchmark]) -> list[dict[str, str]]:
+def _used(model: ModelFacts, served: Mapping[str, Any] | None) -> ModelFacts:
+    """Return ``model`` with what is known once it was used."""
+    if served is None:
+        return model
+    return replace(
+        model, identity=served["identity"], pinned=served["pinned"], served_as=tuple(served["served_as"])
+    )
+
+
+def _remarks(verdicts: Sequence[Record], benchmarks: Mapping[str, Benchmark]) -> tuple[Remark, ...]:
     groups: dict[tuple[str, str], list[Record]] = {}
     for verdict in verdicts:
         groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
-    return [
-        {"model": model, "benchmark": name, "text": text}
+    return tuple(
+        Remark(model, name, text)
         for (model, name), members in groups.items()
         if name in benchmarks
         for text in benchmarks[name].remarks(members)
-    ]
+    )

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.plugin.gating import Gating, place_of
@@ -33,7 +33,7 @@ class SequentialSchedule:
     """
 
     def __init__(
-        self, gating: Gating, cases: Sequence[Case], facts: Mapping[str, Any], *, concurrency: int, seed: int
+        self, gating: Gating, cases: Sequence[Case], facts: RunFacts, *, concurrency: int, seed: int
     ) -> None:
         self._gating = gating
         places = [place_of(case) for case in cases]
@@ -48,8 +48,12 @@ class SequentialSchedule:
         records = baseline.records if baseline is not None else ()
         self.plan = plan_of(gating.gate, places, records, seed, tasks_by_answer(facts))
         # What is known from replies only is compared at the end; until then, assume what the baseline has.
-        assumed = {n: baseline.facts.get(n, {}) if baseline else {} for n in ("helpers", "deviations")}
-        self._facts = {**facts, **assumed, "sequential": self.plan, "metrics": []}
+        self._facts = replace(
+            facts,
+            helpers=baseline.facts.helpers if baseline else {},
+            deviations=baseline.facts.deviations if baseline else {},
+            sequential=self.plan,
+        )
         self._share: Mapping[Key, int] = {}
         self._exchange: Engine | None = None
         self._records: dict[Key, VerdictRecord] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,19 +130,18 @@ def write_summary(reporter: Any, recording: Recording) -> None:
     from pytest_llmprops.reports.terminal import summary_lines
 
     assert recording.record is not None
-    facts, folder = recording.record.facts, recording.record.folder
-    facts["stopped"] = recording.stopped
+    facts, folder = replace(recording.record.facts, stopped=recording.stopped), recording.record.folder
     reporter.section("llmprops", sep="=")
     searches = recording.searches.records if recording.searches else ()
     for line in summary_lines(facts, recording.in_order, folder, recording.notes):
         reporter.write_line(line)
-    for line in search_lines(facts.get("searches", ()), searches):
+    for line in search_lines(facts.searches, searches):
         reporter.write_line(line)
-    if "gate" in facts:
+    if facts.gate is not None:
         from pytest_llmprops.reports.gate import gate_lines
 
-        *reasons, decision = gate_lines(facts["gate"])
+        *reasons, decision = gate_lines(facts.gate)
         reporter.write_line("")
         for line in reasons:
             reporter.write_line(line)
-        reporter.write_line(decision, bold=True, **(_GREEN if facts["gate"]["passed"] else _RED))
+        reporter.write_line(decision, bold=True, **(_GREEN if facts.gate.passed else _RED))

@@ -10,7 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.gate_results import Check, GateResult
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.gate import gate_lines
@@ -50,48 +52,48 @@ def categories() -> list[dict[str, Any]]:
     ]
 
 
-def environment(facts: Mapping[str, Any], earlier: int = 0) -> dict[str, str]:
+def environment(facts: RunFacts, earlier: int = 0) -> dict[str, str]:
     """Model and protocol, and whatever else tells this run from another.
 
     :param facts: ``run.json``. :param earlier: number of result files that lay in the folder before.
     """
     found: dict[str, str] = {}
-    for label, model in facts["models"].items():
+    for label, model in facts.models.items():
         found[f"Model {label}"] = _model(model)
-    for role, model in facts["helpers"].items():
+    for role, model in facts.helpers.items():
         found[f"Helper {role}"] = _model(model)
-    for name, protocol in facts["protocols"].items():
-        settings = ", ".join(f"{k} {v}" for k, v in protocol.get("settings", {}).items())
-        found[f"Protocol {name}"] = f"{protocol.get('name')} ({settings})" if settings else protocol["name"]
-    options = facts["options"]
-    found["Items"] = options.get("source", "")
+    for name, protocol in facts.protocols.items():
+        settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
+        found[f"Protocol {name}"] = f"{protocol.name} ({settings})" if settings else protocol.name
+    options = facts.options
+    found["Items"] = str(options.get("source", ""))
     if options.get("limit"):
         found["Items"] += f", {options['limit']} of each task and language"
     found["Seed"] = str(options.get("seed", 0))
-    for label, texts in facts["deviations"].items():
+    for label, texts in facts.deviations.items():
         found[f"Forced by the API of {label}"] = "; ".join(texts)
-    calls = facts["calls"]
-    if calls.get("requests"):
-        found["Calls"] = f"{calls['sent']} made, {calls['cache_hits']} replies from the store"
-    found["Started"] = facts["started"]
-    found["Complete"] = "yes" if facts["complete"] else "no"
+    calls = facts.calls
+    if calls.requests:
+        found["Calls"] = f"{calls.sent} made, {calls.cache_hits} replies from the store"
+    found["Started"] = facts.started
+    found["Complete"] = "yes" if facts.complete else "no"
     for name in ("pytest-llmprops", "pytest", "python"):
-        if facts["versions"].get(name):
-            found[f"Version {name}"] = facts["versions"][name]
-    if (facts.get("git") or {}).get("commit"):
-        found["Commit"] = facts["git"]["commit"][:12] + (" (changed)" if facts["git"].get("dirty") else "")
-    found[RUN] = facts["run_id"]
+        if facts.versions.get(name):
+            found[f"Version {name}"] = facts.versions[name]
+    if facts.git is not None:
+        found["Commit"] = facts.git.commit[:12] + (" (changed)" if facts.git.dirty else "")
+    found[RUN] = facts.run_id
     if earlier:
         found[EARLIER] = f"{earlier} in this folder: give --clean-alluredir to leave them out"
     return found
 
 
-def _model(model: Mapping[str, Any]) -> str:
-    parts = [model["spec"]]
-    served = [name for name in model.get("served_as") or () if name != model["spec"]]
+def _model(model: ModelFacts) -> str:
+    parts = [model.spec]
+    served = [name for name in model.served_as or () if name != model.spec]
     if served:
         parts.append("served as " + ", ".join(served))
-    revision = (model.get("identity") or {}).get("revision")
+    revision = model.identity.get("revision") if isinstance(model.identity, Mapping) else None
     if revision:
         parts.append(f"revision {revision}")
     return "; ".join(parts)
@@ -127,20 +129,19 @@ def read_properties(text: str) -> dict[str, str]:
     return found
 
 
-def metrics(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def metrics(facts: RunFacts) -> list[dict[str, Any]]:
     """Accuracies in percent for the page's metrics, whose trend Allure keeps between runs."""
-    start, stop = (_milliseconds(facts[name]) for name in ("started", "finished"))
+    start, stop = map(_milliseconds, (facts.started, facts.finished))
     return [
         {
-            "id": f"{facts['run_id']}/{key}",
+            "id": f"{facts.run_id}/{key}",
             "key": key,
-            "value": round(100 * row["accuracy"], 2),
+            "value": round(100 * row.accuracy, 2),
             "start": start,
             "stop": stop,
         }
-        for row in facts["summary"]
-        if row["accuracy"] is not None
-        and (key := "/".join(row[n] for n in ("model", "benchmark", "task", "language", "source")))
+        for row in facts.summary
+        if row.accuracy is not None and (key := "/".join(row.group))
     ]
 
 
@@ -148,57 +149,59 @@ def _milliseconds(time: str | None) -> int:
     return int(1000 * datetime.fromisoformat(time).timestamp()) if time else 0
 
 
-def quality_gate(gate: Mapping[str, Any]) -> list[dict[str, Any]]:
+def quality_gate(gate: GateResult) -> list[dict[str, Any]]:
     """The gate's rules as results of Allure's quality gate: one a check, and one for the decision.
 
     :param gate: the gate's result, as under ``gate`` in ``run.json``.
     """
     rows = []
-    for rule in gate["rules"]:
-        for check in rule["checks"]:
+    for rule in gate.rules:
+        for check in rule.checks:
             rows.append(
                 {
-                    "success": check["verdict"] == "met",
-                    "expected": visible(check["required"]),
-                    "actual": visible(check["measured"]),
-                    "rule": visible(f"{rule['name']}: {check['kind']}"),
+                    "success": check.verdict == "met",
+                    "expected": visible(check.required),
+                    "actual": visible(check.measured),
+                    "rule": visible(f"{rule.name}: {check.kind}"),
                     "message": visible(_check(check)),
                     "testResults": [],
                 }
             )
     decision = {
-        "success": bool(gate["passed"]),
+        "success": gate.passed,
         "expected": "pass",
-        "actual": gate["decision"],
+        "actual": gate.decision,
         "rule": "decision",
-        "message": visible(gate["line"]),
+        "message": visible(gate.line),
         "testResults": [],
     }
     return [decision, *rows]
 
 
-def table(facts: Mapping[str, Any]) -> str:
+def table(facts: RunFacts) -> str:
     """The summary's rows as CSV, which the page shows as a table; accuracies in percent."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = ("model", "benchmark", "task", "language", "source", "items")
     counts = ("wrong", "refused", "unparsed", "errors")
     writer.writerow([*columns, "accuracy", "from", "to", *counts])
-    for row in facts["summary"]:
-        shares = (row["accuracy"], row["ci_low"], row["ci_high"])
+    for row in facts.summary:
+        shares = (row.accuracy, row.ci_low, row.ci_high)
         percent = ["" if share is None else f"{100 * share:.1f}" for share in shares]
-        writer.writerow([*(row[n] for n in columns), *percent, *(row[n] for n in counts)])
+        writer.writerow([*(getattr(row, n) for n in columns), *percent, *(getattr(row, n) for n in counts)])
     return visible(out.getvalue())
 
 
-def _check(check: Mapping[str, Any]) -> str:
-    lines = [check["verdict"]]
-    lines += [f"{name}: {check[name]}" for name in ("required", "measured", "reason") if check[name]]
+def _check(check: Check) -> str:
+    lines: list[str] = [check.verdict]
+    lines += [
+        f"{name}: {text}" for name in ("required", "measured", "reason") if (text := getattr(check, name))
+    ]
     return "\n".join(lines)
 
 
 def run_files(
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     records: Sequence[VerdictRecord],
     folder: Path,
     *,
@@ -218,20 +221,20 @@ def run_files(
         TABLE: table(facts),
         SUMMARY: summary,
     }
-    now = _milliseconds(facts["finished"])
+    now = _milliseconds(facts.finished)
     attachments = [
         _attachment("results by task", TABLE, "text/csv", now),
         _attachment("run summary", SUMMARY, "text/plain", now),
     ]
     errors = []
-    gate = facts.get("gate")
-    if gate:
+    gate = facts.gate
+    if gate is not None:
         files[GATE_TEXT] = visible("\n".join(gate_lines(gate))) + "\n"
-        files[GATE] = _json(gate)
-        attachments.append(_attachment(f"gate: {gate['decision']}", GATE_TEXT, "text/plain", now))
+        files[GATE] = _json(gate.to_json())
+        attachments.append(_attachment(f"gate: {gate.decision}", GATE_TEXT, "text/plain", now))
         attachments.append(_attachment("gate as JSON", GATE, "application/json", now))
-    if facts.get("stopped"):
-        errors.append({"message": visible(f"the run stopped: {facts['stopped']}"), "timestamp": now})
+    if facts.stopped:
+        errors.append({"message": visible(f"the run stopped: {facts.stopped}"), "timestamp": now})
     files[GLOBALS] = _json({"attachments": attachments, "errors": errors})
     return files
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.reports import allure_run
 from pytest_llmprops.reports.allure_pages import VERSION, fold, make_private
 from pytest_llmprops.runs.benchmark_facts import title_of
@@ -97,7 +98,7 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
         command = [allure, "generate", str(results.absolute()), "--config", str(folder / "allurerc.json")]
         gate = _json(results / allure_run.GATE)
         if gate is not None:
-            write_gate(folder / "gate.zip", gate)
+            write_gate(folder / "gate.zip", GateResult.from_json(gate))
             command += ["--dump", str(folder / "gate.zip")]
         done = subprocess.run(
             command,
@@ -192,7 +193,7 @@ def _is_named(line: str, name: str) -> bool:
         return False
 
 
-def write_gate(path: Path, gate: Mapping[str, Any]) -> None:
+def write_gate(path: Path, gate: GateResult) -> None:
     """An archive of the kind that ``allure run --dump`` writes, which holds nothing but the gate's results.
 
     Allure computes its quality gate itself, by rules of its own; such an archive is the only way in.

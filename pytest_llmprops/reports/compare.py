@@ -93,7 +93,13 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         ],
         "notes": list(comparison.notes),
         "table": [
-            {**_place(place), "columns": {c.letter: c.row(place) for c in comparison.columns}}
+            {
+                **_place(place),
+                "columns": {
+                    c.letter: None if (row := c.row(place)) is None else row.to_json()
+                    for c in comparison.columns
+                },
+            }
             for place in comparison.places
         ],
         "contrasts": [
@@ -131,7 +137,7 @@ def _by_benchmark(places: Iterable[Place]) -> list[tuple[str, list[Place]]]:
 
 def _accuracies(columns: Sequence[Column], places: Sequence[Place], *, names: bool = True) -> Table:
     """One row a task; the number of answered items in a column of its own where all columns agree."""
-    answered = [{r["items"] - r["errors"] for c in columns if (r := c.row(place))} for place in places]
+    answered = [{r.items - r.errors for c in columns if (r := c.row(place))} for place in places]
     alike = all(len(numbers) == 1 for numbers in answered)
     head = ("task", "lang", "source", *(("items",) if alike else ()))
     table = [(*head, *(f"{c.letter} {c.model}" if names else c.letter for c in columns))]
@@ -145,12 +151,12 @@ def _accuracy(column: Column, place: Place, *, of: bool) -> str:
     row = column.row(place)
     if row is None:
         return "-"
-    errors = f", {row['errors']} error{'s' * (row['errors'] != 1)}" if row["errors"] else ""
-    if row["accuracy"] is None:
+    errors = f", {row.errors} error{'s' * (row.errors != 1)}" if row.errors else ""
+    if row.accuracy is None or row.ci_low is None or row.ci_high is None:
         return f"no answer{errors}"
-    items = f" of {row['items'] - row['errors']}" if of else ""
-    interval = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
-    return f"{100 * row['accuracy']:.1f}%{items} ({interval}){errors}"
+    items = f" of {row.items - row.errors}" if of else ""
+    interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
+    return f"{100 * row.accuracy:.1f}%{items} ({interval}){errors}"
 
 
 def _title(contrast: Contrast) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.texts import one_line, terminal_line
 
 MARKS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
@@ -15,33 +15,33 @@ NARROWEST, WIDEST = 60, 110
 _LABELS = 19
 
 
-def gate_lines(result: Mapping[str, Any], width: int = 100) -> list[str]:
+def gate_lines(result: GateResult, width: int = 100) -> list[str]:
     """What each rule required, what was measured, the verdict; then the decision in one line.
 
-    :param result: as in ``run.json`` under ``gate``. :param width: columns to wrap to; the decision, which
+    :param width: columns to wrap to; the decision, which
         is the last line, is never wrapped.
     """
     width = min(max(width, NARROWEST), WIDEST)
-    against = f" against baseline {result['baseline']}" if result["baseline"] else ""
-    lines = [terminal_line(f"gate {result['file']}{against}")]
-    for rule in result["rules"]:
-        early = " (stopped early)" if rule.get("partial") else ""
-        lines += _wrapped(rule["verdict"].upper(), rule["name"] + early, width, indent=2)
-        for check in rule["checks"]:
-            mark = MARKS[check["verdict"]]
-            lines += _wrapped(f"{mark} required", check["required"], width)
-            first, *more = check["measured"].split("; ")
+    against = f" against baseline {result.baseline}" if result.baseline else ""
+    lines = [terminal_line(f"gate {result.file}{against}")]
+    for rule in result.rules:
+        early = " (stopped early)" if rule.partial else ""
+        lines += _wrapped(rule.verdict.upper(), rule.name + early, width, indent=2)
+        for check in rule.checks:
+            mark = MARKS[check.verdict]
+            lines += _wrapped(f"{mark} required", check.required, width)
+            first, *more = check.measured.split("; ")
             lines += _wrapped("  measured", first, width)
             lines += [line for part in more for line in _wrapped("", part, width)]
-            if check["reason"]:
-                lines += _wrapped(f"  {check['verdict']}", check["reason"], width)
-    told = {f"{rule['name']}: {check['reason']}" for rule in result["rules"] for check in rule["checks"]}
-    for reason in result["reasons"]:
+            if check.reason:
+                lines += _wrapped(f"  {check.verdict}", check.reason, width)
+    told = {f"{rule.name}: {check.reason}" for rule in result.rules for check in rule.checks}
+    for reason in result.reasons:
         if reason not in told:
             lines += _wrapped("INVALID", reason, width, indent=2)
-    for note in result["notes"]:
+    for note in result.notes:
         lines += _wrapped("note", note, width, indent=2)
-    lines.append(terminal_line(f"gate decision: {result['line']}"))
+    lines.append(terminal_line(f"gate decision: {result.line}"))
     return lines
 
 
@@ -58,33 +58,33 @@ def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]
     ) or [first.rstrip()]
 
 
-def gate_markdown(result: Mapping[str, Any]) -> str:
+def gate_markdown(result: GateResult) -> str:
     """The same as a Markdown section with a table."""
     return "\n".join(_markdown(result)) + "\n"
 
 
-def _markdown(result: Mapping[str, Any]) -> Iterator[str]:
-    yield f"## Gate: {result['decision']}"
+def _markdown(result: GateResult) -> Iterator[str]:
+    yield f"## Gate: {result.decision}"
     yield ""
-    yield f"**{_cell(result['line'])}**"
+    yield f"**{_cell(result.line)}**"
     yield ""
-    if result["baseline"]:
-        yield f"Compared with baseline {_cell(result['baseline'])}."
+    if result.baseline:
+        yield f"Compared with baseline {_cell(result.baseline)}."
         yield ""
     yield "| rule | required | measured | verdict |"
     yield "|---|---|---|---|"
-    for rule in result["rules"]:
-        early = " (stopped early)" if rule.get("partial") else ""
-        for check in rule["checks"]:
-            why = f"{check['verdict']}: {check['reason']}" if check["reason"] else check["verdict"]
+    for rule in result.rules:
+        early = " (stopped early)" if rule.partial else ""
+        for check in rule.checks:
+            why = f"{check.verdict}: {check.reason}" if check.reason else check.verdict
             cells = (
-                rule["name"],
-                check["required"],
-                check["measured"] + early,
-                f"{MARKS[check['verdict']]} {why}",
+                rule.name,
+                check.required,
+                check.measured + early,
+                f"{MARKS[check.verdict]} {why}",
             )
             yield "| " + " | ".join(map(_cell, cells)) + " |"
-    listed = [*result["reasons"], *result["notes"]]
+    listed = [*result.reasons, *result.notes]
     if listed:
         yield ""
         yield from (f"- {_cell(line)}" for line in listed)

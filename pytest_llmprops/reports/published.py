@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
+from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.core.run_facts import ProtocolFacts
 from pytest_llmprops.data.published_results import PublishedResult, load_published
 
 #: most published models named in one row
@@ -17,18 +17,17 @@ def _accuracies(paper: str) -> tuple[PublishedResult, ...]:
     return tuple(r for r in load_published(paper) if r.metric == "accuracy" and not r.setting)
 
 
-def ranked(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[PublishedResult]:
-    """The papers' accuracies for the row's task and language, one a model, best first.
+def ranked(benchmark: str, task: str, language: str, protocol: ProtocolFacts) -> list[PublishedResult]:
+    """The paper's accuracies for a task and language, one a model, best first.
 
     H-TEST rows compare results at the run's own number of examples.
     """
-    paper = row["benchmark"]
-    k = protocol.get("settings", {}).get("k")
+    k = protocol.settings.get("k")
     found = [
         r
-        for r in _accuracies(paper)
-        if r.task == row["task"]
-        and r.language in ("", row["language"])
+        for r in _accuracies(benchmark)
+        if r.task == task
+        and r.language in ("", language)
         and (r.k is None or r.k == k)
         and "doubtful" not in r.note
     ]
@@ -38,6 +37,7 @@ def ranked(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> list[Publishe
     return sorted(best.values(), key=lambda result: -result.value)
 
 
-def beside(row: Mapping[str, Any], protocol: Mapping[str, Any]) -> str:
+def beside(row: SummaryRow, protocol: ProtocolFacts) -> str:
     """The best of :func:`ranked` as one text; empty where none were printed."""
-    return ", ".join(f"{r.model} {100 * r.value:.1f}" for r in ranked(row, protocol)[:MOST])
+    printed = ranked(row.benchmark, row.task, row.language, protocol)[:MOST]
+    return ", ".join(f"{r.model} {100 * r.value:.1f}" for r in printed)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
+from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts
+from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.searches import search_lines
 from pytest_llmprops.reports.terminal import aligned_table, summary_lines
@@ -12,8 +15,6 @@ from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
 
 HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "state", "gate")
-#: counters that the summary prints; a foreign record may lack some
-CALLS = ("requests", "sent", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd")
 
 
 def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
@@ -39,26 +40,26 @@ def _cells(run: Listed) -> tuple[str, ...]:
     name = f"{BASELINES}/{run.folder.name}" if baseline else run.folder.name
     if run.facts is None:
         return (name, "-", "-", "-", "-", "-", run.state, "")
-    summary = run.facts["summary"]
-    gate = run.facts.get("gate")
+    summary = run.facts.summary
+    gate = run.facts.gate
     return (
         name,
-        str(run.facts["started"])[:16].replace("T", " ") or "-",
-        ", ".join(run.facts["models"]) or "-",
-        ", ".join(dict.fromkeys(row["benchmark"] for row in summary)) or "-",
-        str(sum(row["items"] for row in summary)),
-        ", ".join(_accuracies(run.facts["models"], summary)) or "-",
+        run.facts.started[:16].replace("T", " ") or "-",
+        ", ".join(run.facts.models) or "-",
+        ", ".join(dict.fromkeys(row.benchmark for row in summary)) or "-",
+        str(sum(row.items for row in summary)),
+        ", ".join(_accuracies(run.facts.models, summary)) or "-",
         run.state,
-        str(gate.get("decision", "")) if isinstance(gate, dict) else "",
+        gate.decision if gate is not None else "",
     )
 
 
-def _accuracies(models: Iterable[str], summary: Sequence[Mapping[str, Any]]) -> list[str]:
+def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[str]:
     found = []
     for model in models:
-        rows = [row for row in summary if row["model"] == model]
-        answered = sum(row["items"] - row["errors"] for row in rows)
-        correct = sum(row["correct"] for row in rows)
+        rows = [row for row in summary if row.model == model]
+        answered = sum(row.items - row.errors for row in rows)
+        correct = sum(row.correct for row in rows)
         found.append(f"{100 * correct / answered:.1f}%" if answered else "-")
     return found
 
@@ -67,63 +68,55 @@ def show_lines(run: Run) -> list[str]:
     """All about one run: where it comes from, then the summary that ended it."""
     facts = run.facts
     lines = [f"{run.run_id} ({run.state})"]
-    lines.append(f"  started {facts['started'] or '?'}, finished {facts['finished'] or '-'}")
-    if facts.get("promoted_from"):
-        lines.append(f"  promoted from {facts['promoted_from']} at {facts.get('promoted_at', '?')}")
-    for kind in ("models", "helpers"):
-        lines += [f"  {kind[:-1]} {label}: {_model(found)}" for label, found in facts[kind].items()]
-    command = facts["options"].get("command")
+    lines.append(f"  started {facts.started or '?'}, finished {facts.finished or '-'}")
+    if facts.promoted_from:
+        lines.append(f"  promoted from {facts.promoted_from} at {facts.promoted_at or '?'}")
+    lines += [f"  model {label}: {_model(model)}" for label, model in facts.models.items()]
+    lines += [f"  helper {role}: {_model(helper)}" for role, helper in facts.helpers.items()]
+    command = facts.options.get("command")
     if isinstance(command, list):
         lines.append(f"  command: pytest {' '.join(map(str, command))}")
-    lines += [f"  protocol of {name}: {_protocol(p)}" for name, p in facts["protocols"].items()]
-    lines += [f"  deviation of {m}: {text}" for m, texts in facts["deviations"].items() for text in texts]
-    lines.append("  versions: " + ", ".join(f"{name} {v}" for name, v in facts["versions"].items()))
-    git = facts.get("git")
-    if isinstance(git, dict):
-        dirty = " with uncommitted changes" if git.get("dirty") else ""
-        lines.append(f"  git: {git.get('commit')}{dirty}")
-    lines += _data(facts["data"])
-    gate = facts.get("gate")
-    if isinstance(gate, dict):
-        lines.append(f"  gate: {gate.get('line', gate.get('decision'))}")
+    lines += [f"  protocol of {name}: {_protocol(p)}" for name, p in facts.protocols.items()]
+    lines += [f"  deviation of {m}: {text}" for m, texts in facts.deviations.items() for text in texts]
+    lines.append("  versions: " + ", ".join(f"{name} {v}" for name, v in facts.versions.items()))
+    if facts.git is not None:
+        dirty = " with uncommitted changes" if facts.git.dirty else ""
+        lines.append(f"  git: {facts.git.commit}{dirty}")
+    lines += _data(facts.data)
+    if facts.gate is not None:
+        lines.append(f"  gate: {facts.gate.line}")
     # What is missing is said by the reader's notes, which also know of a killed run.
-    shown = {**facts, "calls": dict.fromkeys(CALLS, 0) | facts["calls"], "complete": True, "sequential": None}
-    own = facts.get("notes")
-    notes = [*(map(str, own) if isinstance(own, list) else ()), *run.notes]
-    summary = summary_lines(shown, run.records, run.folder, notes)
-    return [terminal_line(line) for line in lines] + summary + search_lines(facts["searches"], run.searches)
+    shown = replace(facts, complete=True, sequential=None)
+    summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes])
+    return [terminal_line(line) for line in lines] + summary + search_lines(facts.searches, run.searches)
 
 
-def _model(found: Any) -> str:
-    if not isinstance(found, dict):
-        return str(found)
-    parts = [str(found.get("spec", "?"))]
-    if found.get("imported"):
+def _model(model: ModelFacts) -> str:
+    parts = [model.spec or "?"]
+    if model.imported:
         parts.append("imported")
-    if found.get("identity"):
-        parts.append(_identity(found["identity"]) + ("" if found.get("pinned") else " (not pinned)"))
-    served = found.get("served_as")
-    if isinstance(served, list) and served:
-        parts.append(f"served as {', '.join(map(str, served))}")
+    if model.identity:
+        parts.append(_identity(model.identity) + ("" if model.pinned else " (not pinned)"))
+    if model.served_as:
+        parts.append(f"served as {', '.join(model.served_as)}")
     return ", ".join(parts)
 
 
-def _identity(identity: Any) -> str:
-    if not isinstance(identity, dict):
+def _identity(identity: JSON) -> str:
+    if not isinstance(identity, Mapping):
         return one_line(str(identity), 90)
     return ", ".join(f"{name} {one_line(str(value), 40)}" for name, value in identity.items())
 
 
-def _data(files: Mapping[str, Any]) -> list[str]:
+def _data(files: Mapping[str, str]) -> list[str]:
     """One line a folder: its files with the beginnings of their sha256."""
     folders: dict[str, list[str]] = {}
     for name, digest in files.items():
         folder, _, file = name.rpartition("/")
-        folders.setdefault(folder, []).append(f"{file} {str(digest)[:8]}")
+        folders.setdefault(folder, []).append(f"{file} {digest[:8]}")
     return [f"  data of {folder or '.'}: {', '.join(found)}" for folder, found in folders.items()]
 
 
-def _protocol(protocol: Mapping[str, Any]) -> str:
-    overrides = protocol.get("overrides")
-    changed = f", changed: {', '.join(map(str, overrides))}" if overrides else ""
-    return f"{protocol.get('name')}, seed {protocol.get('seed')}{changed}"
+def _protocol(protocol: ProtocolFacts) -> str:
+    changed = f", changed: {', '.join(protocol.overrides)}" if protocol.overrides else ""
+    return f"{protocol.name}, seed {protocol.seed}{changed}"

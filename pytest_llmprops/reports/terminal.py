@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import SummaryRow, VerdictRecord
+from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.core.statistics import binomial_standard_error
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.published import beside
@@ -28,45 +28,40 @@ HEADER = (
 
 
 def summary_lines(
-    facts: Mapping[str, Any], records: Sequence[VerdictRecord], folder: Path, notes: Iterable[str]
+    facts: RunFacts, records: Sequence[VerdictRecord], folder: Path, notes: Iterable[str]
 ) -> list[str]:
     """The summary of a run whose ``run.json`` holds ``facts``."""
     lines: list[str] = []
-    for model in facts["models"]:
-        for benchmark in dict.fromkeys(r["benchmark"] for r in facts["summary"] if r["model"] == model):
+    for model in facts.models:
+        for benchmark in dict.fromkeys(r.benchmark for r in facts.summary if r.model == model):
             lines += _benchmark(facts, records, model, benchmark)
-    for benchmark, models in facts.get("not_served", {}).items():
+    for benchmark, models in facts.not_served.items():
         lines += [
             f"not served: {n} {benchmark} items ({model} serves no such request, or a helper is missing)"
             for model, n in models.items()
         ]
-    if not facts["summary"]:
+    if not facts.summary:
         lines.append("no case has a verdict, so there is no score")
     lines += _calls(facts)
     lines += [f"note: {note}" for note in notes]
-    if facts.get("stopped"):
-        lines.append(f"stopped: {facts['stopped']}")
-    if (facts.get("sequential") or {}).get("ended"):
-        lines.append(
-            f"stopped early: the gate was decided after {len(records)} of {facts.get('expected', 0)} cases"
-        )
-    elif not facts["complete"]:
-        missing = facts.get("expected", 0) - len(records)
-        lines.append(
-            f"INCOMPLETE: {missing} of {facts.get('expected', 0)} cases have no verdict; run again to continue"
-        )
+    if facts.stopped:
+        lines.append(f"stopped: {facts.stopped}")
+    expected = facts.expected or 0
+    if facts.stopped_by_gate:
+        lines.append(f"stopped early: the gate was decided after {len(records)} of {expected} cases")
+    elif not facts.complete:
+        missing = expected - len(records)
+        lines.append(f"INCOMPLETE: {missing} of {expected} cases have no verdict; run again to continue")
     lines.append(f"run record: {folder}")
     return [terminal_line(line) for line in lines]
 
 
-def _benchmark(
-    facts: Mapping[str, Any], records: Sequence[VerdictRecord], model: str, benchmark: str
-) -> list[str]:
-    rows = [r for r in facts["summary"] if (r["model"], r["benchmark"]) == (model, benchmark)]
-    protocol = facts["protocols"].get(benchmark, {})
-    star = "*" if facts["deviations"].get(model) else ""
-    settings = ", ".join(f"{k} {v}" for k, v in protocol.get("settings", {}).items())
-    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.get('name')} ({settings})"]
+def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
+    rows = [r for r in facts.summary if (r.model, r.benchmark) == (model, benchmark)]
+    protocol = facts.protocols.get(benchmark, ProtocolFacts())
+    star = "*" if facts.deviations.get(model) else ""
+    settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
+    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings})"]
     published = [beside(row, protocol) for row in rows]
     table = [(*HEADER, "published"), *((*_cells(row), p) for row, p in zip(rows, published, strict=True))]
     if len(rows) > 1:
@@ -74,59 +69,60 @@ def _benchmark(
     if not any(published):
         table = [row[:-1] for row in table]
     lines += aligned_table(table)
-    if any(published) and any(r["source"] != "published" for r in rows):
+    if any(published) and any(r.source != "published" for r in rows):
         lines.append(
             "  published: the papers' own figures, on the authors' items; those of another source are ours"
         )
     lines += _metrics(facts, model, benchmark)
     lines += [
-        f"  {model}: {row['text']}"
-        for row in facts.get("remarks", ())
-        if (row["model"], row["benchmark"]) == (model, benchmark)
+        f"  {model}: {row.text}" for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)
     ]
     if star:
-        lines.append(f"  * the API forced: {'; '.join(facts['deviations'][model])}")
-    if protocol.get("gives_up"):
-        lines.append(f"  {protocol['name']} gives up {protocol['gives_up']}")
-    lines += [f"  assumed: {text}" for text in protocol.get("assumed", ())]
+        lines.append(f"  * the API forced: {'; '.join(facts.deviations[model])}")
+    if protocol.gives_up:
+        lines.append(f"  {protocol.name} gives up {protocol.gives_up}")
+    lines += [f"  assumed: {text}" for text in protocol.assumed]
     return lines + _failures(records, model, benchmark)
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if row["accuracy"] is None:
+def _cells(row: SummaryRow) -> tuple[str, ...]:
+    if row.accuracy is None or row.ci_low is None or row.ci_high is None:
         accuracy, interval = "-", "-"
     else:
-        answered = row["items"] - row["errors"]
-        error = binomial_standard_error(row["accuracy"], answered)
-        accuracy = f"{100 * row['accuracy']:.1f}% ±{100 * error:.1f}"
-        interval = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
-        if row["ci_method"] != "wilson":
+        answered = row.items - row.errors
+        error = binomial_standard_error(row.accuracy, answered)
+        accuracy = f"{100 * row.accuracy:.1f}% ±{100 * error:.1f}"
+        interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
+        if row.ci_method != "wilson":
             interval += " (clusters)"
-    counts = (str(row[name]) for name in ("wrong", "refused", "unparsed", "errors"))
-    return (row["task"], row["language"], row["source"], str(row["items"]), accuracy, interval, *counts)
+    counts = (str(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
+    return (row.task, row.language, row.source, str(row.items), accuracy, interval, *counts)
 
 
-def _total(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    sums = {name: sum(r[name] for r in rows) for name in ("items", "wrong", "refused", "unparsed", "errors")}
+def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    sums = {
+        name: sum(getattr(r, name) for r in rows)
+        for name in ("items", "wrong", "refused", "unparsed", "errors")
+    }
     counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
-    accuracies = [r["accuracy"] for r in rows if r["accuracy"] is not None]
+    accuracies = [r.accuracy for r in rows if r.accuracy is not None]
     mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
     return ("all", "", "", str(sums["items"]), mean, "", *counts)
 
 
-def _metrics(facts: Mapping[str, Any], model: str, benchmark: str) -> list[str]:
+def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
     found: dict[str, list[str]] = {}
-    rows = [r for r in facts["metrics"] if (r["model"], r["benchmark"]) == (model, benchmark)]
-    over_all = {(r["name"], r["task"], r["source"]) for r in rows if r["language"] == "all"}
+    rows = [r for r in facts.metrics if (r.model, r.benchmark) == (model, benchmark)]
+    over_all = {(r.name, r.task, r.source) for r in rows if r.language == "all"}
     for row in rows:
         # Single paradigms (ERAS), and languages where there is a row over all (DTAiLS), would fill the screen:
         # they are in run.json and in the report.
-        single = str(row["group"]).startswith("paradigm ")
-        covered = (row["name"], row["task"], row["source"]) in over_all and row["language"] != "all"
+        single = row.group.startswith("paradigm ")
+        covered = (row.name, row.task, row.source) in over_all and row.language != "all"
         if not single and not covered:
-            place = "/".join(filter(None, (row["task"], row["language"], row["group"])))
-            value = "-" if row["value"] is None else f"{row['value']:.3g}"
-            found.setdefault(row["name"], []).append(f"{place} {value}")
+            place = "/".join(filter(None, (row.task, row.language, row.group)))
+            value = "-" if row.value is None else f"{row.value:.3g}"
+            found.setdefault(row.name, []).append(f"{place} {value}")
     return [f"  {name}: {', '.join(values)}" for name, values in found.items()]
 
 
@@ -142,25 +138,25 @@ def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> l
     return lines
 
 
-def _calls(facts: Mapping[str, Any]) -> list[str]:
-    calls = facts["calls"]
+def _calls(facts: RunFacts) -> list[str]:
+    calls = facts.calls
     here = []
-    if calls.get("in_process"):
-        seconds = calls["in_process_seconds"]
-        here = ["", f"in-process: {calls['in_process']:,} sentences served without calls, {seconds:.1f} s"]
-    if not calls.get("requests"):
+    if calls.in_process:
+        seconds = calls.in_process_seconds or 0.0
+        here = ["", f"in-process: {calls.in_process:,} sentences served without calls, {seconds:.1f} s"]
+    if not calls.requests:
         return here
     parts = [
-        f"{calls['requests']} requests",
-        f"{calls['sent']} calls",
-        f"{calls['cache_hits']} from the store",
-        *([f"{calls['joined']} joined to an equal one"] if calls.get("joined") else []),
-        f"{calls['retries']} retries",
-        f"{calls['prompt_tokens']:,}+{calls['completion_tokens']:,} tokens",
+        f"{calls.requests} requests",
+        f"{calls.sent} calls",
+        f"{calls.cache_hits} from the store",
+        *([f"{calls.joined} joined to an equal one"] if calls.joined else []),
+        f"{calls.retries} retries",
+        f"{calls.prompt_tokens:,}+{calls.completion_tokens:,} tokens",
     ]
-    parts.append("cost unknown" if calls["cost_usd"] is None else f"{calls['cost_usd']:.4f} USD")
-    if calls["cache_hits"] and calls.get("oldest_seconds"):
-        parts.append(f"oldest stored reply {duration(calls['oldest_seconds'])} old")
+    parts.append("cost unknown" if calls.cost_usd is None else f"{calls.cost_usd:.4f} USD")
+    if calls.cache_hits and calls.oldest_seconds:
+        parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
     return [*(here or [""]), "calls: " + ", ".join(parts)]
 
 

@@ -7,10 +7,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, state_of, stopped_by_gate
+from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, state_of
 from pytest_llmprops.runs.record import DEFAULT_ROOT, utc_now
 from pytest_llmprops.runs.searches import FILE as SEARCHES
 
@@ -25,7 +25,7 @@ class Listed:
     """One folder of a listing: its facts and state, or the problem that keeps it from being read."""
 
     folder: Path
-    facts: dict[str, Any] | None
+    facts: RunFacts | None
     state: str
     problem: str = ""
 
@@ -58,7 +58,7 @@ def list_runs(root: Path = Path()) -> list[Listed]:
     Verdicts are read only of runs that have not finished, so that a long history lists at once.
     """
     found = [_listed(folder) for folder in _folders(root)]
-    found.sort(key=lambda run: str(run.facts["started"]) if run.facts else "", reverse=True)
+    found.sort(key=lambda run: run.facts.started if run.facts else "", reverse=True)
     return found
 
 
@@ -76,7 +76,7 @@ def _folders(root: Path) -> list[Path]:
 def _listed(folder: Path) -> Listed:
     try:
         facts = read_facts(folder)
-        if facts["finished"] is not None:
+        if facts.finished is not None:
             return Listed(folder, facts, state_of(facts, is_being_written(folder)))
         run = read_run(folder)
         return Listed(folder, run.facts, run.state)
@@ -117,7 +117,7 @@ def promote(
     run = read_run(folder)
     if run.writing:
         raise UsageError(f"{folder}: is still being written; promote it when it has finished")
-    if not (run.facts["complete"] or stopped_by_gate(run.facts) or allow_incomplete):
+    if not (run.facts.complete or run.facts.stopped_by_gate or allow_incomplete):
         raise UsageError(f"{folder}: is incomplete, a poor baseline; finish it, or give --allow-incomplete")
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.parent / f".{name}.{os.getpid()}.new"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import PlacedItem
+from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
@@ -141,11 +142,11 @@ class Column:
         """The model's verdicts."""
         return [r for r in self.run.records if r.model == self.model]
 
-    def row(self, place: Place) -> dict[str, Any] | None:
+    def row(self, place: Place) -> SummaryRow | None:
         """The model's row of the run's summary, if it was measured there."""
-        for row in self.run.facts["summary"]:
-            if row["model"] == self.model and place_of(row) == place:
-                return dict(row)
+        for row in self.run.facts.summary:
+            if row.model == self.model and place_of(row) == place:
+                return row
         return None
 
 
@@ -230,16 +231,16 @@ def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
             )
             chosen += pairs
             notes += note
-    rows = [row for column in columns for row in column.run.facts["summary"]]
+    rows = [row for column in columns for row in column.run.facts.summary]
     places = tuple(dict.fromkeys(place_of(row) for row in rows))
     replies: dict[int, dict[str, dict[str, Any]]] = {}
     contrasts = tuple(_contrast(*pair, replies) for pair in chosen)
     return Comparison(tuple(columns), places, contrasts, tuple(notes))
 
 
-def place_of(row: Mapping[str, Any]) -> Place:
+def place_of(row: Placed) -> Place:
     """Benchmark, task, language and source of a summary row or a record."""
-    return row["benchmark"], row["task"], row["language"], row["source"]
+    return row.benchmark, row.task, row.language, row.source
 
 
 def _columns(runs: Sequence[Run]) -> list[Column]:

@@ -63,7 +63,7 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
         rows = [_search(run.run_id, record) for run in runs for record in run.searches]
         texts = dict.fromkeys(("why", "counterexample"), "string")
         return pd.DataFrame(rows, columns=list(SEARCHES)).astype(texts)
-    rows = [{"run_id": run.run_id, **row} for run in runs for row in run.facts[name]]
+    rows = [{"run_id": run.run_id, **row.to_json()} for run in runs for row in getattr(run.facts, name)]
     frame = pd.DataFrame(rows)
     for column in ("accuracy", "value", "ci_low", "ci_high"):
         if column in frame:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
 
+from pytest_llmprops.core.gate_results import (
+    Check,
+    CheckVerdict,
+    GateDecision,
+    GateResult,
+    RuleResult,
+    SequentialPlan,
+)
 from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs import gate_bounds, gate_checks
 from pytest_llmprops.runs.benchmark_facts import tasks_by_answer, unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
-from pytest_llmprops.runs.gate_checks import Check, CheckVerdict, percent
+from pytest_llmprops.runs.gate_checks import percent
 from pytest_llmprops.runs.gate_data import RuleData
 from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.reader import Run
 
-GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
 #: worst first
 ORDER: tuple[CheckVerdict, ...] = ("invalid", "failed", "inconclusive", "met")
 _DECISIONS: Mapping[CheckVerdict, GateDecision] = {
@@ -29,43 +36,9 @@ _DECISIONS: Mapping[CheckVerdict, GateDecision] = {
 NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RuleResult:
-    """What became of one rule. ``partial``: not all of its items were drawn."""
-
-    name: str
-    verdict: CheckVerdict
-    items: int
-    checks: tuple[Check, ...]
-    partial: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GateResult:
-    """The gate's decision; ``passed`` is what an exit code says."""
-
-    decision: GateDecision
-    passed: bool
-    line: str
-    file: str
-    sha256: str
-    baseline: str | None
-    sequential: bool
-    stopped_early: bool
-    items_used: int
-    items_of: int
-    reasons: tuple[str, ...]
-    notes: tuple[str, ...]
-    rules: tuple[RuleResult, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in ``run.json`` under ``gate``."""
-        return asdict(self)
-
-
 def decide(
     gate: Gate,
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     records: Sequence[Record],
     baseline: Run | None,
     *,
@@ -81,15 +54,17 @@ def decide(
     first = baseline.models[:1] if baseline is not None else []
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
     drawing = _same_terms(gate, facts, theirs)
-    metrics = facts.get("metrics") or ()
     runs = [facts] if baseline is None else [facts, baseline.facts]
     decided_by_answer = tasks_by_answer(*runs)
-    rules = [RuleData.of(rule, metrics, records, theirs, drawing, decided_by_answer) for rule in gate.rules]
+    rules = [
+        RuleData.of(rule, facts.metrics, records, theirs, drawing, decided_by_answer) for rule in gate.rules
+    ]
     results = _results(gate, rules, _nothing(gate, facts, records))
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = unfit(gate, facts, baseline)
-    if not (running or facts.get("complete") or (drawing.get("ended") and (decided or reasons))):
+    ended = drawing is not None and drawing.ended
+    if not (running or facts.complete or (ended and (decided or reasons))):
         reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, drawing)}")
     reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
     reasons += [
@@ -134,24 +109,25 @@ def rule_open(result: RuleResult) -> bool:
     return result.partial and result.verdict == "inconclusive"
 
 
-def _same_terms(gate: Gate, facts: Mapping[str, Any], theirs: Sequence[Record]) -> Mapping[str, Any]:
-    """The plan of a run that draws its items; empty where it was made for another gate or baseline."""
-    plan: Mapping[str, Any] = facts.get("sequential") or {}
-    same = plan.get("gate") == gate.sha256 and plan.get("baseline") == fingerprint(theirs)
-    return plan if same else {}
+def _same_terms(gate: Gate, facts: RunFacts, theirs: Sequence[Record]) -> SequentialPlan | None:
+    """The plan of a run that draws its items; None where it was made for another gate or baseline."""
+    plan = facts.sequential
+    if plan is None or (plan.gate, plan.baseline) != (gate.sha256, fingerprint(theirs)):
+        return None
+    return plan
 
 
-def _why_incomplete(facts: Mapping[str, Any], drawing: Mapping[str, Any]) -> str:
-    if (facts.get("sequential") or {}).get("ended") and not drawing:
+def _why_incomplete(facts: RunFacts, drawing: SequentialPlan | None) -> str:
+    if facts.stopped_by_gate and drawing is None:
         return "it was stopped early by another gate file, or against another baseline; measure the rest"
-    return str(facts.get("stopped") or "cases have no verdict; run again to continue")
+    return facts.stopped or "cases have no verdict; run again to continue"
 
 
-def _nothing(gate: Gate, facts: Mapping[str, Any], records: Sequence[Record]) -> Mapping[str, str]:
+def _nothing(gate: Gate, facts: RunFacts, records: Sequence[Record]) -> Mapping[str, str]:
     """Why rules have no item: name of the rule -> one line."""
-    served = facts.get("not_served") or {}
     more = "".join(
-        f"; {sum(models.values())} {benchmark} items were not served" for benchmark, models in served.items()
+        f"; {sum(models.values())} {benchmark} items were not served"
+        for benchmark, models in facts.not_served.items()
     )
     return {name: f"{line}{more}" for name, line in gate.empty_rules(records).items()}
 

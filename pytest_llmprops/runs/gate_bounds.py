@@ -28,13 +28,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pytest_llmprops.core.gate_results import Check, CheckVerdict
 from pytest_llmprops.core.statistics import two_sided_z, wilson
 from pytest_llmprops.runs.gate_checks import (
     MIN_CLUSTERS,
     POWER,
     Answer,
-    Check,
-    CheckVerdict,
     accuracy_required,
     change,
     drop_required,

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate_file import Rule, wrong_side
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import DropTest, Pairs
 
-CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
 #: fewer clusters give no interval worth deciding by
 MIN_CLUSTERS = 10
 POWER = 0.80
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One requirement, what was measured, and whether it is met.
-
-    ``value`` and its limits are fractions, or a metric's own unit; None where there is nothing to show.
-    """
-
-    kind: str
-    required: str
-    measured: str
-    verdict: CheckVerdict
-    reason: str = ""
-    value: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
 
 
 class Answer(NamedTuple):
@@ -227,19 +210,17 @@ def max_drop(rule: Rule, pairs: Pairs) -> Check:
     )
 
 
-def metric(rule: Rule, row: Mapping[str, Any]) -> list[Check]:
+def metric(rule: Rule, row: MetricRow) -> list[Check]:
     """``min``, ``max`` or ``within`` on one row of the run's metrics."""
-    name = "/".join(
-        str(row[n]) for n in ("benchmark", "task", "language", "source", "group", "name") if row[n]
-    )
-    value, low, high = row["value"], row["ci_low"], row["ci_high"]
-    problem = wrong_side(rule, row["name"], row["direction"])
+    name = "/".join(n for n in (row.benchmark, row.task, row.language, row.source, row.group, row.name) if n)
+    value, low, high = row.value, row.ci_low, row.ci_high
+    problem = wrong_side(rule, row.name, row.direction)
     if problem or value is None:
         return [Check("metric", rule.metric, name, "invalid", problem or f"{name} is undefined in this run")]
-    interval = low is not None and high is not None and rule.basis == "interval"
-    limits = (low, high) if interval else (value, value)
+    limits, how = (value, value), "estimate"
+    if low is not None and high is not None and rule.basis == "interval":
+        limits, how = (low, high), "95% interval"
     measured = f"{name} {value:.3g}" + (f" ({low:.3g} to {high:.3g})" if low is not None else "")
-    how = "95% interval" if interval else "estimate"
     wanted: list[tuple[str, str, Callable[[float, float], CheckVerdict]]] = []
     if rule.min is not None:
         least = rule.min
@@ -248,11 +229,11 @@ def metric(rule: Rule, row: Mapping[str, Any]) -> list[Check]:
         most = rule.max
         wanted.append(("max", f"at most {most:g}", lambda a, b: ranked(-b, -a, at_least=-most)))
     if rule.within is not None:
-        target, within = float(str(row["direction"]).partition(":")[2]), rule.within
+        target, within = float(row.direction.partition(":")[2]), rule.within
         text = f"within {within:g} of {target:g}"
         wanted.append(("within", text, lambda a, b: _inside(a, b, target - within, target + within)))
     return [
-        Check(kind, f"{row['name']} {text} ({how})", measured, judge(*limits), "", value, low, high)
+        Check(kind, f"{row.name} {text} ({how})", measured, judge(*limits), "", value, low, high)
         for kind, text, judge in wanted
     ]
 

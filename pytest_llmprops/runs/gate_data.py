@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
@@ -37,7 +38,7 @@ class RuleData:
     rule: Rule
     answers: Sequence[Answer]
     pairs: Sequence[Pair]
-    metrics: Sequence[Mapping[str, Any]]
+    metrics: Sequence[MetricRow]
     items: Population
     population: Population
     drawn: int
@@ -50,16 +51,16 @@ class RuleData:
     def of(
         cls,
         rule: Rule,
-        metrics: Iterable[Mapping[str, Any]],
+        metrics: Iterable[MetricRow],
         ours: Iterable[Record],
         theirs: Iterable[Record],
-        drawing: Mapping[str, Any],
+        drawing: SequentialPlan | None,
         decided: TasksByAnswer,
     ) -> RuleData:
         """From the records of a run and of its baseline.
 
         :param metrics: rows of ``run.json``. :param drawing: the run's plan where it draws its items
-            (:func:`~pytest_llmprops.runs.gate_draw.plan_of`), else empty.
+            (:func:`~pytest_llmprops.runs.gate_draw.plan_of`).
         :param decided: the benchmarks' tasks that an answer decides.
         """
         every = list(ours)
@@ -70,22 +71,22 @@ class RuleData:
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
         unanswered = [name for name in items if name not in answered]
-        plan = drawing["rules"][rule.name] if drawing else None
-        total = plan["items"] if plan is not None else len(items)
+        plan = None if drawing is None else drawing.rules[rule.name]
+        total = plan.items if plan is not None else len(items)
         drawn_only = plan is not None and len(items) < total
         paired = pair_records([r for r in others if not drawn_only or r.id in items], own, decided)
-        if plan is not None:
-            answers.sort(key=lambda a: draw_key(drawing["seed"], a.id))
-            paired.pairs.sort(key=lambda p: draw_key(drawing["seed"], p.key.id))
+        if drawing is not None:
+            answers.sort(key=lambda a: draw_key(drawing.seed, a.id))
+            paired.pairs.sort(key=lambda p: draw_key(drawing.seed, p.key.id))
         if drawn_only:
             assert plan is not None
-            known = {name for names in plan["faults"].values() for name in names}
+            known = {name for names in plan.faults.values() for name in names}
             lost = [name for name in unanswered if name not in known]
-            faults = {**plan["faults"], IN_ERROR: [*plan["faults"].get(IN_ERROR, ()), *lost]}
-            items_left = population = Population(total, plan["effective"]).without(len(unanswered))
-            if rule.paired:
-                population = Population(plan["pairs"], plan["pairs_effective"]).without(len(lost))
-            either = total + len(plan["faults"].get(ABSENT_HERE, ()))
+            faults = {**plan.faults, IN_ERROR: [*plan.faults.get(IN_ERROR, ()), *lost]}
+            items_left = population = Population(total, plan.effective).without(len(unanswered))
+            if plan.pairs is not None and plan.pairs_effective is not None:
+                population = Population(plan.pairs, plan.pairs_effective).without(len(lost))
+            either = total + len(plan.faults.get(ABSENT_HERE, ()))
             drawn_faults = len(items.keys() & known) + len(lost)
         else:
             faults = {IN_ERROR: unanswered}
@@ -145,6 +146,6 @@ def _answer(records: Sequence[Record]) -> Answer | None:
     return Answer(records[0].id, records[0].cluster, *shares)
 
 
-def _row_matches(rule: Rule, row: Mapping[str, Any]) -> bool:
-    group = rule.group is None or fnmatchcase(row["group"], rule.group)
-    return group and fnmatchcase(row["name"], rule.metric) and rule.matches(MetricRow.from_json(row))
+def _row_matches(rule: Rule, row: MetricRow) -> bool:
+    group = rule.group is None or fnmatchcase(row.group, rule.group)
+    return group and fnmatchcase(row.name, rule.metric) and rule.matches(row)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
+from pytest_llmprops.core.gate_results import RulePlan, SequentialPlan
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
@@ -74,7 +75,7 @@ def plan_of(
     baseline: Iterable[Record],
     seed: int,
     decided: TasksByAnswer | None = None,
-) -> dict[str, Any]:
+) -> SequentialPlan:
     """What ``run.json`` holds under ``sequential``.
 
     ``gate`` and ``baseline`` tell whether a later decision is on the same terms; ``ended`` is set when a case
@@ -86,13 +87,8 @@ def plan_of(
     :param decided: the benchmarks' tasks that an answer decides; by default those of the installed ones.
     """
     baseline = list(baseline)
-    return {
-        "gate": gate.sha256,
-        "baseline": fingerprint(baseline),
-        "seed": seed,
-        "ended": False,
-        "rules": {rule.name: _plan_of_rule(rule, places, baseline, decided) for rule in gate.rules},
-    }
+    rules = {rule.name: _plan_of_rule(rule, places, baseline, decided) for rule in gate.rules}
+    return SequentialPlan(gate.sha256, fingerprint(baseline), seed, ended=False, rules=rules)
 
 
 def fingerprint(records: Iterable[Record]) -> str:
@@ -103,10 +99,10 @@ def fingerprint(records: Iterable[Record]) -> str:
 
 def _plan_of_rule(
     rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[Record], decided: TasksByAnswer | None
-) -> dict[str, Any]:
+) -> RulePlan:
     found = {_key(p): p for p in rule.select(places)}
     items = Population.of([p.cluster for p in found.values()])
-    plan: dict[str, Any] = {"items": items.items, "effective": items.effective, "faults": {}}
+    plan = RulePlan(items.items, items.effective)
     if rule.paired:
         # A case's task may be a guess until its answer is known; the baseline's answer is no better one.
         theirs = rule.select(with_tasks_of(baseline, places, decided))
@@ -117,7 +113,7 @@ def _plan_of_rule(
             ABSENT_THERE: [key[-1] for key in found if key not in known],
         }
         pairs = Population.of([p.cluster for key, p in found.items() if key in answered])
-        plan |= {"faults": faults, "pairs": pairs.items, "pairs_effective": pairs.effective}
+        plan = replace(plan, faults=faults, pairs=pairs.items, pairs_effective=pairs.effective)
     return plan
 
 

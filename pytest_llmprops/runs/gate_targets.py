@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pytest_llmprops.core.items import Placed
 from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs.benchmark_facts import facts_of
 from pytest_llmprops.runs.gate_file import Gate
 
@@ -14,7 +14,7 @@ from pytest_llmprops.runs.gate_file import Gate
 _HIGHER = ("min_accuracy", "no_regression", "max_drop")
 
 
-def misplaced(gate: Gate, places: Iterable[Placed], *runs: Mapping[str, Any]) -> list[str]:
+def misplaced(gate: Gate, places: Iterable[Placed], *runs: RunFacts) -> list[str]:
     """Return one line for each rule that takes accuracy for better where it is not.
 
     :param places: records, or the places of cases.

@@ -10,15 +10,16 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_facts import GitState, RunFacts
 from pytest_llmprops.data.whole_files import replacing
 
-SCHEMA = 2
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 DEFAULT_ROOT = Path("reports") / "runs"
 
@@ -54,27 +55,9 @@ def new_run_folder(asked: str | None, models: Sequence[str], root: Path) -> Path
 class RunRecord:
     """One run on disk. Verdicts are appended and flushed as they come; ``run.json`` is replaced whole."""
 
-    def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, facts: RunFacts) -> None:
         self.folder = folder
-        self.facts: dict[str, Any] = {
-            "schema": SCHEMA,
-            "run_id": folder.name,
-            "started": utc_now(),
-            "finished": None,
-            "complete": False,
-            "models": {},
-            "helpers": {},
-            "protocols": {},
-            "options": {},
-            "versions": versions(),
-            "git": None,
-            "data": {},
-            "deviations": {},
-            "calls": {},
-            "summary": [],
-            "metrics": [],
-            **facts,
-        }
+        self.facts = facts
         self.records: list[VerdictRecord] = []
         self.write_facts()
         self._verdicts = open(folder / "verdicts.jsonl", "a", encoding="utf-8", errors="replace")
@@ -104,7 +87,7 @@ class RunRecord:
 
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""
-        text = json.dumps(self.facts, ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(self.facts.to_json(), ensure_ascii=False, indent=1) + "\n"
         with replacing(self.folder / "run.json") as draft:
             draft.write_text(text, encoding="utf-8", errors="replace")
 
@@ -116,10 +99,9 @@ class RunRecord:
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
-    def finish(self, facts: Mapping[str, Any]) -> None:
-        """Add the last facts and close the files."""
-        self.facts.update(facts)
-        self.facts["finished"] = utc_now()
+    def finish(self, facts: RunFacts) -> None:
+        """Write the last facts, with the time, and close the files."""
+        self.facts = replace(facts, finished=utc_now())
         try:
             self.write_facts()
         finally:
@@ -147,6 +129,11 @@ def _lock(file: IO[str]) -> None:
             return
 
 
+def first_facts(folder: Path, **facts: Any) -> RunFacts:
+    """Return the facts of a run that starts now in ``folder``; ``facts`` are fields of :class:`RunFacts`."""
+    return replace(RunFacts(folder.name, started=utc_now(), versions=versions()), **facts)
+
+
 def utc_now() -> str:
     """The time in ISO 8601, UTC, to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -171,7 +158,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def git_state(folder: Path) -> dict[str, Any] | None:
+def git_state(folder: Path) -> GitState | None:
     """Commit and cleanness of the repository at ``folder``; None outside of one."""
     try:
         commit = subprocess.run(
@@ -184,4 +171,4 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         return None
     if commit.returncode:
         return None
-    return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+    return GitState(commit.stdout.strip(), dirty=bool(status.stdout.strip()))

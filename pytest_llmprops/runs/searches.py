@@ -48,7 +48,7 @@ class SearchLog:
             self._file = None
 
 
-def search_counts(records: Iterable[SearchRecord]) -> list[SearchCounts]:
+def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
     """Count the searches of each benchmark and model."""
     counts: dict[tuple[str, str], SearchCounts] = {}
     for record in records:
@@ -64,4 +64,4 @@ def search_counts(records: Iterable[SearchRecord]) -> list[SearchCounts]:
             spent=before.spent + record.spent,
             errors=before.errors + failed,
         )
-    return list(counts.values())
+    return tuple(counts.values())

@@ -12,7 +12,7 @@ from fixtures.recorded import verdict, verdicts, write_run
 from fixtures.runs import Runner
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.record import RunRecord, first_facts
 
 RUNS = Path("reports") / "runs"
 
@@ -76,10 +76,10 @@ def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> N
     reduce(RUNS / "killed", finished=None, complete=False, summary=[])
     write_run(RUNS / "newer", verdicts("c"), schema=3)
     (RUNS / "writing").mkdir()
-    record = RunRecord(RUNS / "writing", {})
+    record = RunRecord(RUNS / "writing", first_facts(RUNS / "writing"))
     record.add(verdict())
     lines = output(capsys, "runs", "list")
-    record.finish({})
+    record.finish(record.facts)
     rows = {line.split()[0]: line for line in lines[1:4]}
     assert "being written" in rows["writing"]
     assert "incomplete" in rows["killed"]
@@ -178,7 +178,7 @@ def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
     write_run(RUNS / "r", verdicts("cw"), summary=[])
     assert main(["runs", "show", "r", "--json"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out) == read_run(RUNS / "r").facts
+    assert json.loads(printed.out) == read_run(RUNS / "r").facts.to_json()
     assert json.loads(printed.out)["summary"][0]["items"] == 2
     assert "no summary" in printed.err
 

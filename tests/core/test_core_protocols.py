@@ -182,17 +182,17 @@ def test_record_of_a_case_without_verdict_is_an_error() -> None:
     """An error has no score, keeps its reason, and differs from every verdict."""
     item = Item("b/1", "t", "en", cluster="c")
     broken = record_of(item, "bench", "m", None, requests=[], error="status 500")
-    assert (broken["status"], broken["score"], broken["reason"]) == ("error", None, "status 500")
+    assert (broken.status, broken.score, broken.reason) == ("error", None, "status 500")
     verdict = Verdict("unparsed", "A", "", "empty", values={"x": 2.0})
     good = record_of(item, "bench", "m", verdict, requests=["k"], error="ignored", sample=3)
-    assert (good["status"], good["score"], good["reason"], good["values"]) == (
+    assert (good.status, good.score, good.reason, good.values) == (
         "unparsed",
         0.0,
         "empty",
         {"x": 2.0},
     )
-    assert (good["cluster"], good["requests"], good["sample"]) == ("c", ("k",), 3)
-    assert broken.keys() == good.keys()
+    assert (good.cluster, good.requests, good.sample) == ("c", ("k",), 3)
+    assert broken.to_json().keys() == good.to_json().keys()
 
 
 def test_backend_errors_cross_processes_unchanged() -> None:

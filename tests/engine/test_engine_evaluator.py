@@ -68,7 +68,7 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     """A verdict belongs to the case that was asked for, with the calls it took."""
     found = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
     assert [o.verdict.given for o in found if o.verdict] == [f"I{n}" for n in range(30)]
-    assert [o.record()["requests"] for o in found] == [[f"key of i{n}"] for n in range(30)]
+    assert [o.record()["requests"] for o in found] == [(f"key of i{n}",) for n in range(30)]
     assert [(o.record()["id"], o.record()["status"]) for o in found[:2]] == [
         ("i0", "correct"),
         ("i1", "correct"),
@@ -132,9 +132,9 @@ def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> No
     assert faulty.verdict is None
     assert faulty.error is None
     record = faulty.record()
-    assert record["status"] == "error"
-    assert record["score"] is None
-    assert "\n" not in record["reason"]
+    assert record.status == "error"
+    assert record.score is None
+    assert "\n" not in record.reason
 
 
 def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: LoopThread) -> None:

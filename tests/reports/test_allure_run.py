@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports import allure_run
 
@@ -21,7 +24,7 @@ CHECK = {
     "verdict": "failed",
     "reason": "the lower limit is below 80%",
 }
-GATE: dict[str, Any] = {
+GATE_JSON: dict[str, Any] = {
     "decision": "fail",
     "passed": False,
     "file": "gate.toml",
@@ -39,7 +42,7 @@ ROW = {
     "clusters": 4, "errors": 0, "correct": 1, "wrong": 2, "refused": 1, "unparsed": 0, "accuracy": 0.25,
     "ci_low": 0.05, "ci_high": 0.7, "ci_method": "wilson",
 }  # fmt: skip
-FACTS: dict[str, Any] = {
+FACTS_JSON: dict[str, Any] = {
     "run_id": "run-1",
     "started": "2026-01-02T03:04:05+00:00",
     "finished": "2026-01-02T03:05:05+00:00",
@@ -57,6 +60,8 @@ FACTS: dict[str, Any] = {
     "summary": [ROW, ROW | {"task": "end", "accuracy": None, "ci_low": None, "ci_high": None}],
     "metrics": [],
 }
+GATE = GateResult.from_json(GATE_JSON)
+FACTS = RunFacts.from_json(FACTS_JSON, "run-1")
 
 
 @given(st.dictionaries(st.text(min_size=1).filter(str.strip), st.text()))
@@ -96,13 +101,13 @@ def test_categories_begin_with_their_kind() -> None:
 
 def test_files_of_a_run_hold_the_gate() -> None:
     """Summary, table and gate are global attachments whose files are there."""
-    files = allure_run.run_files(FACTS | {"gate": GATE}, [], Path("runs/run-1"), notes=["a note"])
+    files = allure_run.run_files(replace(FACTS, gate=GATE), [], Path("runs/run-1"), notes=["a note"])
     shown = json.loads(files[allure_run.GLOBALS])
     assert [a["name"] for a in shown["attachments"]] == [
         "results by task", "run summary", "gate: fail", "gate as JSON",
     ]  # fmt: skip
     assert all(a["source"] in files for a in shown["attachments"])
-    assert json.loads(files[allure_run.GATE]) == GATE
+    assert GateResult.from_json(json.loads(files[allure_run.GATE])) == GATE
     assert files[allure_run.GATE_TEXT].endswith("gate decision: gate: fail, rhyme is too low\n")
     assert "FAILED" in files[allure_run.GATE_TEXT]
     assert "note: a note" in files[allure_run.SUMMARY]
@@ -119,7 +124,7 @@ def test_files_of_a_run_hold_the_gate() -> None:
 
 def test_files_of_a_stopped_run_without_a_gate() -> None:
     """Without a gate there is none in the report; what stopped the run is a global error."""
-    files = allure_run.run_files(FACTS | {"stopped": "wrong key"}, [], Path("runs/run-1"))
+    files = allure_run.run_files(replace(FACTS, stopped="wrong key"), [], Path("runs/run-1"))
     assert allure_run.GATE not in files
     [error] = json.loads(files[allure_run.GLOBALS])["errors"]
     assert error["message"] == "the run stopped: wrong key"
@@ -135,7 +140,7 @@ def test_metrics_are_accuracies_in_percent() -> None:
 def test_quality_gate_has_a_row_a_check_and_one_for_the_decision() -> None:
     """The gate's decision comes first; each check says what was required and measured."""
     decision, *checks = allure_run.quality_gate(GATE)
-    assert (decision["success"], decision["message"]) == (False, GATE["line"])
+    assert (decision["success"], decision["message"]) == (False, GATE.line)
     assert [(c["rule"], c["success"]) for c in checks] == [
         ("rhyme: min_accuracy", False),
         ("end: min_accuracy", True),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.reports import allure_pages, allure_run, allure_site
 
 PAGE = """<!DOCTYPE html>
@@ -167,7 +168,7 @@ def test_damaged_file_of_ours_is_one_line(tmp_path: Path) -> None:
 
 def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
     """The archive has the gate's rows, and no cases."""
-    gate = {"decision": "pass", "passed": True, "line": "gate: pass", "reasons": [], "notes": [], "rules": []}
+    gate = GateResult("pass", passed=True, line="gate: pass")
     allure_site.write_gate(tmp_path / "gate.zip", gate)
     with zipfile.ZipFile(tmp_path / "gate.zip") as archive:
         [row] = json.loads(archive.read("quality-gate-results.json"))

@@ -8,14 +8,15 @@ import pytest
 
 from fixtures.gates import DrawnRun, gate_of, judged, paired_runs
 from fixtures.recorded import verdicts
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 
 RULE = {"no_regression": True, "max_drop": 0.05, "min_accuracy": 0.5}
 
 
-def result_of(*rules: dict[str, Any]) -> dict[str, Any]:
+def result_of(*rules: dict[str, Any]) -> GateResult:
     """A decision on 100 pairs, as in ``run.json``."""
-    return judged(gate_of(*(rules or (RULE,))), *paired_runs(80, 8, 6, 6)).to_json()
+    return judged(gate_of(*(rules or (RULE,))), *paired_runs(80, 8, 6, 6))
 
 
 def test_every_check_says_what_was_required_measured_and_found() -> None:
@@ -24,12 +25,12 @@ def test_every_check_says_what_was_required_measured_and_found() -> None:
     lines = gate_lines(result)
     text = " ".join(" ".join(lines).split())
     assert lines[0] == "gate gate.toml against baseline run-old"
-    for check in result["rules"][0]["checks"]:
-        assert check["required"] in text
-        assert check["reason"] in text
-        for part in check["measured"].split("; "):
+    for check in result.rules[0].checks:
+        assert check.required in text
+        assert check.reason in text
+        for part in check.measured.split("; "):
             assert part in text
-    assert lines[-1] == f"gate decision: {result['line']}"
+    assert lines[-1] == f"gate decision: {result.line}"
     assert sum(line.startswith("gate decision") for line in lines) == 1
 
 
@@ -44,18 +45,18 @@ def test_lines_fit_the_terminal(width: int) -> None:
 
 def test_reasons_that_no_rule_tells_are_listed() -> None:
     """What concerns the whole run is told once; what a rule says already is not said again."""
-    found = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False).to_json()
+    found = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False)
     text = "\n".join(gate_lines(found))
     assert text.count("this run is incomplete") == 2  # in its line, and in the decision
     body, _, _ = text.partition("gate decision")
     assert body.count("fewer than min_items") == 1
-    assert len(found["reasons"]) == 2
+    assert len(found.reasons) == 2
 
 
 def test_what_stopped_early_is_marked() -> None:
     """On the terminal and in Markdown, with how many items were used."""
     run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
-    result = run.after(100, ended=True).to_json()
+    result = run.after(100, ended=True)
     for text in ("\n".join(gate_lines(result)), gate_markdown(result)):
         assert "stopped early: 100 of 200 items" in text
         assert "(stopped early)" in text
@@ -74,13 +75,13 @@ def test_markdown_is_one_table() -> None:
     result = result_of({**RULE, "name": "a|b <script> `c` [d](e) @f"})
     lines = gate_markdown(result).splitlines()
     rows = [line for line in lines if line.startswith("|")]
-    assert len(rows) == 2 + len(result["rules"][0]["checks"])
+    assert len(rows) == 2 + len(result.rules[0].checks)
     assert {row.replace("\\|", "").count("|") for row in rows} == {5}
     text = "\n".join(rows)
     assert "<script>" not in text
     assert "[d]" not in text.replace("\\[d\\]", "")
     assert "@f" not in text
-    assert lines[0] == f"## Gate: {result['decision']}"
+    assert lines[0] == f"## Gate: {result.decision}"
     assert lines[1] == ""
     first = next(n for n, line in enumerate(lines) if line.startswith("|"))
     assert lines[first - 1] == ""
@@ -89,5 +90,5 @@ def test_markdown_is_one_table() -> None:
 
 def test_markdown_lists_the_reasons() -> None:
     """An invalid gate's reasons follow the table, as a list."""
-    text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)).to_json())
+    text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)))
     assert "\n\n- rule 1: 9 pairs are fewer" in text

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.recorded import verdict
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
 
@@ -14,7 +15,17 @@ FOLDER = Path("run")
 
 def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
     """A row of ``metrics``."""
-    row = {"model": "old", "benchmark": "sums", "task": "add", "language": language, "source": "builtin"}
+    row: dict[str, Any] = {
+        "n": 1,
+        "ci_low": None,
+        "ci_high": None,
+        "direction": "none",
+        "model": "old",
+        "benchmark": "sums",
+        "task": "add",
+        "language": language,
+        "source": "builtin",
+    }
     return row | {"group": "1of2", "name": "position_rate", "value": value} | changes
 
 
@@ -24,7 +35,7 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
     records = [verdict(model=model, benchmark=name) for model in models for name in names]
     told = {
         "models": {model: {} for model in models},
-        "summary": summary_rows(records),
+        "summary": [row.to_json() for row in summary_rows(records)],
         "metrics": metrics,
         "protocols": {},
         "deviations": {},
@@ -32,7 +43,7 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
         "complete": True,
         **facts,
     }
-    return summary_lines(told, records, FOLDER, ())
+    return summary_lines(RunFacts.from_json(told, "run"), records, FOLDER, ())
 
 
 def shown(found: list[str], name: str = "position_rate") -> list[str]:

@@ -11,10 +11,9 @@ import pytest
 from fixtures.gates import gate_of, judged, paired_runs
 from fixtures.recorded import verdict, verdicts
 from pytest_llmprops.core.comparison import detectable_drop, holm, mcnemar_drop, paired_interval
+from pytest_llmprops.core.gate_results import Check, GateResult
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
-from pytest_llmprops.runs.gate import GateResult
-from pytest_llmprops.runs.gate_checks import Check
 
 
 def check_of(result: GateResult, kind: str, rule: int = 0) -> Check:

@@ -349,16 +349,16 @@ def test_the_plan_counts_items_and_pairs() -> None:
     """Items without an answer in the baseline are no pairs; what is wrong with each is known beforehand."""
     ours = verdicts("c" * 60, model="new")
     theirs = [*verdicts("c" * 50 + "e" * 5), verdict("9999")]
-    plan = plan_of(gate_of({"max_drop": 0.1}), ours, theirs, 0)["rules"]["rule 1"]
-    assert (plan["items"], plan["pairs"], plan["effective"]) == (60, 50, 60)
-    assert {what: len(ids) for what, ids in plan["faults"].items()} == {
+    plan = plan_of(gate_of({"max_drop": 0.1}), ours, theirs, 0).rules["rule 1"]
+    assert (plan.items, plan.pairs, plan.effective) == (60, 50, 60)
+    assert {what: len(ids) for what, ids in plan.faults.items()} == {
         "in error": 5,
         "missing in this run": 1,
         "missing in the baseline": 5,
     }
     clustered = [replace(r, cluster=f"c{n // 4}") for n, r in enumerate(ours)]
-    rule = plan_of(gate_of({"max_drop": 0.1}), clustered, clustered, 0)["rules"]["rule 1"]
-    assert (rule["pairs"], rule["pairs_effective"]) == (60, 15)
+    rule = plan_of(gate_of({"max_drop": 0.1}), clustered, clustered, 0).rules["rule 1"]
+    assert (rule.pairs, rule.pairs_effective) == (60, 15)
 
 
 def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> None:
@@ -448,9 +448,9 @@ def test_a_run_that_ended_early_is_complete_on_its_own_terms_only() -> None:
     still_open = run.after(5, ended=True)
     assert still_open.decision == "invalid"
     assert "this run is incomplete" in still_open.line
-    facts = facts_of("new", complete=False, sequential={**run.plan, "ended": True})
+    facts = facts_of("new", complete=False, sequential=replace(run.plan, ended=True))
     other_baseline = baseline_of(theirs[:-1])
     assert decide(gate, facts, run.order[:100], other_baseline).decision == "invalid"
-    facts["sequential"]["gate"] = "another"
-    elsewhere = decide(gate, facts, run.order[:100], run.baseline)
+    other = replace(facts, sequential=replace(run.plan, ended=True, gate="another"))
+    elsewhere = decide(gate, other, run.order[:100], run.baseline)
     assert "this run is incomplete: it was stopped early by another gate file" in elsewhere.line

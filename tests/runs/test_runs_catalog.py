@@ -13,7 +13,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import find_run, list_runs, promote
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.record import RunRecord, first_facts
 
 
 def runs_folder(root: Path) -> Path:
@@ -93,7 +93,7 @@ def test_all_runs_newest_first(tmp_path: Path) -> None:
         ("old", "complete"),
     ]
     assert found[0].facts is not None
-    assert found[0].facts["summary"][0]["correct"] == 1
+    assert found[0].facts.summary[0].correct == 1
 
 
 def test_states_of_a_listing(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_states_of_a_listing(tmp_path: Path) -> None:
     (root / "killed" / "run.json").write_text(json.dumps(changed))
     write_run(root / "newer", verdicts("c"), schema=9)
     (root / "writing").mkdir()
-    record = RunRecord(root / "writing", {})
+    record = RunRecord(root / "writing", first_facts(root / "writing"))
     record.add(verdict())
     found = {run.folder.name: run for run in list_runs(tmp_path)}
-    record.finish({})
+    record.finish(record.facts)
     assert {name: run.state for name, run in found.items()} == {
         "done": "complete",
         "killed": "incomplete",
@@ -119,7 +119,7 @@ def test_states_of_a_listing(tmp_path: Path) -> None:
     assert found["newer"].facts is None
     killed = found["killed"].facts
     assert killed is not None
-    assert killed["summary"][0]["items"] == 2
+    assert killed.summary[0].items == 2
     assert list_runs(tmp_path)[-1].folder.name == "newer"
 
 
@@ -141,10 +141,10 @@ def test_a_promoted_run_is_a_whole_copy(tmp_path: Path) -> None:
     copy, original = read_run(target), read_run(run)
     assert copy.records == original.records
     assert copy.run_id == "mine"
-    added = copy.facts.keys() - original.facts.keys()
+    added = copy.facts.to_json().keys() - original.facts.to_json().keys()
     assert added == {"promoted_from", "promoted_at"}
-    assert copy.facts["promoted_from"] == "mine"
-    assert copy.facts["promoted_at"] >= original.facts["finished"]
+    assert copy.facts.promoted_from == "mine"
+    assert copy.facts.promoted_at >= str(original.facts.finished)
     assert [p.name for p in target.parent.iterdir()] == ["base"]
 
 
@@ -222,7 +222,7 @@ def test_incomplete_runs(tmp_path: Path) -> None:
     stopped = write_run(root / "stopped", verdicts("c"), complete=False)
     gated = write_run(root / "gated", verdicts("c"), complete=False, sequential={"ended": True})
     # Ctrl-C under a sequential gate: its estimates stopped early, and its decision was not reached.
-    drawn = {"gate": {"stopped_early": True}, "sequential": {"ended": False}}
+    drawn = {"gate": {"decision": "inconclusive", "stopped_early": True}, "sequential": {"ended": False}}
     interrupted = write_run(root / "interrupted", verdicts("c"), complete=False, **drawn)
     for folder in (stopped, interrupted):
         with pytest.raises(UsageError, match="--allow-incomplete"):
@@ -230,10 +230,10 @@ def test_incomplete_runs(tmp_path: Path) -> None:
     assert promote(gated, "gated-base", tmp_path).is_dir()
     assert promote(stopped, "base", tmp_path, allow_incomplete=True).is_dir()
     (root / "writing").mkdir()
-    record = RunRecord(root / "writing", {})
+    record = RunRecord(root / "writing", first_facts(root / "writing"))
     with pytest.raises(UsageError, match="still being written"):
         promote(root / "writing", "other", tmp_path, allow_incomplete=True)
-    record.finish({})
+    record.finish(record.facts)
 
 
 def test_a_run_that_cannot_be_read_is_not_promoted(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
 def test_tables_of_run_json(two: list[Run], tmp_path: Path) -> None:
     """The summary's rows come with their run's id; an accuracy that is null stays null."""
     rows = through_parquet(two, "summary", tmp_path)
-    assert rows == [{"run_id": run.run_id, **row} for run in two for row in run.facts["summary"]]
+    assert rows == [{"run_id": run.run_id, **row.to_json()} for run in two for row in run.facts.summary]
     assert rows[1]["accuracy"] is None
 
 

@@ -18,8 +18,10 @@ import pytest
 from fixtures.recorded import verdict, verdicts, write_run
 from fixtures.runs import ROOT
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.records import MetricRow
+from pytest_llmprops.core.run_facts import ModelFacts
 from pytest_llmprops.runs.reader import Run, read_run
-from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
 
 
@@ -40,7 +42,7 @@ def set_line(folder: Path, number: int, line: str) -> None:
 
 
 def counts(run: Run) -> list[tuple[Any, ...]]:
-    return [(r["items"], r["correct"], r["wrong"], r["errors"], r["accuracy"]) for r in run.facts["summary"]]
+    return [(r.items, r.correct, r.wrong, r.errors, r.accuracy) for r in run.facts.summary]
 
 
 def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
@@ -59,7 +61,7 @@ def test_a_complete_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert run.records == tuple(records)
     assert (run.run_id, run.models, run.state, run.notes) == ("r", ["old"], "complete", ())
     assert counts(run) == [(5, 1, 1, 1, 0.25)]
-    assert run.facts["deviations"] == {"old": ["no temperature"]}
+    assert run.facts.deviations == {"old": ["no temperature"]}
 
 
 def test_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) ->
         # A record that lacks nothing but the end of its line is whole.
         whole = len(lines) - 1 + (lines[-1].endswith(b"}") and lines[-1].count(b"{") == lines[-1].count(b"}"))
         assert run.records == tuple(records[:whole])
-        assert run.facts["summary"] == summary_rows(records[:whole])
+        assert run.facts.summary == summary_rows(records[:whole])
         assert any("torn" in note for note in run.notes) == bool(lines[-1] and whole < len(lines))
         assert any(f"without finishing (killed?): {whole} verdicts" in note for note in run.notes)
         assert run.state == "incomplete"
@@ -245,7 +247,7 @@ def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
     run = read_run(folder)
     assert run.state == "incomplete"
-    assert run.facts["complete"] is False
+    assert run.facts.complete is False
     assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
     assert "verdicts.jsonl is cut short: 3 verdicts of 4; counted as incomplete" in run.notes
 
@@ -264,16 +266,16 @@ def test_summary_and_metrics_are_computed_where_they_lack(tmp_path: Path) -> Non
     rows = verdicts("cw", benchmark="homophones", task="asked", values={"function_word": 0.0})
     folder = write_run(tmp_path, rows, summary=[], metrics=[])
     run = read_run(folder)
-    assert run.facts["summary"] == summary_rows(rows)
-    [row] = [r for r in run.facts["metrics"] if r["group"] == "content_words"]
-    assert (row["name"], row["value"], row["model"]) == ("accuracy", 0.5, "old")
+    assert run.facts.summary == summary_rows(rows)
+    [row] = [r for r in run.facts.metrics if r.group == "content_words"]
+    assert (row.name, row.value, row.model) == ("accuracy", 0.5, "old")
     assert any("no summary" in note for note in run.notes)
 
 
 def test_metrics_that_cannot_be_computed_are_noted(tmp_path: Path) -> None:
     """A benchmark that is not known here has no metrics, which is said."""
     run = read_run(write_run(tmp_path, verdicts("cw"), summary=[]))
-    assert run.facts["metrics"] == []
+    assert run.facts.metrics == ()
     assert "metrics of sums could not be computed again" in run.notes
 
 
@@ -285,7 +287,7 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
         "direction": "none",
     }  # fmt: skip
     run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, metrics=[metric]))
-    assert run.facts["metrics"] == [metric]
+    assert run.facts.metrics == (MetricRow.from_json(metric),)
     assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
 
 
@@ -300,17 +302,19 @@ def test_a_run_ended_by_its_gate_is_named_as_such(tmp_path: Path) -> None:
 
 WRITER = """
 import sys, time
+from dataclasses import replace
 from pathlib import Path
 from fixtures.recorded import verdicts
-from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.runs.record import RunRecord, first_facts
 folder = Path(sys.argv[1])
 folder.mkdir()
-record = RunRecord(folder, {"models": {"old": {"spec": "old"}}})
+record = RunRecord(folder, first_facts(folder, models={"old": ModelFacts("old")}))
 for row in verdicts("cwc"):
     record.add(row)
 print("written", flush=True)
 sys.stdin.readline()
-record.finish({"complete": True, "expected": 3})
+record.finish(replace(record.facts, complete=True, expected=3))
 """
 
 
@@ -351,26 +355,26 @@ def test_a_run_being_written_is_told_from_a_killed_one(tmp_path: Path) -> None:
 
 def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -> None:
     """Once finished, the record reads as complete, also within the process that wrote it."""
-    record = RunRecord(tmp_path, {"models": {"old": {"spec": "old"}}})
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
     record.add(verdict())
     assert read_run(tmp_path).state == "being written"
-    record.finish({"complete": True, "expected": 1, "summary": summary_rows(record.records)})
+    record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
     assert read_run(tmp_path).state == "complete"
 
 
 def test_reading_does_not_end_the_writing(tmp_path: Path) -> None:
     """A reader leaves the writer's lock as it is: the next reader finds the same state."""
-    record = RunRecord(tmp_path, {})
+    record = RunRecord(tmp_path, first_facts(tmp_path))
     states = [read_run(tmp_path).state for _ in range(3)]
-    record.finish({})
+    record.finish(record.facts)
     assert states == ["being written"] * 3
 
 
 def test_no_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a platform without fcntl a run is written and read all the same."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    record = RunRecord(tmp_path, {"models": {"old": {"spec": "old"}}})
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
     record.add(verdict())
     assert read_run(tmp_path).state == "incomplete"
-    record.finish({"complete": True, "expected": 1, "summary": summary_rows(record.records)})
+    record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
     assert read_run(tmp_path).state == "complete"

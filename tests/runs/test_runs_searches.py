@@ -60,9 +60,7 @@ def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
     for one in rows:
         log.add(SearchRecord.from_json(one))
     log.close()
-    facts = (
-        {"searches": [counts.to_json() for counts in search_counts(log.records)]} if counted and rows else {}
-    )
+    facts = {"searches": search_counts(log.records)} if counted and rows else {}
     return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
 
 
@@ -110,8 +108,8 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
         ("oracle/general/001", 20),
         ("oracle/general/002", 20),
     ]
-    assert read.facts["searches"] == [counts.to_json() for counts in search_counts(read.searches)]
-    assert read.facts["searches"][0]["searched"] == 2
+    assert read.facts.searches == search_counts(read.searches)
+    assert read.facts.searches[0].searched == 2
     assert any("searches.jsonl: its last line is torn" in note for note in read.notes)
 
 

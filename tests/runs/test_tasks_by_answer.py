@@ -141,9 +141,9 @@ def test_a_plan_knows_the_baselines_pairs() -> None:
     """Before anything is asked a case's task is its label's; another answer of the baseline makes no item missing."""
     gate = gate_of(rule(), sequential=True)
     plan = plan_of(gate, cases("y" * 30 + "n" * 30), pairs("n" * 30 + "y" * 30, "c" * 59 + "e"), 0)
-    [found] = plan["rules"].values()
-    assert (found["items"], found["pairs"]) == (60, 59)
-    assert {what: len(ids) for what, ids in found["faults"].items() if ids} == {"in error": 1}
+    [found] = plan.rules.values()
+    assert (found.items, found.pairs) == (60, 59)
+    assert {what: len(ids) for what, ids in found.faults.items() if ids} == {"in error": 1}
 
 
 def test_a_sequential_gate_settles_on_answers_that_differ() -> None:

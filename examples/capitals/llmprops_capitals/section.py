@@ -27,22 +27,22 @@ def section(measured: Measured) -> Section:
 
 
 def _shares(measured: Measured, index: int) -> list[tuple[str, Mapping[str, Any] | None, str]]:
-    """(label, row, name of its share) of one series: capital and largest city, on items where they differ."""
+    """(label, row) of one series: capital and largest city, on items where they differ."""
     series = measured.series[index]
     found = []
     for place in measured.places:
         if place[0] == ASKED:
-            found.append(("the capital", measured.row(series, place), "accuracy"))
-            found.append(("the largest city", measured.metric(series, "largest_city_rate", place), "value"))
+            found.append(("the capital", measured.row(series, place)))
+            found.append(("the largest city", measured.metric(series, "largest_city_rate", place)))
     return found
 
 
 def _figure(measured: Measured) -> Figure:
     rows = [
-        ForestRow(label, (Point(series.index, row[name], row["ci_low"], row["ci_high"]),))
+        ForestRow(label, (Point(series.index, *row.estimate),))
         for index, series in enumerate(measured.series)
-        for label, row, name in _shares(measured, index)
-        if row is not None and row[name] is not None
+        for label, row in _shares(measured, index)
+        if row is not None and row.estimate is not None
     ]
     labels = {series.index: series.starred for series in measured.series}
     return Figure(
@@ -55,8 +55,8 @@ def _figure(measured: Measured) -> Figure:
 
 def _table(measured: Measured) -> Table:
     rows = tuple(
-        (Cell(series.starred), Cell(label), share_cell(row, name))
+        (Cell(series.starred), Cell(label), share_cell(row))
         for index, series in enumerate(measured.series)
-        for label, row, name in _shares(measured, index)
+        for label, row in _shares(measured, index)
     )
     return Table("Cities named", (("Model", False), ("City", False), ("Share", True)), rows)

@@ -196,7 +196,7 @@ async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
 
 
 def _explicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
-    values: list[Mapping[str, Any]] = [r["values"] for r in members if "test" in r["values"]]
+    values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
     if not values:
         return
     facts = {paradigm_name(v): facts_of(v) for v in values}
@@ -211,7 +211,7 @@ def _explicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
 
 
 def _implicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
-    values: list[Mapping[str, Any]] = [r["values"] for r in members if "test" in r["values"]]
+    values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
     yield from implicit_metrics.implicit_metrics(place, [pair_result(v) for v in values])
     sampled = [bool(v["sampled"]) for v in values if "sampled" in v]
     if sampled:

@@ -95,7 +95,7 @@ class Homophones(Benchmark):
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """``several_answers_rate``; accuracy on function words and on the others; gain by asking again."""
         for place, members in by_place(records).items():
-            values = [r["values"] for r in members]
+            values = [r.values for r in members]
             # Imported verdicts come without replies: they know neither.
             several = [bool(v["several"]) for v in values if "several" in v]
             if several:
@@ -106,7 +106,7 @@ class Homophones(Benchmark):
             if place[0] != ASKED:
                 continue
             for group, flag in (("function_words", 1.0), ("content_words", 0.0)):
-                hits = [r["status"] == "correct" for r in members if r["values"]["function_word"] == flag]
+                hits = [r.status == "correct" for r in members if r.values["function_word"] == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
 

@@ -148,9 +148,9 @@ class HTest(Benchmark):
     def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
         """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
         for place, members in by_place(records).items():
-            parsed = [r for r in members if r["values"].get("parsed")]
-            yield rate(place, "adjusted_accuracy", [r["status"] == "correct" for r in parsed], "higher")
-            obeyed = [bool(r["values"].get("format")) for r in members]
+            parsed = [r for r in members if r.values.get("parsed")]
+            yield rate(place, "adjusted_accuracy", [r.status == "correct" for r in parsed], "higher")
+            obeyed = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", obeyed, "higher")
 
 

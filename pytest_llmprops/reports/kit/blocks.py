@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pytest_llmprops.core.gate_results import GateResult
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -132,7 +134,7 @@ class Report:
     title: str
     findings: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
-    gates: tuple[tuple[str, Mapping[str, Any]], ...]
+    gates: tuple[tuple[str, GateResult], ...]
     warnings: tuple[str, ...]
     overview: tuple[Headline, ...]
     series: tuple[str, ...]

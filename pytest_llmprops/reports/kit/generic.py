@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from pytest_llmprops.core.records import MetricRow, SummaryRow
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.compare import compare, described
 from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
@@ -43,9 +43,9 @@ def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> F
     for place in places:
         found = [(s, measured.row(s, place)) for s in measured.series]
         dots = [
-            Point(s.index, r["accuracy"], r["ci_low"], r["ci_high"])
-            for s, r in found
-            if r is not None and r["accuracy"] is not None
+            Point(s.index, *estimate)
+            for s, row in found
+            if row is not None and (estimate := row.estimate) is not None
         ]
         printed = published_beside(measured, place)[:MOST]
         marks = [Mark(model, value) for model, value in printed]
@@ -71,7 +71,7 @@ def published_beside(measured: Measured, place: Place) -> list[tuple[str, float]
     for s in measured.series:
         row = measured.row(s, place)
         if row is not None:
-            for result in ranked(row, s.protocol(measured.benchmark)):
+            for result in ranked(measured.benchmark, row.task, row.language, s.protocol(measured.benchmark)):
                 best.setdefault(result.model, result.value)
     return sorted(best.items(), key=lambda pair: -pair[1])
 
@@ -142,11 +142,11 @@ def _counts(measured: Measured) -> Table:
             where = {name: visible(value) for name, value in where.items()}
             cells = [Cell(s.starred)] if several else []
             cells += [Cell(words(place[0]), items=where), Cell(language(place[1])), Cell(place[2])]
-            cells += [Cell(f"{row['items']:,}", row["items"]), share_cell(row)]
+            cells += [Cell(f"{row.items:,}", row.items), share_cell(row)]
             for name in COUNTS:
                 status = "error" if name == "errors" else name
-                link = {**where, "status": status} if row[name] else {}
-                cells.append(Cell(f"{row[name]:,}", row[name], items=link))
+                link = {**where, "status": status} if getattr(row, name) else {}
+                cells.append(Cell(f"{getattr(row, name):,}", getattr(row, name), items=link))
             if any_published:
                 cells.append(Cell(_printed(place, measured, s)))
             rows.append(tuple(cells))
@@ -155,23 +155,26 @@ def _counts(measured: Measured) -> Table:
     if any_published:
         columns.append(("Published", False))
     note = ""
-    if any(r["ci_method"] == "cluster bootstrap" for s in measured.series for r in measured.rows(s)):
+    if any(r.ci_method == "cluster bootstrap" for s in measured.series for r in measured.rows(s)):
         note = "Intervals are cluster bootstraps where items come in clusters, else Wilson's."
     return Table("Results", tuple(columns), tuple(rows), note)
 
 
 def _printed(place: Place, measured: Measured, series: Series) -> str:
     row = measured.row(series, place)
-    found = ranked(row, series.protocol(measured.benchmark))[:MOST] if row else []
+    found = (
+        ranked(row.benchmark, row.task, row.language, series.protocol(row.benchmark))[:MOST] if row else []
+    )
     return ", ".join(f"{result.model} {100 * result.value:.1f}" for result in found)
 
 
-def share_cell(row: Mapping[str, Any] | None, name: str = "accuracy") -> Cell:
-    """Return a cell with a share and its interval; a dash if there is none."""
-    if row is None or row[name] is None:
+def share_cell(row: SummaryRow | MetricRow | None) -> Cell:
+    """Return a cell with a row's accuracy or value and its interval; a dash if there is none."""
+    share = row.accuracy if isinstance(row, SummaryRow) else None if row is None else row.value
+    if row is None or share is None:
         return Cell("–")
-    low, high = row["ci_low"], row["ci_high"]
-    return Cell(with_interval(row[name], low, high), row[name], low, high)
+    low, high = row.ci_low, row.ci_high
+    return Cell(with_interval(share, low, high), share, low, high)
 
 
 def _comparison(measured: Measured) -> Table:
@@ -250,15 +253,13 @@ def fine_print(measured: Measured) -> list[Block]:
 def protocol_lines(series: Series, benchmark: str) -> list[str]:
     """The protocol in words: settings, what it gives up, what the paper leaves open."""
     protocol = series.protocol(benchmark)
-    if not protocol:
+    if not protocol.name:
         return []
     settings = ", ".join(f"{name} {value}" for name, value in series.settings(benchmark).items())
-    lines = [f"Protocol {protocol.get('name')}: {settings or 'no settings'}."]
-    if protocol.get("gives_up"):
-        lines.append(f"Compared with the paper it gives up {protocol['gives_up']}.")
-    return lines + [
-        f"Assumed, since the paper leaves it open: {text}." for text in protocol.get("assumed") or ()
-    ]
+    lines = [f"Protocol {protocol.name}: {settings or 'no settings'}."]
+    if protocol.gives_up:
+        lines.append(f"Compared with the paper it gives up {protocol.gives_up}.")
+    return lines + [f"Assumed, since the paper leaves it open: {text}." for text in protocol.assumed]
 
 
 def _metrics(measured: Measured) -> Table:
@@ -266,14 +267,14 @@ def _metrics(measured: Measured) -> Table:
     rows = []
     for s in measured.series:
         for m in measured.metrics(s):
-            value = "–" if m["value"] is None else f"{m['value']:.3f}"
-            low, high = m.get("ci_low"), m.get("ci_high")
-            if m["value"] is not None and low is not None and high is not None and 0 <= m["value"] <= 1:
-                value = f"{percent(m['value'])} ({interval(low, high)})"
+            value = "–" if m.value is None else f"{m.value:.3f}"
+            low, high = m.ci_low, m.ci_high
+            if m.value is not None and low is not None and high is not None and 0 <= m.value <= 1:
+                value = f"{percent(m.value)} ({interval(low, high)})"
             cells = [Cell(s.starred)] if several else []
-            cells += [Cell(words(m["name"])), Cell(words(m["task"])), Cell(language(m["language"]))]
-            cells += [Cell(words(m.get("group", ""))), Cell(value, m["value"]), Cell(f"{m['n']:,}", m["n"])]
-            rows.append((*cells, Cell({"none": ""}.get(m["direction"], m["direction"]))))
+            cells += [Cell(words(m.name)), Cell(words(m.task)), Cell(language(m.language))]
+            cells += [Cell(words(m.group)), Cell(value, m.value), Cell(f"{m.n:,}", m.n)]
+            rows.append((*cells, Cell({"none": ""}.get(m.direction, m.direction))))
     columns = [("Metric", False), ("Task", False), ("Language", False), ("Group", False)]
     columns += [("Value", True), ("Items", True), ("Better", False)]
     if several:

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pytest_llmprops.core.records import SearchRecord, VerdictRecord
+from pytest_llmprops.core.items import Placed
+from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.run_facts import ProtocolFacts
 from pytest_llmprops.core.statistics import Interval, mean_interval
+from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.reports.kit.text import file_names, visible
 from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
 from pytest_llmprops.runs.compare import with_tasks_of
@@ -29,27 +32,25 @@ class Series:
     model: str
     run: Run
 
-    def settings(self, benchmark: str) -> Mapping[str, Any]:
+    def settings(self, benchmark: str) -> Mapping[str, JSON]:
         """Return the settings of a benchmark's protocol; empty if the run did not record them."""
-        found: Mapping[str, Any] = self.protocol(benchmark).get("settings") or {}
-        return found
+        return self.protocol(benchmark).settings
 
-    def protocol(self, benchmark: str) -> Mapping[str, Any]:
-        """Return the recorded protocol of a benchmark."""
-        found = self.run.facts["protocols"].get(benchmark)
-        return found if isinstance(found, Mapping) else {}
+    def protocol(self, benchmark: str) -> ProtocolFacts:
+        """Return the recorded protocol of a benchmark; without a name if the run did not record it."""
+        return self.run.facts.protocols.get(benchmark, ProtocolFacts())
 
     @property
     def deviations(self) -> list[str]:
         """The changes of requests that the API forced."""
-        return list(self.run.facts["deviations"].get(self.model) or ())
+        return list(self.run.facts.deviations.get(self.model, ()))
 
     @property
     def starred(self) -> str:
         """The label, with a star if the API forced a deviation, and a mark if a gate ended the run."""
         star = "*" if self.deviations else ""
-        gate = self.run.facts.get("gate")
-        early = isinstance(gate, Mapping) and gate.get("stopped_early")
+        gate = self.run.facts.gate
+        early = gate is not None and gate.stopped_early
         return f"{self.label}{star}{' (stopped early)' if early else ''}"
 
     @cached_property
@@ -118,9 +119,7 @@ class Measured:
     @cached_property
     def facts(self) -> BenchmarkFacts:
         """The recorded facts of the benchmark (title, controls, targets, chance levels), from the newest run."""
-        runs = sorted(
-            (s.run.facts for s in self.series), key=lambda facts: str(facts.get("started")), reverse=True
-        )
+        runs = sorted((s.run.facts for s in self.series), key=lambda facts: facts.started, reverse=True)
         return facts_of(self.benchmark, *runs) or BenchmarkFacts.unknown(self.benchmark)
 
     def aligned(self, first: Series, second: Series) -> list[VerdictRecord]:
@@ -138,12 +137,12 @@ class Measured:
         found = series.run.searches
         return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
-    def rows(self, series: Series) -> list[Mapping[str, Any]]:
+    def rows(self, series: Series) -> list[SummaryRow]:
         """Return the rows of ``summary`` of a series."""
-        found = series.run.facts["summary"]
-        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+        found = series.run.facts.summary
+        return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
-    def row(self, series: Series, place: Place) -> Mapping[str, Any] | None:
+    def row(self, series: Series, place: Place) -> SummaryRow | None:
         """Return the row of a task, language and source; None if the series has none."""
         return next((r for r in self.rows(series) if place_of(r) == place), None)
 
@@ -152,17 +151,17 @@ class Measured:
         """Task, language and source of all rows, in order of first appearance."""
         return list(dict.fromkeys(place_of(r) for s in self.series for r in self.rows(s)))
 
-    def metric(self, series: Series, name: str, place: Place, group: str = "") -> Mapping[str, Any] | None:
+    def metric(self, series: Series, name: str, place: Place, group: str = "") -> MetricRow | None:
         """Return the row of a metric; None if there is none."""
         for row in self.metrics(series):
-            if (row["name"], row.get("group", ""), place_of(row)) == (name, group, place):
+            if (row.name, row.group, place_of(row)) == (name, group, place):
                 return row
         return None
 
-    def metrics(self, series: Series) -> list[Mapping[str, Any]]:
+    def metrics(self, series: Series) -> list[MetricRow]:
         """Return the rows of ``metrics`` of a series."""
-        found = series.run.facts["metrics"]
-        return [r for r in found if (r["model"], r["benchmark"]) == (series.model, self.benchmark)]
+        found = series.run.facts.metrics
+        return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
         """Return the verdict records of a series, of all tasks or of the given ones."""
@@ -171,9 +170,9 @@ class Measured:
         return found if wanted is None else [r for r in found if r.task in wanted]
 
 
-def place_of(row: Mapping[str, Any] | VerdictRecord) -> Place:
+def place_of(row: Placed) -> Place:
     """Task, language and source of a row or record."""
-    return row["task"], row["language"], row["source"]
+    return row.task, row.language, row.source
 
 
 @dataclass(frozen=True, slots=True)

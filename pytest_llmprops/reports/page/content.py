@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
@@ -37,9 +38,7 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[s
         title=found[0],
         findings=tuple(found[1:]),
         facts=tuple(_facts(runs, series)),
-        gates=tuple(
-            (run.run_id, run.facts["gate"]) for run in runs if isinstance(run.facts.get("gate"), dict)
-        ),
+        gates=tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None),
         warnings=tuple(_warnings(runs, series, names)),
         overview=tuple(h for part in parts for h in _headlines(part)),
         series=tuple(s.starred for s in series),
@@ -94,14 +93,14 @@ def _best(measured: Measured, series: Series, tasks: list[str]) -> tuple[str, fl
     printed_task = measured.facts.printed_task
     if not printed_task or len(languages) != 1:
         return None
-    row = {"benchmark": measured.benchmark, "task": printed_task, "language": languages.pop()}
-    printed = ranked(row, series.protocol(measured.benchmark))
+    protocol = series.protocol(measured.benchmark)
+    printed = ranked(measured.benchmark, printed_task, languages.pop(), protocol)
     return (printed[0].model, printed[0].value) if printed else None
 
 
 def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str]]:
     items = sum(len(run.records) for run in runs)
-    dates = sorted({str(run.facts["started"])[:10] for run in runs if run.facts["started"]})
+    dates = sorted({run.facts.started[:10] for run in runs if run.facts.started})
     sources = list(dict.fromkeys(r.source for run in runs for r in run.records))
     facts = [("Models", joined(list(dict.fromkeys(s.model for s in series))) or "none")]
     facts.append(("Items", f"{items:,} verdicts in {counted(len(runs), 'run')}"))
@@ -109,8 +108,8 @@ def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str
         facts.append(("Items from", joined([SOURCES.get(name, name) for name in sources])))
     if dates:
         facts.append(("Measured", dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"))
-    costs = [run.facts["calls"].get("cost_usd") for run in runs]
-    if any(run.facts["calls"].get("requests") for run in runs):
+    costs = [run.facts.calls.cost_usd for run in runs]
+    if any(run.facts.calls.requests for run in runs):
         known = [c for c in costs if c is not None]
         facts.append(
             ("Cost", "not known" if not known else f"{sum(known):,.2f} USD" + _rest(len(known), len(costs)))
@@ -148,47 +147,46 @@ def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str
 def _notes(run: Run) -> list[str]:
     """What a reader must know about a run before its numbers."""
     found = list(run.notes)
-    if run.facts.get("stopped"):
-        found.append(f"stopped: {run.facts['stopped']}")
-    if not run.facts["complete"] and not run.notes:
-        found.append(
-            f"incomplete: {len(run.records)} of {run.facts.get('expected', '?')} cases have a verdict"
-        )
-    gate = run.facts.get("gate")
-    if isinstance(gate, dict) and gate.get("stopped_early"):
-        found.append(f"the gate ended the run early: its estimates are of {gate.get('items_used')} items")
-    for benchmark, models in (run.facts.get("not_served") or {}).items():
+    if run.facts.stopped:
+        found.append(f"stopped: {run.facts.stopped}")
+    if not run.facts.complete and not run.notes:
+        expected = "?" if run.facts.expected is None else run.facts.expected
+        found.append(f"incomplete: {len(run.records)} of {expected} cases have a verdict")
+    gate = run.facts.gate
+    if gate is not None and gate.stopped_early:
+        found.append(f"the gate ended the run early: its estimates are of {gate.items_used} items")
+    for benchmark, models in run.facts.not_served.items():
         found += [f"{n} items of {benchmark} were not served by {model}" for model, n in models.items()]
-    return list(dict.fromkeys([*found, *(run.facts.get("notes") or ())]))
+    return list(dict.fromkeys([*found, *run.facts.notes]))
 
 
 def run_facts(run: Run) -> list[tuple[str, str]]:
     """What a reader may want to know about how a run was made, as (what, value)."""
     facts = run.facts
-    rows = [("Run", run.run_id), ("State", run.state), ("Started", str(facts["started"]))]
-    rows += [("Finished", str(facts["finished"]))] if facts["finished"] else []
-    for label, model in facts["models"].items():
-        rows.append((f"Model {label}", _flat(model)))
-    for role, helper in facts["helpers"].items():
-        rows.append((f"Helper {role}", _flat(helper)))
-    for label, deviations in facts["deviations"].items():
+    rows = [("Run", run.run_id), ("State", run.state), ("Started", facts.started)]
+    rows += [("Finished", facts.finished)] if facts.finished else []
+    for label, model in facts.models.items():
+        rows.append((f"Model {label}", _flat(model.to_json())))
+    for role, helper in facts.helpers.items():
+        rows.append((f"Helper {role}", _flat(helper.to_json())))
+    for label, deviations in facts.deviations.items():
         if deviations:
             rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
     recorded = {r.benchmark for r in run.records}
-    for name, protocol in facts["protocols"].items():
+    for name, protocol in facts.protocols.items():
         if name in recorded:
-            rows.append((f"Protocol of {name}", _flat(protocol)))
-    calls = {k: v for k, v in facts["calls"].items() if v not in (None, 0)}
+            rows.append((f"Protocol of {name}", _flat(protocol.to_json())))
+    calls = {k: v for k, v in facts.calls.to_json().items() if v not in (None, 0)}
     rows.append(("Calls", _flat(calls) or "none"))
-    cost = facts["calls"].get("cost_usd")
+    cost = facts.calls.cost_usd
     rows.append(("Cost", "not known" if cost is None else f"{cost:.4f} USD"))
     options = {
-        k: v for k, v in facts["options"].items() if v not in (None, [], {}, False, "") and k != "command"
+        k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
     }
     rows += [("Options", _flat(options))] if options else []
-    rows += [("Versions", _flat(facts["versions"]))] if facts["versions"] else []
-    rows += [("Commit", _flat(facts["git"]))] if facts.get("git") else []
-    rows += [(f"Data {path}", str(digest)) for path, digest in facts["data"].items()]
+    rows += [("Versions", _flat(facts.versions))] if facts.versions else []
+    rows += [("Commit", _flat(asdict(facts.git)))] if facts.git is not None else []
+    rows += [(f"Data {path}", digest) for path, digest in facts.data.items()]
     return [(one_line(name, 200), one_line(value, 4000)) for name, value in rows]
 
 

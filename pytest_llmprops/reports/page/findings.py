@@ -36,18 +36,18 @@ def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     better, or which of several is best. Differences count only where a test shows them."""
     sentences = [s for part in parts if (s := _finding(part))]
     runs = list({id(s.run): s.run for s in series}.values())
-    decided = [run for run in runs if isinstance(run.facts.get("gate"), dict)]
+    decided = [run for run in runs if run.facts.gate is not None]
     found = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
     return found or ["No case has a verdict, so there is nothing to report"]
 
 
 def _gate(run: Run, *, alone: bool) -> str:
-    gate = run.facts["gate"]
-    decision = str(gate.get("decision"))
+    gate = run.facts.gate
+    assert gate is not None
     who = "" if alone else f" for {joined(run.models)}"
-    lets = ", which its file lets pass" if decision == "inconclusive" and gate.get("passed") else ""
-    _, _, why = str(gate.get("line", "")).partition(": ")
-    return f"{DECISIONS.get(decision, 'The gate decides')}{who}{lets}" + (f": {why}" if why else "")
+    lets = ", which its file lets pass" if gate.decision == "inconclusive" and gate.passed else ""
+    _, _, why = gate.line.partition(": ")
+    return f"{DECISIONS[gate.decision]}{who}{lets}" + (f": {why}" if why else "")
 
 
 def _finding(measured: Measured) -> str:

@@ -332,7 +332,7 @@ def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
     assert facts["Model model"] == "spec model"
     assert facts["Helper reader"] == "spec gpt-x, identity (revision r1)"
     assert facts["Protocol of sums"] == "name quick, settings (k 1)"
-    assert facts["Calls"] == "requests 4, cost_usd 0.125, prompt_tokens 12,345"
+    assert facts["Calls"] == "requests 4, prompt_tokens 12,345, cost_usd 0.125"
     assert (facts["Cost"], facts["Data builtin:sums.csv"]) == ("0.1250 USD", "abc")
     assert dict(found.facts)["Measured"] == "2026-01-02"
 

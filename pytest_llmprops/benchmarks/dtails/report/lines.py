@@ -66,7 +66,7 @@ def _lines(measured: Measured, task: str) -> list[Line]:
     found: list[tuple[Series, str]] = []
     seen = set()
     for s in measured.series:
-        rows = [row for row in measured.rows(s) if row["task"] == task]
+        rows = [row for row in measured.rows(s) if row.task == task]
         if not rows:
             continue
         if task == TRANSLATE:

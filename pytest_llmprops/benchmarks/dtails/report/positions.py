@@ -11,6 +11,7 @@ from pytest_llmprops.benchmarks.dtails.metrics import ALL
 from pytest_llmprops.benchmarks.dtails.positions import FEWEST, RULE
 from pytest_llmprops.benchmarks.dtails.report.figures import Positions, Row, position_panels
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line
+from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table
 from pytest_llmprops.reports.kit.generic import share_cell
 from pytest_llmprops.reports.kit.series import Measured, Place, place_of
@@ -19,7 +20,7 @@ from pytest_llmprops.reports.kit.text import interval, joined, language, percent
 #: how a position is named in a sentence
 _NAMES = ("first", "second", "third", "fourth", "fifth", "sixth")
 _GROUP = re.compile(r"([1-9][0-9]?)of([1-9][0-9]?)")
-Rates = list[Mapping[str, Any]]
+Rates = list[MetricRow]
 #: number of the line and source -> number of variations -> rates
 Found = Mapping[tuple[int, str], Mapping[int, Rates]]
 
@@ -46,8 +47,8 @@ def _each(measured: Measured, lines: list[Line]) -> Iterator[tuple[int, Line, st
 
 def _place(measured: Measured, line: Line, source: str) -> Place | None:
     """All languages together; where the series has one, that one."""
-    own = [row for row in measured.rows(line.series) if (row["task"], row["source"]) == (SELECT, source)]
-    codes = list(dict.fromkeys(row["language"] for row in own))
+    own = [row for row in measured.rows(line.series) if (row.task, row.source) == (SELECT, source)]
+    codes = list(dict.fromkeys(row.language for row in own))
     if not codes:
         return None
     return SELECT, codes[0] if len(codes) == 1 else ALL, source
@@ -56,10 +57,10 @@ def _place(measured: Measured, line: Line, source: str) -> Place | None:
 def _sizes(measured: Measured, line: Line, source: str) -> dict[int, Rates]:
     """The rows of ``position_rate`` by number of variations, each in the order of the positions."""
     place = _place(measured, line, source)
-    found: dict[int, dict[int, Mapping[str, Any]]] = {}
+    found: dict[int, dict[int, MetricRow]] = {}
     for row in measured.metrics(line.series):
-        match = _GROUP.fullmatch(row["group"]) if row["name"] == "position_rate" else None
-        if match and place_of(row) == place and row["value"] is not None:
+        match = _GROUP.fullmatch(row.group) if row.name == "position_rate" else None
+        if match and place_of(row) == place and row.value is not None:
             found.setdefault(int(match[2]), {})[int(match[1])] = row
     return {
         size: [rows[n] for n in range(1, size + 1)]
@@ -75,8 +76,8 @@ def _test(measured: Measured, line: Line, source: str, size: int) -> tuple[float
         return None, None
     p = measured.metric(line.series, "position_p", place, f"of{size}")
     verdict = measured.metric(line.series, "order_invariant", place, f"of{size}")
-    known = verdict is not None and verdict["value"] is not None
-    return p["value"] if p else None, bool(verdict["value"]) if verdict and known else None
+    known = verdict is not None and verdict.value is not None
+    return p.value if p else None, bool(verdict.value) if verdict and known else None
 
 
 def _p(value: float | None) -> str:
@@ -120,9 +121,7 @@ def _figure(measured: Measured, lines: list[Line], found: Found, sizes: list[int
 def _shares(rates: Rates | None) -> tuple[tuple[float, float, float], ...] | None:
     if rates is None:
         return None
-    return tuple(
-        (r["value"], r["ci_low"] or 0.0, 1.0 if r["ci_high"] is None else r["ci_high"]) for r in rates
-    )
+    return tuple((r.value or 0.0, r.ci_low or 0.0, 1.0 if r.ci_high is None else r.ci_high) for r in rates)
 
 
 def _drawn(panels: list[Positions], rows: list[Row]) -> Callable[[], Any]:
@@ -161,10 +160,10 @@ def _said(rates: Rates, size: int, p: float | None) -> str:
     row = rates[furthest]
     name = f"the {_NAMES[furthest]}" if furthest < len(_NAMES) else f"number {furthest + 1}"
     limits = ""
-    if row["ci_low"] is not None and row["ci_high"] is not None:
-        limits = f" ({interval(row['ci_low'], row['ci_high'])})"
+    if row.ci_low is not None and row.ci_high is not None:
+        limits = f" ({interval(row.ci_low, row.ci_high)})"
     return (
-        f"of {size} variations it takes {name} in {percent(row['value'])}{limits} of {row['n']:,} choices, where"
+        f"of {size} variations it takes {name} in {percent(row.value)}{limits} of {row.n:,} choices, where"
         f" {percent(1 / size)} would be even (p {_p(p) if p is not None and p < 0.001 else f'= {_p(p)}'})"
     )
 
@@ -181,8 +180,8 @@ def _table(measured: Measured, lines: list[Line], found: Found, sizes: list[int]
                 p, invariant = _test(measured, line, source, size)
                 cells = [Cell(line.model), Cell(line.rules), Cell(f"{size}", size)]
                 cells += [Cell(visible(source))] if len(sources) > 1 else []
-                cells.append(Cell(f"{rates[0]['n']:,}", rates[0]["n"]))
-                cells += [share_cell(rate, "value") for rate in rates] + [Cell("")] * (most - size)
+                cells.append(Cell(f"{rates[0].n:,}", rates[0].n))
+                cells += [share_cell(rate) for rate in rates] + [Cell("")] * (most - size)
                 cells += [Cell(_p(p), p), Cell({True: "not shown", False: "yes", None: "–"}[invariant])]
                 rows.append(tuple(cells))
     columns = [("Model", False), ("Rules", False), ("Variations", True)]

@@ -56,11 +56,11 @@ def estimate(measured: Measured, line: Line, where: Where) -> Estimate | None:
     """The mean over runs with its interval where there were several; else the accuracy of the summary."""
     place: Place = (line.task, *where)
     row = measured.row(line.series, place)
-    if row is None or row["accuracy"] is None:
+    if row is None or row.estimate is None:
         return None
     mean = measured.metric(line.series, "accuracy_mean", place)
-    if mean is None or mean["value"] is None:
-        return Estimate(row["accuracy"], row["ci_low"], row["ci_high"])
+    if mean is None or mean.value is None:
+        return Estimate(*row.estimate)
     asked = [
         (r.score, r.cluster)
         for r in measured.records(line.series, [line.task])
@@ -69,7 +69,7 @@ def estimate(measured: Measured, line: Line, where: Where) -> Estimate | None:
     interval = mean_interval([score for score, _ in asked], [cluster for _, cluster in asked])
     deviation = measured.metric(line.series, "accuracy_sd", place)
     return Estimate(
-        mean["value"], interval.low, interval.high, deviation["value"] if deviation else None, int(mean["n"])
+        mean.value, interval.low, interval.high, deviation.value if deviation else None, int(mean.n)
     )
 
 
@@ -80,7 +80,7 @@ def _baselines(measured: Measured, where: Where) -> tuple[float, ...]:
         for s in measured.series
         for task in (SELECT, TRANSLATE)
     )
-    return tuple(dict.fromkeys(row["value"] for row in found if row is not None and row["value"] is not None))
+    return tuple(dict.fromkeys(row.value for row in found if row is not None and row.value is not None))
 
 
 def _figure(measured: Measured, lines: list[Line]) -> Figure:
@@ -136,10 +136,10 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
             cells = [Cell(language(where[0])), Cell(where[1]), Cell(HEADINGS[line.task]), Cell(line.model)]
             cells += [Cell(line.rules), share_cell(row)]
             cells += [_over_runs(measured, line, where)] if over_runs else []
-            items = row["items"] - row["errors"]
-            cells += [Cell(f"{items:,}", items), Cell(f"{row['clusters']:,}", row["clusters"])]
+            items = row.items - row.errors
+            cells += [Cell(f"{items:,}", items), Cell(f"{row.clusters:,}", row.clusters)]
             baseline = measured.metric(line.series, "frequency_baseline", place)
-            value = None if baseline is None else baseline["value"]
+            value = None if baseline is None else baseline.value
             cells.append(Cell(percent(value), value))
             shown.append(tuple(cells))
     columns = [

@@ -59,8 +59,8 @@ def _own(
     row = measured.metric(s, name, place, group)
     if row is None:
         return Cell("–")
-    limits = (row["ci_low"], row["ci_high"]) if interval else (None, None)
-    return _hundred(row["value"], *limits)
+    limits = (row.ci_low, row.ci_high) if interval else (None, None)
+    return _hundred(row.value, *limits)
 
 
 def _rows_of(measured: Measured, places: Iterable[Place]) -> list[tuple[Series, Place, list[Cell]]]:
@@ -202,11 +202,11 @@ def _sampled(measured: Measured, places: list[Place]) -> list[Block]:
     for s in measured.series:
         for place in places:
             row = measured.metric(s, "sampled_rate", place)
-            if row is not None and row["value"] is not None:
-                share = "all pairs" if row["value"] == 1 else f"{100 * row['value']:.0f}% of the pairs"
+            if row is not None and row.value is not None:
+                share = "all pairs" if row.value == 1 else f"{100 * row.value:.0f}% of the pairs"
                 how = (
                     "by the log probabilities of the two answers"
-                    if row["value"] == 0
+                    if row.value == 0
                     else f"{share} by repeated sampling, which is coarse and full of ties"
                 )
                 notes.append(Note(f"{s.starred}, {visible(place[2])}: sentiment {how}."))
@@ -222,7 +222,7 @@ def _figures(measured: Measured, places: list[Place]) -> list[Block]:
             place = next((p for p in places if measured.row(s, p) is not None), None)
             if corpus in own[s.index] and place is not None:
                 numbers = [measured.metric(s, n, place, "overall") for n in ("gper", "pair_accuracy")]
-                values = [None if row is None else row["value"] for row in numbers]
+                values = [None if row is None else row.value for row in numbers]
                 spots.append(
                     CorpusSpot(
                         s.starred, s.index, float(own[s.index][corpus]["accuracy"]), values[0], values[1]

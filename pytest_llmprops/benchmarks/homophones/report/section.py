@@ -5,6 +5,7 @@ Liu & Ross print accuracies by language in Table 2; the controls answer their se
 
 from __future__ import annotations
 
+from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Section, Table
 from pytest_llmprops.reports.kit.figures import Point
@@ -57,8 +58,8 @@ def _figure(measured: Measured) -> Figure:
             for s in _with(measured, task):
                 row = measured.row(s, (task, *pair))
                 dots: tuple[Point, ...] = ()
-                if row is not None and row["accuracy"] is not None:
-                    dots = (Point(s.index, row["accuracy"], row["ci_low"], row["ci_high"]),)
+                if row is not None and row.estimate is not None:
+                    dots = (Point(s.index, *row.estimate),)
                 rows.append(ForestRow(s.starred, dots))
             if task == ASKED:
                 for model in models:
@@ -85,7 +86,7 @@ def _figure(measured: Measured) -> Figure:
 
 
 def _with(measured: Measured, task: str) -> list[Series]:
-    return [s for s in measured.series if any(r["task"] == task for r in measured.rows(s))]
+    return [s for s in measured.series if any(r.task == task for r in measured.rows(s))]
 
 
 def _clues(measured: Measured) -> Table:
@@ -116,8 +117,8 @@ def _clues(measured: Measured) -> Table:
     return Table("By language and clue", tuple(columns), tuple(rows), note)
 
 
-def _gain(asked: object, context: object) -> Cell:
-    values = [row["accuracy"] for row in (asked, context) if isinstance(row, dict)]
-    if len(values) < 2 or None in values:
+def _gain(asked: SummaryRow | None, context: SummaryRow | None) -> Cell:
+    values = [row.accuracy for row in (asked, context) if row is not None and row.accuracy is not None]
+    if len(values) < 2:
         return Cell("–")
     return Cell(points(values[0] - values[1]), values[0] - values[1])

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import ASKED, EDITIONS, items
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, ProtocolFacts
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.manifest import read_manifest
-from pytest_llmprops.runs.record import RunRecord, new_run_folder
+from pytest_llmprops.runs.record import RunRecord, first_facts, new_run_folder
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
 _NOT_MODELS = {
@@ -29,15 +30,6 @@ _NOT_MODELS = {
     "id",
     "function_word",
 }
-CALLS = (
-    "requests",
-    "cache_hits",
-    "retries",
-    "prompt_tokens",
-    "completion_tokens",
-    "cost_usd",
-    "seconds",
-)
 NOTE = "verdicts imported from the authors' file; no reply was published, and refusals count as wrong"
 
 
@@ -89,15 +81,17 @@ def _yes(cell: str, path: str, number: int, column: str) -> bool:
 def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, target: Path) -> tuple[Path, str]:
     benchmark = Homophones()
     protocol = resolve(benchmark.name, benchmark.protocols, "paper", {}, 0)
-    facts: dict[str, Any] = {
-        "models": {model: {"spec": model, "imported": True, "served_as": []}},
-        "protocols": {benchmark.name: protocol.to_json()},
-        "options": {"imported_from": "homophones", "source": "published"},
-        "data": data.hashes(),
-        "calls": dict.fromkeys(CALLS, 0),
-        "notes": [NOTE],
-    }
-    record = RunRecord(new_run_folder(str(target), [model], target.parent), facts)
+    folder = new_run_folder(str(target), [model], target.parent)
+    facts = first_facts(
+        folder,
+        models={model: ModelFacts(model, imported=True, served_as=())},
+        protocols={benchmark.name: ProtocolFacts.from_json(protocol.to_json())},
+        options={"imported_from": "homophones", "source": "published"},
+        data=data.hashes(),
+        calls=CallFacts(cost_usd=0.0),
+        notes=(NOTE,),
+    )
+    record = RunRecord(folder, facts)
     for item, right in found:
         expected = " / ".join(item["answers"])
         verdict = Verdict.check(
@@ -110,5 +104,5 @@ def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, target:
         record.add(record_of(item, benchmark.name, model, verdict, requests=[]))
     rows = summary_rows(record.records)
     metrics = metric_rows(record.records, {benchmark.name: benchmark.metrics})
-    record.finish({"complete": True, "expected": len(found), "summary": rows, "metrics": metrics})
-    return record.folder, ", ".join(f"{r['language']} {r['correct']}/{r['items']}" for r in rows)
+    record.finish(replace(facts, complete=True, expected=len(found), summary=rows, metrics=metrics))
+    return record.folder, ", ".join(f"{r.language} {r.correct}/{r.items}" for r in rows)

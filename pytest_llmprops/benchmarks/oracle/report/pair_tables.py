@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_llmprops.benchmarks.oracle.items import NO
 from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.tables import (
@@ -32,8 +34,8 @@ def _each(measured: Measured, task: str, metric: str, group: str | None = None) 
         for where in sources(measured)
         for s in measured.series
         if any(
-            m["name"] == metric and place_of(m) == (task, *where) and m["value"] is not None
-            and (group is None or m["group"] == group)
+            m.name == metric and place_of(m) == (task, *where) and m.value is not None
+            and (group is None or m.group == group)
             for m in measured.metrics(s)
         )
     ]  # fmt: skip
@@ -46,9 +48,9 @@ def answers_table(measured: Measured) -> Table:
         cells = [Cell(s.starred), Cell(visible(place[2]))]
         for label in ("yes", "no"):
             row = measured.metric(s, "yes_rate", place, f"label {label}")
-            no = None if row is None or row["value"] is None else 1 - row["value"]
-            cells += [DASH if row is None else Cell(f"{row['n']:,}", row["n"])]
-            cells += [DASH if row is None else share_cell(row, "value"), Cell(percent(no), no)]
+            no = None if row is None or row.value is None else 1 - row.value
+            cells += [DASH if row is None else Cell(f"{row.n:,}", row.n)]
+            cells += [DASH if row is None else share_cell(row), Cell(percent(no), no)]
         rows.append((*cells, own(measured, s, "label_agreement", place)))
     cells = []
     for label in ("yes", "no"):
@@ -101,8 +103,8 @@ def own_table(measured: Measured) -> Table:
         cells = [
             Cell(s.starred),
             Cell(visible(place[2])),
-            Cell(f"{said['n']:,}", said["n"]),
-            share_cell(said, "value"),
+            Cell(f"{said.n:,}", said.n),
+            share_cell(said),
         ]
         cells += [
             own(measured, s, "provable_rate", place, f"{phi}, answer {answer}")
@@ -142,7 +144,7 @@ def trust_table(measured: Measured) -> Table:
                 measured.metric(s, name, place, f"{c} {phi}") for phi in PHI for c in CATEGORIES.values()
             ]
             if any(found):
-                cells = [DASH if r is None else _of(r["value"], r["n"]) for r in found]
+                cells = [DASH if r is None else _of(r.value, r.n) for r in found]
                 rows.append((Cell(s.starred), Cell(visible(place[2])), Cell(rule), *cells))
     cells = []
     for phi in PHI:
@@ -193,7 +195,7 @@ def sanity_table(measured: Measured) -> Table:
 def _less(measured: Measured, s: Series, name: str, place: Place) -> Cell:
     """The share of which a metric is not true."""
     row = measured.metric(s, name, place)
-    if row is None or row["value"] is None:
+    if row is None or row.value is None:
         return DASH
-    low, high = (None, None) if row["ci_low"] is None else (1 - row["ci_high"], 1 - row["ci_low"])
-    return share_cell({"value": 1 - row["value"], "ci_low": low, "ci_high": high}, "value")
+    low, high = (None if limit is None else 1 - limit for limit in (row.ci_high, row.ci_low))
+    return share_cell(replace(row, value=1 - row.value, ci_low=low, ci_high=high))

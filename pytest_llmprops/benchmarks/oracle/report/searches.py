@@ -34,10 +34,8 @@ def search_blocks(measured: Measured) -> list[Block]:
     counts: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
-        counted = s.run.facts["searches"]
-        own = next(
-            (c for c in counted if (c["model"], c["benchmark"]) == (s.model, measured.benchmark)), None
-        )
+        counted = s.run.facts.searches
+        own = next((c for c in counted if (c.model, c.benchmark) == (s.model, measured.benchmark)), None)
         if own is None:
             continue
         found = [
@@ -46,7 +44,7 @@ def search_blocks(measured: Measured) -> list[Block]:
             if row.counterexample is not None
         ]
         kinds = Counter(kind for _, one in found for kind in {k for c in one.culprits for k in c.kinds})
-        numbers = [own[name] for name in _COUNTS] + [kinds[kind] for kind in KINDS]
+        numbers = [getattr(own, name) for name in _COUNTS] + [kinds[kind] for kind in KINDS]
         counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
         found.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
         for row, counterexample in found[:MOST]:

@@ -80,9 +80,9 @@ def _remarks(measured: Measured) -> list[Block]:
     """What each run says its acceptances are worth."""
     said: dict[str, list[str]] = {}
     for s in measured.series:
-        for row in s.run.facts.get("remarks") or ():
-            if (row.get("model"), row.get("benchmark")) == (s.model, measured.benchmark):
-                said.setdefault(visible(str(row.get("text"))), []).append(s.label)
+        for row in s.run.facts.remarks:
+            if (row.model, row.benchmark) == (s.model, measured.benchmark):
+                said.setdefault(visible(row.text), []).append(s.label)
     everyone = [s.label for s in measured.series]
     return [
         Note(f"{text[:1].upper()}{text[1:]}." if labels == everyone else f"{joined(labels)}: {text}.")

@@ -33,9 +33,9 @@ def sources(measured: Measured) -> list[tuple[str, str]]:
 def domains(measured: Measured, s: Series, place: Place) -> list[str]:
     """Groups in which a series' sentences are told apart: "" for all, then the domains where there are several."""
     found = [
-        m["group"]
+        m.group
         for m in measured.metrics(s)
-        if m["name"] == "acceptance_rate" and place_of(m) == place and "," not in m["group"]
+        if m.name == "acceptance_rate" and place_of(m) == place and "," not in m.group
     ]
     return list(dict.fromkeys(found))
 
@@ -48,7 +48,7 @@ def domain_name(place: Place, group: str) -> str:
 def own(measured: Measured, s: Series, name: str, place: Place, group: str = "") -> Cell:
     """A metric as a share with its interval, where it has one."""
     row = measured.metric(s, name, place, group)
-    return DASH if row is None else share_cell(row, "value")
+    return DASH if row is None else share_cell(row)
 
 
 def as_printed(value: float) -> str:
@@ -79,7 +79,7 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
                 cells = [
                     Cell(s.starred),
                     Cell(domain_name(place, group)),
-                    Cell(f"{tested['n']:,}", tested["n"]),
+                    Cell(f"{tested.n:,}", tested.n),
                 ]
                 cells += [own(measured, s, name, place, group) for name in _SHARES]
                 cells.insert(len(cells) - 1, own(measured, s, "a_rate", place, accepted))
@@ -134,8 +134,8 @@ def correlation_table(measured: Measured, places: list[Place]) -> Table:
                 mark = f"{group}, " if group else ""
                 found = [measured.metric(s, "spearman", place, f"{mark}{name}") for name in CORRELATIONS]
                 if any(found):
-                    cells = [DASH if r is None else Cell(_signed(r["value"]), r["value"]) for r in found]
-                    n = next(r["n"] for r in found if r)
+                    cells = [DASH if r is None else Cell(_signed(r.value), r.value) for r in found]
+                    n = next(r.n for r in found if r)
                     rows.append((Cell(s.starred), Cell(domain_name(place, group)), Cell(f"{n:,}", n), *cells))
     for corpus in ("DOCRED", "RISC-V"):
         some = find(paper="oracle", table="1", setting=f"{corpus}; A_test and Con_o")[0]
@@ -152,8 +152,8 @@ def correlation_table(measured: Measured, places: list[Place]) -> Table:
     return Table("Correlations (Table 1)", headings(("Model", "Sentences from"), columns), tuple(rows), note)
 
 
-def _signed(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}".replace("-", "−")
 
 
 def linear_places(measured: Measured) -> list[Place]:

@@ -68,7 +68,7 @@ def write(folder: Path, records: Sequence[VerdictRecord], **facts: Any) -> Path:
     path = written / "run.json"
     run = json.loads(path.read_text(encoding="utf-8"))
     run["metrics"] = [
-        m.to_json(model, "eras")
+        m.row(model, "eras").to_json()
         for model in dict.fromkeys(r.model for r in records)
         for m in Eras().metrics([r for r in records if r.model == model])
     ]

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
 ENGLISH = [
@@ -146,7 +147,8 @@ def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> N
 def test_metrics_can_be_made_of_imported_verdicts(data: Path, tmp_path: Path) -> None:
     """The benchmark's metrics take imported lines: what no reply tells has no row, the rest has."""
     lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
-    found = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(lines)}
+    records = [VerdictRecord.from_json(line) for line in lines]
+    found = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(records)}
     assert found["en", "accuracy", "content_words"] == 1.0
     assert found["en", "accuracy", "function_words"] == 0.0
     assert not any(name == "several_answers_rate" for _, name, _ in found)

@@ -1,0 +1,283 @@
+"""``run.json``: what is recorded about a run as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
+from pytest_llmprops.core.records import MetricRow, SearchCounts, SummaryRow
+from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.strict_json import JSON
+
+#: what is written; 1 is read, too
+SCHEMA = 2
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """One model or helper of a run.
+
+    :param identity: revision, file hash or whatever else tells versions apart; None before the model was used.
+    :param pinned: the identity names one version for good.
+    :param served_as: names under which the server said that it answered.
+    :param imported: the verdicts were not measured here.
+    """
+
+    spec: str = ""
+    imported: bool = False
+    identity: JSON = None
+    pinned: bool | None = None
+    served_as: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, model: Mapping[str, Any]) -> ModelFacts:
+        """Read one member of ``models`` or ``helpers``."""
+        served = model.get("served_as")
+        return cls(
+            spec=str(model.get("spec", "")),
+            imported=bool(model.get("imported")),
+            identity=model.get("identity"),
+            pinned=model.get("pinned"),
+            served_as=None if served is None else tuple(map(str, served)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is written; what is not known yet is left out."""
+        known: dict[str, Any] = {"spec": self.spec}
+        if self.imported:
+            known["imported"] = True
+        if self.identity is not None:
+            known["identity"] = self.identity
+        if self.pinned is not None:
+            known["pinned"] = self.pinned
+        if self.served_as is not None:
+            known["served_as"] = list(self.served_as)
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolFacts:
+    """The protocol of one benchmark, in plain values."""
+
+    name: str = ""
+    settings: Mapping[str, JSON] = field(default_factory=dict)
+    seed: int | None = None
+    assumed: tuple[str, ...] = ()
+    gives_up: str = ""
+    overrides: Mapping[str, JSON] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, protocol: Mapping[str, Any]) -> ProtocolFacts:
+        """Read one member of ``protocols``."""
+        return cls(
+            name=str(protocol.get("name", "")),
+            settings=protocol.get("settings") or {},
+            seed=protocol.get("seed"),
+            assumed=tuple(map(str, protocol.get("assumed") or ())),
+            gives_up=str(protocol.get("gives_up") or ""),
+            overrides=protocol.get("overrides") or {},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is written."""
+        return {
+            "name": self.name,
+            "settings": dict(self.settings),
+            "seed": self.seed,
+            "assumed": list(self.assumed),
+            "gives_up": self.gives_up,
+            "overrides": dict(self.overrides),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """The calls of a run, as the broker counts them.
+
+    :param cost_usd: None where the price of a call is unknown.
+    :param in_process: requests that models inside the pytest processes served; None where there is no such model.
+    """
+
+    requests: int = 0
+    cache_hits: int = 0
+    joined: int = 0
+    sent: int = 0
+    answered: int = 0
+    retries: int = 0
+    failed: int = 0
+    in_flight: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    unpriced: int = 0
+    seconds: float = 0.0
+    oldest_seconds: float = 0.0
+    in_process: int | None = None
+    in_process_seconds: float | None = None
+
+    @classmethod
+    def from_json(cls, calls: Mapping[str, Any]) -> CallFacts:
+        """Read ``calls``. :raises ValueError: for a counter that is no number."""
+        for name in cls.__slots__:
+            if not isinstance(calls.get(name), int | float | None):
+                raise ValueError(f"'calls' has a '{name}' of the wrong kind ({type(calls[name]).__name__})")
+        return cls(**{name: calls[name] for name in cls.__slots__ if name in calls})
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is written."""
+        counters = asdict(self)
+        if self.in_process is None:
+            del counters["in_process"], counters["in_process_seconds"]
+        return counters
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """The commit that a run was started from; ``dirty``: with uncommitted changes."""
+
+    commit: str
+    dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One line that a benchmark says about a model beside its numbers."""
+
+    model: str
+    benchmark: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """``run.json`` in types.
+
+    :param expected: how many cases the run has; None while it is not known.
+    :param deviations: label of a model -> what its API forced. :param not_served: benchmark -> model -> items.
+    :param stopped: why the run ended before its last case. :param notes: one line each, for the person.
+    :param promoted_from: of a baseline, the folder it was copied from.
+    """
+
+    run_id: str
+    schema: int = SCHEMA
+    started: str = ""
+    finished: str | None = None
+    complete: bool = False
+    models: Mapping[str, ModelFacts] = field(default_factory=dict)
+    helpers: Mapping[str, ModelFacts] = field(default_factory=dict)
+    protocols: Mapping[str, ProtocolFacts] = field(default_factory=dict)
+    options: Mapping[str, JSON] = field(default_factory=dict)
+    benchmarks: Mapping[str, BenchmarkFacts] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    git: GitState | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    deviations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    calls: CallFacts = CallFacts()
+    summary: tuple[SummaryRow, ...] = ()
+    metrics: tuple[MetricRow, ...] = ()
+    expected: int | None = None
+    not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+    searches: tuple[SearchCounts, ...] = ()
+    sequential: SequentialPlan | None = None
+    stopped: str | None = None
+    notes: tuple[str, ...] = ()
+    gate: GateResult | None = None
+    promoted_from: str = ""
+    promoted_at: str = ""
+
+    @property
+    def stopped_by_gate(self) -> bool:
+        """Whether a sequential gate ended the run because its decision was settled."""
+        # The gate's own "stopped_early" is also true of a run that was interrupted before its decision.
+        return self.sequential is not None and self.sequential.ended
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any], run_id: str) -> RunFacts:
+        """Read ``run.json`` of schema 1 or 2; what it lacks is empty.
+
+        :param run_id: for a file that has none. :raises ValueError: in one phrase, naming what is wrong.
+        """
+        facts = {"run_id": run_id, **{name: value for name, value in facts.items() if value is not None}}
+        for names, kind, what in ((_OBJECTS, dict, "an object"), (_LISTS, list, "a list")):
+            for name in names:
+                if not isinstance(facts.get(name, kind()), kind):
+                    raise ValueError(f"'{name}' must be {what}")
+        if not isinstance(facts["run_id"], str) or not isinstance(facts.get("complete", False), bool):
+            raise ValueError("'run_id' must be a text and 'complete' true or false")
+        tables = {name: _rows(name, facts.get(name, ()), read) for name, read in _TABLES.items()}
+        for name, member_kind in _MEMBERS.items():
+            for member, value in facts.get(name, {}).items():
+                if not isinstance(value, member_kind):
+                    raise ValueError(f"'{name}' has a '{member}' of the wrong kind ({type(value).__name__})")
+        git, plan, gate = facts.get("git"), facts.get("sequential"), facts.get("gate")
+        known = {name: facts[name] for name in _AS_WRITTEN if name in facts}
+        return cls(
+            **known,
+            models={label: ModelFacts.from_json(m) for label, m in facts.get("models", {}).items()},
+            helpers={role: ModelFacts.from_json(m) for role, m in facts.get("helpers", {}).items()},
+            protocols={name: ProtocolFacts.from_json(p) for name, p in facts.get("protocols", {}).items()},
+            benchmarks={n: BenchmarkFacts.from_json(n, b) for n, b in facts.get("benchmarks", {}).items()},
+            git=GitState(str(git["commit"]), git.get("dirty") is True) if git and "commit" in git else None,
+            calls=CallFacts.from_json(facts.get("calls", {})),
+            summary=tables["summary"],
+            metrics=tables["metrics"],
+            searches=tables["searches"],
+            remarks=tuple(Remark(r["model"], r["benchmark"], r["text"]) for r in facts.get("remarks", ())),
+            sequential=SequentialPlan.from_json(plan) if plan else None,
+            notes=tuple(map(str, facts.get("notes", ()))),
+            gate=GateResult.from_json(gate) if gate else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is written."""
+        written: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ORDER}
+        for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at"):
+            if value := getattr(self, name):
+                written[name] = _plain(value)
+        return written
+
+
+_OBJECTS = (
+    "models", "helpers", "protocols", "options", "versions", "data", "deviations", "calls", "git", "not_served",
+    "sequential", "gate", "benchmarks",
+)  # fmt: skip
+_LISTS = ("summary", "metrics", "searches", "remarks", "notes")
+_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "summary": SummaryRow.from_json,
+    "metrics": MetricRow.from_json,
+    "searches": SearchCounts.from_json,
+}
+_MEMBERS = {"models": dict, "helpers": dict, "protocols": dict, "deviations": list}
+_AS_WRITTEN = (
+    "run_id", "schema", "started", "finished", "complete", "options", "versions", "data", "deviations", "expected",
+    "not_served", "stopped", "promoted_from", "promoted_at",
+)  # fmt: skip
+_ORDER = (
+    "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options", "versions",
+    "git", "data", "deviations", "calls", "summary", "metrics", "benchmarks", "expected",
+    "not_served", "remarks", "stopped", "notes",
+)  # fmt: skip
+
+
+def _rows(name: str, rows: Sequence[Any], read: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
+    found = []
+    for number, row in enumerate(rows, 1):
+        try:
+            found.append(read(row))
+        except ValueError as error:
+            raise ValueError(f"row {number} of '{name}' {error}") from None
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, GitState | Remark):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(member) for name, member in value.items()}
+    return [_plain(member) for member in value] if isinstance(value, list | tuple) else value
