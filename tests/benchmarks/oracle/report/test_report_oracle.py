@@ -259,7 +259,9 @@ def hand_made(folder: Path, values: Sequence[dict[str, float]]) -> Path:
         for n, v in enumerate(values)
     ]
     return recorded(
-        folder, records, metrics=[m.to_json("model", "oracle") for m in OracleChecker().metrics(records)]
+        folder,
+        records,
+        metrics=[m.row("model", "oracle").to_json() for m in OracleChecker().metrics(records)],
     )
 
 
