@@ -7,7 +7,7 @@ what is wrong. ``to_json`` returns plain JSON, keys in the documented order.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -116,18 +116,6 @@ class VerdictRecord:
             "requests": list(self.requests),
         }
 
-    # Temporary: until every reader uses attributes.
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """As a dict's."""
-        return getattr(self, name, default)
-
-    def keys(self) -> Sequence[str]:
-        """As a dict's."""
-        return self.__slots__
-
 
 _REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
 _VERDICT_TEXTS = (*Group._fields, "id", "cluster", "status", "expected", "given", "reason")
@@ -176,10 +164,6 @@ class SummaryRow:
             return None
         return self.accuracy, self.ci_low, self.ci_high
 
-    # Temporary: until every report uses attributes.
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> SummaryRow:
         """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
@@ -217,10 +201,6 @@ class MetricRow:
         if self.value is None or self.ci_low is None or self.ci_high is None:
             return None
         return self.value, self.ci_low, self.ci_high
-
-    # Temporary: until every report uses attributes.
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> MetricRow:

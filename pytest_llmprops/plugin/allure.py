@@ -190,7 +190,7 @@ def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
     """The first items of a group that are not correct, one per line."""
     bad = sum(number for status, number in outcome.counts.items() if status != "correct")
     rows = [
-        f"{r['status']}\t{r['id']}\texpected {r['expected'] or '-'}\tgiven {r['given'] or '-'}\t{r['reason']}"
+        f"{r.status}\t{r.id}\texpected {r.expected or '-'}\tgiven {r.given or '-'}\t{r.reason}"
         for r in outcome.failures
     ]
     if bad > len(rows):

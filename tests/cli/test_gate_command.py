@@ -160,7 +160,7 @@ def test_both_ernies_get_what_their_counts_say(
         read = []
         for name in (old, new):
             records = read_run(models / f"imported-homophones-{name}").records
-            read.append({r["id"]: r["status"] == "correct" for r in records if r["language"] == language})
+            read.append({r.id: r.status == "correct" for r in records if r.language == language})
         lost = sum(read[0][i] > read[1][i] for i in read[0])
         gained = sum(read[0][i] < read[1][i] for i in read[0])
         n = len(read[0])

@@ -68,8 +68,8 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     """A verdict belongs to the case that was asked for, with the calls it took."""
     found = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
     assert [o.verdict.given for o in found if o.verdict] == [f"I{n}" for n in range(30)]
-    assert [o.record()["requests"] for o in found] == [(f"key of i{n}",) for n in range(30)]
-    assert [(o.record()["id"], o.record()["status"]) for o in found[:2]] == [
+    assert [o.record().requests for o in found] == [(f"key of i{n}",) for n in range(30)]
+    assert [(o.record().id, o.record().status) for o in found[:2]] == [
         ("i0", "correct"),
         ("i1", "correct"),
     ]
@@ -147,7 +147,7 @@ def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: Lo
     assert outcome.error is not None
     assert outcome.verdict is None
     assert outcome.fault is None
-    assert (outcome.record()["status"], outcome.record()["reason"]) == ("error", "status 500")
+    assert (outcome.record().status, outcome.record().reason) == ("error", "status 500")
     assert [(c.reply, c.error) for c in outcome.calls] == [(None, "status\n500")]
 
 

@@ -59,12 +59,12 @@ def test_reference_translations(part: Loaded, language: str, share: float) -> No
     """The reference translations, as a translation model's replies, are right in this share of rows."""
     found = records(part, language, "translate")
     assert len(found) > 100
-    assert sum(r["status"] == "correct" for r in found) / len(found) >= share
-    assert {r["status"] for r in found} <= {"correct", "wrong"}
+    assert sum(r.status == "correct" for r in found) / len(found) >= share
+    assert {r.status for r in found} <= {"correct", "wrong"}
     assert named(list(BENCHMARK.metrics(found)), "found_rate").value is not None
 
 
 @pytest.mark.parametrize("language", sorted(BASELINES))
 def test_labels_are_right(part: Loaded, language: str) -> None:
     """A model that answers with the row's label is right in every row, in whatever Unicode form it stands."""
-    assert {r["status"] for r in records(part, language, "select")} == {"correct"}
+    assert {r.status for r in records(part, language, "select")} == {"correct"}

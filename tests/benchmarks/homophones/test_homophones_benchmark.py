@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +314,7 @@ def _records(
 def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
     """Several answers per task; accuracy of function and content words for the main task only."""
     records, _ = _records(tmp_path, measure)
-    failed = dict(records[0], status="error", values={})
+    failed = replace(records[0], status="error", values={})
     found = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
     assert found == {
         ("asked", "several_answers_rate", ""): (1 / 3, 3),
@@ -326,7 +327,7 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
 def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
     """Where somebody was asked twice, the accuracy after the first ask stands beside the final one."""
     records, _ = _records(tmp_path, measure, asks=2)
-    assert [r["status"] for r in records] == ["correct", "wrong", "correct", "wrong"]
+    assert [r.status for r in records] == ["correct", "wrong", "correct", "wrong"]
     found = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
     assert found["asked", "first_ask_accuracy", ""] == 1 / 3
     assert found["asked", "accuracy", "function_words"] == 1.0

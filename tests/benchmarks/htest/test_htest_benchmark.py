@@ -212,8 +212,8 @@ def test_no_thought_is_not_read(thought: Reply, status: str, small: Loaded, meas
 def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measure) -> None:
     """Without a reader the case is an error that names the role and the option, never a wrong answer."""
     seen = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True)
-    assert seen.record["status"] == "error"
-    assert "--llm-helper reader=SPEC" in seen.record["reason"]
+    assert seen.record.status == "error"
+    assert "--llm-helper reader=SPEC" in seen.record.reason
     for cot, roles in (("true", ("reader",)), ("false", ())):
         assert H.helpers(resolve("htest", H.protocols, "quick", {"cot": cot}, 0).settings) == roles
 
@@ -306,11 +306,11 @@ def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
     metrics = list(H.metrics(records))
     assert list(H.metrics(only_numbers(records))) == metrics
     for metric in metrics:
-        mine = [r for r in records if r["task"] == metric.task]
-        read = [r for r in mine if r["values"]["parsed"]]
+        mine = [r for r in records if r.task == metric.task]
+        read = [r for r in mine if r.values["parsed"]]
         by_hand = {
-            "adjusted_accuracy": sum(r["score"] for r in read) / len(read),
-            "format_rate": sum(r["values"]["format"] for r in mine) / len(mine),
+            "adjusted_accuracy": sum(r.score for r in read) / len(read),
+            "format_rate": sum(r.values["format"] for r in mine) / len(mine),
         }
         assert metric.value == by_hand[metric.name]
 

@@ -36,20 +36,18 @@ def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
     assert done.run["models"]["smollm2"]["pinned"] is True
     read = read_run(done.folder)
     replies = read_requests(done.folder)
-    assert {r["task"] for r in read.records} >= {"linearity", "own_paraphrase"}
+    assert {r.task for r in read.records} >= {"linearity", "own_paraphrase"}
     for record in read.records:
-        assert record["status"] != "error", record
-        told = [
-            replies[key]["reply"]["text"] for key in record["requests"] if replies[key]["role"] == "subject"
-        ]
+        assert record.status != "error", record
+        told = [replies[key]["reply"]["text"] for key in record.requests if replies[key]["role"] == "subject"]
         assert told
         assert any(told)
-        if record["task"] == "linearity":
-            assert record["given"] in ("accepted", "rejected", "unmeasurable", "unparsed")
-            assert record["reason"]
+        if record.task == "linearity":
+            assert record.given in ("accepted", "rejected", "unmeasurable", "unparsed")
+            assert record.reason
             # Three askings of the sentence; where it is measured also its synonyms and its tests.
-            assert len(told) >= 3 if record["status"] == "unparsed" else len(told) > 3
-            assert len({replies[key]["request"]["sample"] for key in record["requests"]}) >= 3
+            assert len(told) >= 3 if record.status == "unparsed" else len(told) > 3
+            assert len({replies[key]["request"]["sample"] for key in record.requests}) >= 3
     again = run(suite, *options, "--llm-cache", "only")
     assert again.run["calls"]["sent"] == 0
     assert strip(again.verdicts) == strip(done.verdicts)

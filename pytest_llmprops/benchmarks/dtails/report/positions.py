@@ -156,7 +156,7 @@ def _sentences(measured: Measured, lines: list[Line], found: Found) -> list[Bloc
 
 def _said(rates: Rates, size: int, p: float | None) -> str:
     """The position that is furthest from its uniform share."""
-    furthest = max(range(size), key=lambda n: abs(rates[n]["value"] - 1 / size))
+    furthest = max(range(size), key=lambda n: abs((rates[n].value or 0.0) - 1 / size))
     row = rates[furthest]
     name = f"the {_NAMES[furthest]}" if furthest < len(_NAMES) else f"number {furthest + 1}"
     limits = ""

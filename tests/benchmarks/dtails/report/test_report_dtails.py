@@ -112,7 +112,7 @@ def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
     once = report(measure(tmp_path / "once", AF, {"m": takes(1)}))
     assert "Mean ± deviation over runs" not in accuracies(once)[0]
     folder = measure(tmp_path / "often", MANY[:24], {"m": takes(1)}, runs=4)
-    values = [record["values"] for record in read_run(folder).records]
+    values = [record.values for record in read_run(folder).records]
     shares = [sum(v[f"run{n}_right"] for v in values) / len(values) for n in range(1, 5)]
     mean = sum(shares) / 4
     strict = sum(sum(v[f"run{n}_right"] for n in range(1, 5)) > 2 for v in values) / len(values)

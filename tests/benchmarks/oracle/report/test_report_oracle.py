@@ -448,7 +448,7 @@ def with_two_series(folder: Path, phi: str, *triangular: str, monkeypatch: pytes
 def drawn_by_or(run: Path) -> dict[str, str]:
     """The paraphrase of each item's test by "or", from the values alone: what the model called equivalent."""
     return {
-        r["id"]: ONE_WAY if r["values"]["trust_or"] != r["values"]["trust_and"] else BOTH_WAYS
+        r.id: ONE_WAY if r.values["trust_or"] != r.values["trust_and"] else BOTH_WAYS
         for r in read_run(run).records
     }
 
@@ -489,8 +489,8 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
     """A model that denies each own paraphrase is wrong on the check, and consistent in the paper's numbers."""
     asked = [PROVED, control(PROVED, "own_paraphrase")]
     run = measure(tmp_path / "run", asked, {"m": Subject(same=lambda *_: False, paraphrases=paraphrases)})
-    [denied] = [r for r in read_run(run).records if r["task"] == "own_paraphrase"]
-    assert (denied["status"], denied["given"]) == ("wrong", "denied")
+    [denied] = [r for r in read_run(run).records if r.task == "own_paraphrase"]
+    assert (denied.status, denied.given) == ("wrong", "denied")
     found = report(run)
     [own, _] = table(found, "Sanity checks (section 5.2.1)")
     assert own["Own paraphrase: inconsistent"].startswith("0.0%")
