@@ -57,7 +57,8 @@ lint: $(VENV)/dev
 environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
 
 test: lint environments
-	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report= --timeout 300
+	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m coverage run -m pytest $(IN_PARALLEL) --timeout 300
+	@$(BIN)/python -m coverage combine --quiet
 	@for part in core benchmarks engine runs; do \
 		echo "coverage of $$part, branches included, in percent (at least 92):"; \
 		$(BIN)/python -m coverage report --include "pytest_llmprops/$$part/*" --format total --fail-under 92 || exit 1; \

@@ -12,6 +12,10 @@ import pytest
 hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")
 
+# A process that a test starts is not measured for coverage: tracing doubles its time.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
 pytest_plugins = [
     "pytester",
     "fixtures.browser",
