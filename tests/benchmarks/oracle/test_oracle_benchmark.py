@@ -247,7 +247,7 @@ def test_the_record_of_a_text_that_a_helper_cannot_take() -> None:
     assert [call.role for call in outcome.calls if call.error] == ["parse"]
     line = outcome.record()
     assert line.status == "wrong"
-    assert not line.get("error")
+    assert outcome.error is None
 
 
 # ---- sanity checks
