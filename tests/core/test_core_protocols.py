@@ -19,7 +19,7 @@ from pytest_llmprops.core.verdicts import Verdict, record_of
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExampleSettings:
     """One field of every type that a setting may have."""
 
     k: int = 14
@@ -36,12 +36,12 @@ class Settings:
 
 
 NAMED = {
-    "paper": NamedSettings(Settings(k=50), assumed=("order of examples",)),
-    "quick": NamedSettings(Settings(), gives_up="precision"),
+    "paper": NamedSettings(ExampleSettings(k=50), assumed=("order of examples",)),
+    "quick": NamedSettings(ExampleSettings(), gives_up="precision"),
 }
 
 
-def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[Settings]:
+def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[ExampleSettings]:
     """The protocol with ``--llm-set bench.NAME=VALUE`` for each override."""
     return resolve("bench", NAMED, protocol, overrides, seed=7)
 
@@ -74,7 +74,7 @@ def test_override_has_the_type_of_its_field(field: str, text: str, value: object
     assert (got, type(got)) == (value, type(value))
     assert protocol.overrides == {field: value}
     unchanged = {"k", "temperature", "cot", "match", "shots", "most", "name"} - {field}
-    assert all(getattr(protocol.settings, f) == getattr(Settings(), f) for f in unchanged)
+    assert all(getattr(protocol.settings, f) == getattr(ExampleSettings(), f) for f in unchanged)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ ASKED, EASY = "asked", "easy"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CapitalsSettings:
     """How an item is measured. :param max_tokens: of the model's answer."""
 
     max_tokens: int = 60
@@ -45,8 +45,8 @@ class Capitals(Benchmark):
     controls = frozenset({EASY})
     metric_directions = {"largest_city_rate": "lower"}
     protocols = {
-        "paper": NamedSettings(Settings(max_tokens=200)),
-        "quick": NamedSettings(Settings(), gives_up="answers longer than 60 tokens"),
+        "paper": NamedSettings(CapitalsSettings(max_tokens=200)),
+        "quick": NamedSettings(CapitalsSettings(), gives_up="answers longer than 60 tokens"),
     }
 
     def load(self, files: DataFiles) -> Iterable[Item]:
@@ -57,7 +57,9 @@ class Capitals(Benchmark):
     def helpers(self, settings: Any) -> tuple[str, ...]:
         return ("reader",)
 
-    async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+    async def evaluate(
+        self, item: Item, context: Any, ask: Ask, protocol: Protocol[CapitalsSettings]
+    ) -> Verdict:
         question = f"Which city is the capital of {item['country']}?"
         answer = await ask(Chat.user(question, temperature=0.0, max_tokens=protocol.settings.max_tokens))
         if not answer.text.strip():

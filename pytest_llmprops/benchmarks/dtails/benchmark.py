@@ -40,7 +40,7 @@ _ASSUMED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DtailsSettings:
     """How an item is measured.
 
     :param rules: ``none``; ``self``, rules that the model under test writes; or rules files of another model or a
@@ -83,9 +83,9 @@ class Dtails(Benchmark):
     kinds = frozenset({"chat", "translate"})
     limit_per_cluster = True
     protocols = {
-        "paper": NamedSettings(Settings(runs=3), assumed=_ASSUMED),
+        "paper": NamedSettings(DtailsSettings(runs=3), assumed=_ASSUMED),
         "quick": NamedSettings(
-            Settings(),
+            DtailsSettings(),
             gives_up="two of three runs with other orders: no deviation over runs",
         ),
     }
@@ -93,16 +93,18 @@ class Dtails(Benchmark):
     def load(self, files: DataFiles) -> Loaded:
         return load_items(files)
 
-    def prepared(self, part: Loaded, files: DataFiles, settings: Settings) -> Loaded:
+    def prepared(self, part: Loaded, files: DataFiles, settings: DtailsSettings) -> Loaded:
         return with_rules(part, files, settings.rules)
 
-    def check_selected(self, items: Sequence[Item], context: Context, settings: Settings) -> None:
+    def check_selected(self, items: Sequence[Item], context: Context, settings: DtailsSettings) -> None:
         check_rules(items, context)
 
     def kinds_of(self, task: str) -> frozenset[Kind]:
         return frozenset({"chat"}) if task == SELECT else frozenset({"translate", "chat"})
 
-    async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+    async def evaluate(
+        self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]
+    ) -> Verdict:
         settings = protocol.settings
         baseline = context.baselines[item.language]
         more = {"frequency_baseline": round(baseline.accuracy or 0.0, 6), "frequency_n": float(baseline.n)}
@@ -135,7 +137,7 @@ class Dtails(Benchmark):
             more=more,
         )
 
-    async def _rules(self, item: Item, context: Context, ask: Ask, settings: Settings) -> MadeRules:
+    async def _rules(self, item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> MadeRules:
         if settings.rules != SELF:
             return MadeRules(context.rules_of(item))
         return await make_rules(

@@ -41,7 +41,7 @@ _ASSUMED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ErasSettings:
     """How a pair is measured, and how it is reported.
 
     :param script: ``simplified`` as written, or the converter to traditional characters.
@@ -89,9 +89,9 @@ class Eras(Benchmark):
     accuracy_targets = {IMPLICIT: 0.5}
     presentation = frozenset({"case"})
     protocols = {
-        "paper": NamedSettings(Settings(samples=20), assumed=_ASSUMED),
+        "paper": NamedSettings(ErasSettings(samples=20), assumed=_ASSUMED),
         "quick": NamedSettings(
-            Settings(),
+            ErasSettings(),
             assumed=(_FILLED,),
             gives_up="samples of a chat model without log probabilities (5 of 20): coarser scores, more ties",
         ),
@@ -103,7 +103,7 @@ class Eras(Benchmark):
     def kinds_of(self, task: str) -> frozenset[Kind]:
         return frozenset({"segment", "chat"}) if task == EXPLICIT else frozenset({"sentiment", "chat"})
 
-    def case_names(self, items: Sequence[Item], settings: Settings) -> Sequence[str] | None:
+    def case_names(self, items: Sequence[Item], settings: ErasSettings) -> Sequence[str] | None:
         """The paradigm's name, ``eras/explicit/07``, for each item; None where each pair is a case."""
         if settings.case == "pair":
             return None
@@ -113,7 +113,9 @@ class Eras(Benchmark):
                 return None
         return [item.id.rpartition("/")[0] for item in items]
 
-    async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+    async def evaluate(
+        self, item: Item, context: Context, ask: Ask, protocol: Protocol[ErasSettings]
+    ) -> Verdict:
         settings = protocol.settings
         _check_set(context, settings)
         pair: SentencePair = item["pair"]
@@ -123,7 +125,7 @@ class Eras(Benchmark):
         return await _implicit(pair, texts, ask, settings)
 
     def evaluate_all(
-        self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[Settings]
+        self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[ErasSettings]
     ) -> Sequence[Verdict | BackendError] | None:
         """Explicit verdicts of a segmenter in this process; None where an item is of the other task."""
         if any(item.task != EXPLICIT for item in items):
@@ -155,7 +157,7 @@ class Eras(Benchmark):
             )
 
 
-def _check_set(context: Context, settings: Settings) -> None:
+def _check_set(context: Context, settings: ErasSettings) -> None:
     if context.mlm_score and context.mlm_score != settings.mlm_score:
         raise RunStopped(
             f"the set's slot words were chosen with mlm_score {context.mlm_score}, not {settings.mlm_score}:"
@@ -168,7 +170,7 @@ def _error(result: Reply | BackendError) -> BackendError:
     return result
 
 
-async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: Settings) -> Verdict:
+async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
     if "segment" in ask.kinds:
         test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
         return SegmentJudge().judge(pair, texts, (test.value, control.value))
@@ -183,7 +185,7 @@ async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
     return judge_chat(pair, texts, await asyncio.gather(*map(ask, asked)))
 
 
-async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: Settings) -> Verdict:
+async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
     classifier = "sentiment" in ask.kinds
     mask = MODEL_MASK if classifier else CHAT_MASK
     four = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]

@@ -20,7 +20,7 @@ RULES = "homophones/refusal_rules.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HomophonesSettings:
     """How an item is measured.
 
     :param match: how the answer must stand in the reply: anywhere (``contains``, the paper's rule,
@@ -60,14 +60,14 @@ class Homophones(Benchmark):
     }
     protocols = {
         "paper": NamedSettings(
-            Settings(match="contains", temperature=None, max_tokens=None),
+            HomophonesSettings(match="contains", temperature=None, max_tokens=None),
             assumed=(
                 "temperature and length left at the server's defaults; the paper used chat pages",
                 "no system prompt",
             ),
         ),
         "quick": NamedSettings(
-            Settings(),
+            HomophonesSettings(),
             gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (whole words instead)",
         ),
     }
@@ -76,7 +76,9 @@ class Homophones(Benchmark):
         rules = files if files.exists(RULES) else files.builtin
         return Loaded(tuple(items(files)), parse_rules(rules.json(RULES)))
 
-    async def evaluate(self, item: Item, context: Rules, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+    async def evaluate(
+        self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
+    ) -> Verdict:
         settings = protocol.settings
         question = ask_about(item)
         chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)

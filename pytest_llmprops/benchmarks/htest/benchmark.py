@@ -37,7 +37,7 @@ _ID_MARK = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HTestSettings:
     """How an item is measured.
 
     :param k: few-shot examples, half of them A. :param cot: think aloud first; a second model, the
@@ -82,7 +82,7 @@ class HTest(Benchmark):
     metric_directions = {"adjusted_accuracy": "higher", "format_rate": "higher"}
     protocols = {
         "paper": NamedSettings(
-            Settings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),
+            HTestSettings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),
             assumed=(
                 "one user message without a system prompt, as in the published code",
                 "Letter Geometry without examples, one token, read by exact match, as in the published code",
@@ -90,12 +90,12 @@ class HTest(Benchmark):
             ),
         ),
         "quick": NamedSettings(
-            Settings(),
+            HTestSettings(),
             gives_up="36 of the 50 examples, and sampling at temperature 0.7 (0 instead)",
         ),
     }
 
-    def helpers(self, settings: Settings) -> tuple[str, ...]:
+    def helpers(self, settings: HTestSettings) -> tuple[str, ...]:
         return ("reader",) if settings.cot else ()
 
     def load(self, files: DataFiles) -> Loaded:
@@ -121,7 +121,7 @@ class HTest(Benchmark):
         item: Item,
         context: Mapping[str, Sequence[prompts.Example]],
         ask: Ask,
-        protocol: Protocol[Settings],
+        protocol: Protocol[HTestSettings],
     ) -> Verdict:
         settings = protocol.settings
         if item.task == GEOMETRY:
@@ -159,7 +159,7 @@ def _end(thought: str) -> str:
     return thought if len(thought) <= LONGEST_THOUGHT else f"…{thought[1 - LONGEST_THOUGHT :]}"
 
 
-async def _geometry(item: Item, ask: Ask, settings: Settings) -> Verdict:
+async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
     options: Sequence[str] = item["options"]
     prompt = prompts.geometry(item["text"], options)
     reply = await ask(

@@ -59,7 +59,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OracleSettings:
     """How sentences and pairs are checked; ``LinearitySettings`` and ``ParaphraseSettings`` say what each means.
 
     :param no_tests: of a "no".
@@ -144,9 +144,9 @@ class OracleChecker(Benchmark):
     presentation = frozenset({"search", "shrink_calls"})
     tasks_by_answer = frozenset({YES, NO})
     protocols = {
-        "paper": NamedSettings(Settings(), assumed=_ASSUMED),
+        "paper": NamedSettings(OracleSettings(), assumed=_ASSUMED),
         "quick": NamedSettings(
-            Settings(
+            OracleSettings(
                 samples=3,
                 tests=3,
                 rule="majority",
@@ -177,7 +177,9 @@ class OracleChecker(Benchmark):
     def roles_of(self, task: str) -> frozenset[str]:
         return frozenset() if task in (LINEARITY, CONSISTENCY) else frozenset({PARSE, EMBED})
 
-    async def evaluate(self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings]) -> Verdict:
+    async def evaluate(
+        self, item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings]
+    ) -> Verdict:
         settings = protocol.settings
         oracle = _oracle(ask, settings)
         rng = protocol.rng(item.id)
@@ -206,11 +208,11 @@ class OracleChecker(Benchmark):
         said = found.values["said_yes"]
         return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
-    def searches(self, item: Item, settings: Settings) -> bool:
+    def searches(self, item: Item, settings: OracleSettings) -> bool:
         return item.task == LINEARITY and settings.search != "none"
 
     async def search(
-        self, item: Item, context: Context, ask: Ask, protocol: Protocol[Settings], measured: Measured
+        self, item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings], measured: Measured
     ) -> Searched | str:
         settings = protocol.settings
         if settings.search == "rejected" and (given := (await measured()).given) != "rejected":
@@ -247,7 +249,7 @@ class OracleChecker(Benchmark):
             yield "a rejected answer is not trusted; it is never turned into its opposite"
 
 
-def _oracle(ask: Ask, settings: Settings) -> Oracle:
+def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
     async def to_model(chat: Chat) -> Reply:
         return await ask(chat)
 

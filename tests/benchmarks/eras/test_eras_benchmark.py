@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.eras_cases import BENCHMARK
 from pytest_llmprops.benchmarks import find_benchmark
-from pytest_llmprops.benchmarks.eras.benchmark import MOST_PAIR_CASES, Settings
+from pytest_llmprops.benchmarks.eras.benchmark import MOST_PAIR_CASES, ErasSettings
 from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 from pytest_llmprops.core.benchmark import loaded
@@ -108,16 +108,16 @@ def test_what_a_pytest_case_is(part: Any) -> None:
     """A case is a pair up to a size, beyond it a paradigm; eras.case forces either."""
     name = BENCHMARK.case_names
     items = [i for i in part.items if i.task == "explicit"]
-    assert name(items, Settings()) is None
-    assert name(items, Settings(case="pair")) is None
-    forced = name(items, Settings(case="paradigm"))
+    assert name(items, ErasSettings()) is None
+    assert name(items, ErasSettings(case="pair")) is None
+    forced = name(items, ErasSettings(case="paradigm"))
     assert forced is not None
     assert Counter(forced)["eras/explicit/07"] == 20
     assert len(set(forced)) == 39
     many = [items[0]] * (MOST_PAIR_CASES + 1)
-    assert name(many, Settings()) == ["eras/explicit/01"] * len(many)
-    assert name(many[1:], Settings()) is None
-    assert name(many, Settings(case="pair")) is None
+    assert name(many, ErasSettings()) == ["eras/explicit/01"] * len(many)
+    assert name(many[1:], ErasSettings()) is None
+    assert name(many, ErasSettings(case="pair")) is None
 
 
 def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
@@ -143,4 +143,4 @@ def test_settings_have_limits(name: str) -> None:
     """Settings that mean nothing are refused."""
     none: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match="at least 1"):
-        Settings(**none)
+        ErasSettings(**none)

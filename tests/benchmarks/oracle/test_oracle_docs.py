@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 from fixtures.runs import ROOT, Runner
 from pytest_llmprops import Oracle, Reply
-from pytest_llmprops.benchmarks.oracle.benchmark import Settings
+from pytest_llmprops.benchmarks.oracle.benchmark import OracleSettings
 from pytest_llmprops.benchmarks.oracle.metrics import DIRECTIONS
 from pytest_llmprops.core.requests import Chat
 
@@ -108,7 +108,7 @@ def test_the_page_names_what_there_is() -> None:
     named = {name for row in re.findall(r"^\| .*", section, re.M) for name in re.findall(r"`([a-z_]+)`", row)}
     groups = {"linearity", "accepted", "general", "technical", "yes", "no", "pairs", "or", "and"}
     assert named - groups == set(DIRECTIONS)
-    settings = {field.name for field in fields(Settings)}
+    settings = {field.name for field in fields(OracleSettings)}
     assert set(re.findall(r"oracle\.([a-z_]+)=", PAGE)) <= settings
     tables = PAGE[PAGE.index("## Settings") : PAGE.index("## Metrics")]
     values = {"paper", "quick", "any", "majority", "or", "asked", "potential"}

@@ -13,7 +13,7 @@ from pytest_llmprops.cli.kit import Groups, wrote
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus_parts import Progress
-    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, Settings
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, ExtractionSettings
     from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
     from pytest_llmprops.models.base import Model
 
@@ -191,12 +191,12 @@ def _aligner(options: argparse.Namespace) -> tuple[Aligner, Model | None]:
     return EmbeddingAligner(vectors, identity=model.identity, method=method, threshold=threshold), model
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> ExtractionSettings:
     from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import CONTENT_TAGS, Counting, Thresholds
-    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Settings
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import ExtractionSettings
     from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
 
-    return Settings(
+    return ExtractionSettings(
         Counting(tuple(options.pos or CONTENT_TAGS), options.links, options.compounds),
         Thresholds(options.min_count, options.min_entropy, options.entropy_over),
         Selection(options.concepts, options.per_concept, options.uniform, options.seed),

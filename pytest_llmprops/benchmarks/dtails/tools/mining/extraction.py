@@ -44,7 +44,7 @@ _CODE = re.compile("[a-z]{2}")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExtractionSettings:
     """Every choice of an extraction. :param forms: most written forms of a variation, its lemma included."""
 
     counting: Counting = field(default_factory=Counting)
@@ -86,7 +86,7 @@ def extract(
     target: Parser,
     aligner: Aligner,
     senses: Senses | None = None,
-    settings: Settings | None = None,
+    settings: ExtractionSettings | None = None,
     notes: Sequence[str] = (),
     progress: Progress = no_progress,
 ) -> Extracted:
@@ -97,7 +97,7 @@ def extract(
         and what is in ``out/work`` stays.
     :raises DataError: a kept file is damaged.
     """
-    chosen = settings or Settings()
+    chosen = settings or ExtractionSettings()
     check_language(language)
     check_out(out)
     parts = Parts(out / "work" / f"dtails-en-{language}", corpus, source, target)

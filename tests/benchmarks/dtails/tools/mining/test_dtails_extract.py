@@ -17,7 +17,7 @@ from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, language
 from pytest_llmprops.benchmarks.dtails.rule_sentences import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Thresholds, Word
 from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
-from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, Settings, extract
+from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, ExtractionSettings, extract
 from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
 from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -100,8 +100,8 @@ def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
 
 def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
     """green has 0.693 nats over all of its links; only one of its variations is frequent enough, at 49 two are."""
-    settings = Settings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
-    over_all = Settings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
+    settings = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
+    over_all = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
     first = {c["concept"] for c in run(tmp_path, settings=settings).facts["found"]["concepts"]}
     second = {c["concept"] for c in run(tmp_path, settings=over_all).facts["found"]["concepts"]}
     assert (first, second) == ({"house", "see", "green", "red"}, {"house", "see", "green"})
@@ -156,7 +156,9 @@ def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> Non
     """A sentence with two translations is no test row, nor one with both variations any row at all."""
     twice = [("house one", "casa uno"), ("House one.", "hacienda uno")] * 300
     both = [("house house one", "casa hacienda uno")] * 30
-    found = run(tmp_path, [*CORPUS, *twice, *both], settings=Settings(selection=Selection(per_concept=100)))
+    found = run(
+        tmp_path, [*CORPUS, *twice, *both], settings=ExtractionSettings(selection=Selection(per_concept=100))
+    )
     test = expert_rows(data(tmp_path), "es")
     assert len([row for row in test if row.concept == "house"]) == 100
     assert not [row for row in test if row.sentence.lower().startswith("house one")]
@@ -167,7 +169,7 @@ def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> Non
 
 def test_translations_without_a_listed_form_are_not_asked_about(tmp_path: Path) -> None:
     """With one form a variation, rows with its other forms are for training only."""
-    run(tmp_path, settings=Settings(forms=1, selection=Selection(per_concept=100)))
+    run(tmp_path, settings=ExtractionSettings(forms=1, selection=Selection(per_concept=100)))
     labels = [row.target.split()[0] for row in expert_rows(data(tmp_path), "es") if row.concept == "house"]
     assert Counter(labels) == {"casa": 60, "hacienda": 40}
     assert sum("Haciendas" in row.target for row in train_rows(data(tmp_path), "es")) == 20
@@ -180,7 +182,7 @@ def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
     for seed in (0, 0, 1):
         root = tmp_path / f"run{len(texts)}"
         root.mkdir()
-        run(root, settings=Settings(selection=Selection(seed=seed)))
+        run(root, settings=ExtractionSettings(selection=Selection(seed=seed)))
         texts.append([(root / "out/dtails/en-es" / name).read_bytes() for name in names])
     assert texts[0] == texts[1]
     assert texts[0][0] == texts[2][0]
@@ -196,7 +198,7 @@ def test_more_than_twenty_concepts_are_thinned_out(tmp_path: Path) -> None:
             (shares[0], f"noun{n}k # one", f"a{n} # uno"),
             (shares[1], f"noun{n}k # one", f"b{n} # uno"),
         ]
-    settings = Settings(thresholds=Thresholds(min_entropy=0.5))
+    settings = ExtractionSettings(thresholds=Thresholds(min_entropy=0.5))
     found = run(tmp_path, lines(*groups), settings=settings)
     asked = {row.concept for row in expert_rows(data(tmp_path), "es")}
     assert len(words(data(tmp_path), "es")) == 24
@@ -248,7 +250,7 @@ def test_particles_make_another_word(tmp_path: Path) -> None:
     tagger = HeadFirst({"look": "VERB", "one": "NUM"})
     with pytest.raises(UsageError, match="no concept: none of"):
         run(tmp_path, corpus, source=tagger)
-    kept = run(tmp_path, corpus, source=tagger, settings=Settings(Counting(compounds="keep")))
+    kept = run(tmp_path, corpus, source=tagger, settings=ExtractionSettings(Counting(compounds="keep")))
     assert [c["concept"] for c in kept.facts["found"]["concepts"]] == ["look"]
 
 
@@ -359,10 +361,10 @@ def test_what_leaves_no_concept(tmp_path: Path) -> None:
     cases: list[tuple[str, dict[str, Any]]] = [
         (
             "two translations that are aligned with it 500 times",
-            {"settings": Settings(thresholds=Thresholds(500))},
+            {"settings": ExtractionSettings(thresholds=Thresholds(500))},
         ),
-        ("none has an entropy of 2", {"settings": Settings(thresholds=Thresholds(min_entropy=2))}),
-        ("is of a DET", {"settings": Settings(Counting(tags=("DET",)))}),
+        ("none has an entropy of 2", {"settings": ExtractionSettings(thresholds=Thresholds(min_entropy=2))}),
+        ("is of a DET", {"settings": ExtractionSettings(Counting(tags=("DET",)))}),
     ]
 
     class Silent(Tagger):
@@ -419,7 +421,7 @@ def test_a_language_without_train_rows_has_no_train_file(tmp_path: Path) -> None
     """Where every row is asked about, a train file of an earlier run does not stay."""
     run(tmp_path)
     assert (tmp_path / "out/dtails/en-es/train_dataset.csv").is_file()
-    run(tmp_path, settings=Settings(selection=Selection(per_concept=500)))
+    run(tmp_path, settings=ExtractionSettings(selection=Selection(per_concept=500)))
     assert not (tmp_path / "out/dtails/en-es/train_dataset.csv").exists()
     assert train_rows(data(tmp_path), "es") == ()
 
@@ -430,7 +432,7 @@ def test_odd_words_survive_the_files(tmp_path: Path) -> None:
     corpus = lines(
         *((60, f"noun{n} # one", f"{word} # uno") for n, many in enumerate(odd.values()) for word in many)
     )
-    run(tmp_path, corpus, settings=Settings(thresholds=Thresholds(min_entropy=0.6)))
+    run(tmp_path, corpus, settings=ExtractionSettings(thresholds=Thresholds(min_entropy=0.6)))
     found = {e.concept: {form for v in e.variations for form in v.forms} for e in words(data(tmp_path), "es")}
     # the third Farsi form is the first without its joiner: one word, in its most frequent spelling
     assert found["noun0"] == set(odd["a"])
