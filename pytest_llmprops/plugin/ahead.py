@@ -12,14 +12,14 @@ from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.sequential import SequentialSchedule
 
 
 def stop_over_budget(
-    selected: Sequence[Case], settings: Settings, cases: Cases, evaluation: Evaluation
+    selected: Sequence[Case], settings: RunOptions, cases: Cases, evaluation: Evaluation
 ) -> None:
     """Stop the run before its first call when the plan of the selected cases is above a limit."""
     if settings.max_calls is None and settings.max_cost is None:

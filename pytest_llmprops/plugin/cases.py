@@ -25,7 +25,7 @@ from pytest_llmprops.engine.groups import Group
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.helpers import HELPER, Helpers
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Selection:
 class Cases:
     """Loads benchmarks once and makes their cases."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RunOptions) -> None:
         self.settings = settings
         self.models: dict[str, ModelSpec] = _labelled(settings)
         self.helpers = Helpers(settings)
@@ -258,7 +258,7 @@ def _load_class(file: str, name: str) -> type[Benchmark]:
     return cast("type[Benchmark]", getattr(module, name))
 
 
-def _labelled(settings: Settings) -> dict[str, ModelSpec]:
+def _labelled(settings: RunOptions) -> dict[str, ModelSpec]:
     models: dict[str, ModelSpec] = {}
     for text in settings.models:
         spec = parse_spec(text, base_url=settings.base_url)

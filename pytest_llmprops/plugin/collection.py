@@ -17,7 +17,7 @@ from pytest_llmprops.plugin.case_items import UNIT, cases_in
 from pytest_llmprops.plugin.cases import Cases, Selection, class_reference
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating
@@ -36,7 +36,7 @@ class Collection:
     def __init__(
         self,
         config: pytest.Config,
-        settings: Settings,
+        settings: RunOptions,
         cases: Cases,
         gating: Gating | None,
         searching: Callable[[], Searching],

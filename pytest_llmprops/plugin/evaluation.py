@@ -18,7 +18,7 @@ from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.helpers import HELPER
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.in_process import InProcess
@@ -40,7 +40,7 @@ class Evaluation:
     :param setup: what the controller sends a worker; None in the process that talks to the person.
     """
 
-    def __init__(self, settings: Settings, cases: Cases, setup: WorkerSetup | None) -> None:
+    def __init__(self, settings: RunOptions, cases: Cases, setup: WorkerSetup | None) -> None:
         self._settings, self._cases, self._setup = settings, cases, setup
         self._engine: Engine | None = None
         self._in_process: InProcess | None = None

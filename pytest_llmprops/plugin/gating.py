@@ -16,7 +16,7 @@ from pytest_llmprops.core.metrics import Record
 from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate import decide
@@ -33,7 +33,7 @@ class Gating:
         baseline's record that cannot be read.
     """
 
-    def __init__(self, settings: Settings, root: Path, *, read: bool) -> None:
+    def __init__(self, settings: RunOptions, root: Path, *, read: bool) -> None:
         assert settings.gate is not None
         self.gate = read_gate(settings.gate)
         if len(settings.models) != 1:
@@ -62,7 +62,7 @@ class Gating:
         against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
         return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}"
 
-    def warnings(self, cases: Cases, settings: Settings) -> list[str]:
+    def warnings(self, cases: Cases, settings: RunOptions) -> list[str]:
         """What is known to differ from the baseline before anything is measured: the gate will be invalid."""
         if self.baseline is None or not self.gate.needs_baseline:
             return []

@@ -8,7 +8,7 @@ from pytest_llmprops.benchmarks import is_registered, registrations
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.models.registry import find_backend, parse_spec, together
 from pytest_llmprops.models.spec import ModelSpec
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 
 #: before a helper's name in the label of its model
 HELPER = "helper:"
@@ -20,7 +20,7 @@ class Helpers:
     A broker must know all models before anything is collected, so the defaults of every registered benchmark are here.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RunOptions) -> None:
         #: name -> model; the name is the role, or ``ROLE@BENCHMARK`` for a default that differs from another's
         self.specs: dict[str, ModelSpec] = {
             role: parse_spec(text, base_url=settings.base_url) for role, text in settings.helpers.items()

@@ -247,7 +247,7 @@ OPTIONS: tuple[Option, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunOptions:
     """The resolved options of a session."""
 
     models: tuple[str, ...]
@@ -303,7 +303,7 @@ def add_options(parser: pytest.Parser) -> None:
         parser.addini(option.dest, option.help, type=kind, default=None)  # type: ignore[arg-type]
 
 
-def resolve_settings(config: pytest.Config) -> Settings:
+def resolve_options(config: pytest.Config) -> RunOptions:
     """The session's settings.
 
     :raises pytest.UsageError: naming the option, the value and what would be accepted.
@@ -320,7 +320,7 @@ def resolve_settings(config: pytest.Config) -> Settings:
         values["data"] = (config.invocation_params.dir / values["data"]).absolute()
     if values["gate"] is not None:
         values["gate"] = (config.invocation_params.dir / values["gate"]).absolute()
-    return Settings(**values)
+    return RunOptions(**values)
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

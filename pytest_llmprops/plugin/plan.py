@@ -10,7 +10,7 @@ from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
 from pytest_llmprops.models.prices import price
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.reports.terminal import aligned_table
 
 CountStored = Callable[[Sequence[tuple[str, Request]]], int]
@@ -29,7 +29,7 @@ def prices_of(cases: Cases) -> dict[str, tuple[float, float]]:
 
 
 def over_budget(
-    cases: Sequence[Case], settings: Settings, known: Cases, count_stored: CountStored
+    cases: Sequence[Case], settings: RunOptions, known: Cases, count_stored: CountStored
 ) -> str | None:
     """Why the plan of ``cases`` may not start under the session's limits; None when it may."""
     rows = plan(cases)
@@ -70,7 +70,7 @@ def without_calls(cases: Sequence[Case], here: Container[str]) -> list[Planned]:
 
 
 def plan_lines(
-    rows: Sequence[Planned], prices: dict[str, tuple[float, float]], settings: Settings
+    rows: Sequence[Planned], prices: dict[str, tuple[float, float]], settings: RunOptions
 ) -> list[str]:
     """The plan as a table: calls, tokens, cost and time per benchmark and model."""
     table: list[tuple[str, ...]] = [

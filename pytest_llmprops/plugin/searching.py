@@ -23,7 +23,7 @@ from pytest_llmprops.plugin.cases import Cases, Selection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.hypothesis_search import Search, properties
 from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.reporting import attach, set_failure_line
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
@@ -45,7 +45,7 @@ class Searching:
     def __init__(
         self,
         config: pytest.Config,
-        settings: Settings,
+        settings: RunOptions,
         cases: Cases,
         evaluation: Evaluation,
         *,

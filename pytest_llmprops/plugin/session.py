@@ -13,7 +13,7 @@ from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker, stop_over
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation
-from pytest_llmprops.plugin.options import Settings
+from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class LLMSession:
     """
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, worker_input: dict[str, Any] | None
+        self, config: pytest.Config, settings: RunOptions, worker_input: dict[str, Any] | None
     ) -> None:
         self.config, self.settings = config, settings
         self._worker_input = worker_input
@@ -113,7 +113,7 @@ class LLMSession:
         self.evaluation.close()
 
 
-def _gating(config: pytest.Config, settings: Settings, *, read: bool) -> Gating | None:
+def _gating(config: pytest.Config, settings: RunOptions, *, read: bool) -> Gating | None:
     if settings.gate is None:
         if settings.baseline is not None:
             raise UsageError(

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.plugin.hooks import CaseHooks
-from pytest_llmprops.plugin.options import resolve_settings
+from pytest_llmprops.plugin.options import resolve_options
 from pytest_llmprops.plugin.session import LLMSession
 
 
@@ -15,7 +15,7 @@ def start(config: pytest.Config) -> LLMSession:
 
     :raises pytest.UsageError: when an option cannot be used.
     """
-    settings = resolve_settings(config)
+    settings = resolve_options(config)
     worker_input = getattr(config, "workerinput", None)
     try:
         session = LLMSession(config, settings, worker_input)
