@@ -9,8 +9,9 @@ from typing import Protocol as TypingProtocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import Verdict
@@ -281,11 +282,11 @@ class Benchmark:
         """Return the roles for which ``--llm-helper`` is required with these settings."""
         return ()
 
-    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Return metrics other than accuracy, from the verdict records of one model."""
         return ()
 
-    def remarks(self, records: Sequence[Record]) -> Iterable[str]:
+    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Return remarks on one model for the summary, one line each."""
         return ()
 

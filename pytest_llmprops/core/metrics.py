@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
-Record = VerdictRecord
+VerdictRecord = VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Metric:
 Place = tuple[str, str, str]
 
 
-def by_place(records: Iterable[Record]) -> dict[Place, list[Record]]:
+def by_place(records: Iterable[VerdictRecord]) -> dict[Place, list[VerdictRecord]]:
     """Group records by (task, language, source), in order of first appearance; errors are excluded."""
-    groups: dict[Place, list[Record]] = {}
+    groups: dict[Place, list[VerdictRecord]] = {}
     for record in records:
         if record.status != "error":
             groups.setdefault((record.task, record.language, record.source), []).append(record)

@@ -30,7 +30,7 @@ _FORMULA = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SheetRecord:
     """A line of a table: its place in the file, from 1, and its cells by column."""
 
     line: int
@@ -45,7 +45,7 @@ class Table:
     """
 
     columns: tuple[str, ...]
-    records: tuple[Record, ...]
+    records: tuple[SheetRecord, ...]
     delimiter: str = ","
     preamble: str = ""
 
@@ -126,7 +126,7 @@ def _table(path: Path, text: str, delimiter: str, preamble: str) -> Table:
                 )
             elif any(fields):
                 filled = [*fields, *[""] * (len(columns) - len(fields))]
-                records.append(Record(here, dict(zip(columns, map(unescaped, filled), strict=True))))
+                records.append(SheetRecord(here, dict(zip(columns, map(unescaped, filled), strict=True))))
     except csv.Error as error:
         raise DataError(f"{path}: line {start}: {error}; correct the quoting") from None
     return Table(tuple(columns), tuple(records), delimiter, preamble)

@@ -20,7 +20,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class CaseGroup:
     """Items of one benchmark and model that are one pytest case called ``name``."""
 
     name: str
@@ -67,7 +67,7 @@ class GroupOutcome:
     or unparsed it is a failure, whose line counts the errors beside. Every item's record is in ``lines``.
     """
 
-    group: Group
+    group: CaseGroup
     verdict: GroupVerdict | None = None
     error: BackendError | None = None
     stopped: str | None = None
@@ -85,7 +85,7 @@ class GroupOutcome:
         return "error" if self.verdict is None else self.verdict.status
 
 
-def group_outcome(group: Group, outcomes: Iterable[Outcome]) -> GroupOutcome:
+def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome:
     """Put the outcomes of a group's cases together; items of a stopped run without a verdict are left out."""
     result = GroupOutcome(group)
     counts = dict.fromkeys(("correct", *_BAD, "error"), 0)

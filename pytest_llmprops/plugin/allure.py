@@ -27,7 +27,7 @@ from allure_commons.model2 import (
 )
 
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import LISTED, Group, GroupOutcome
+from pytest_llmprops.engine.groups import LISTED, CaseGroup, GroupOutcome
 from pytest_llmprops.plugin.case_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.evaluation import Unit
@@ -105,7 +105,7 @@ class AllureCases:
         if current is None:
             return
         unit = current.unit
-        case, name = (unit.cases[0], unit.name) if isinstance(unit, Group) else (unit, unit.item.id)
+        case, name = (unit.cases[0], unit.name) if isinstance(unit, CaseGroup) else (unit, unit.item.id)
         outcome = current.outcome or Outcome(case, stopped="not needed")
         record = None if isinstance(outcome, GroupOutcome) else outcome.record()
         if current.expected:

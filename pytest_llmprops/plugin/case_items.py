@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import Group, GroupOutcome
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.lean_items import LeanItem
 
@@ -17,7 +17,7 @@ NOT_NEEDED = pytest.StashKey[Case]()
 
 def cases_in(unit: Unit | None) -> tuple[Case, ...]:
     """Return the cases of a unit; none for None."""
-    if isinstance(unit, Group):
+    if isinstance(unit, CaseGroup):
         return unit.cases
     return () if unit is None else (unit,)
 

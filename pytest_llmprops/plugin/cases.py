@@ -21,7 +21,7 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import data_folder
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.groups import Group
+from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.helpers import HELPER, Helpers
@@ -34,7 +34,7 @@ class Selection:
 
     benchmark: Benchmark
     protocol: Protocol[Any]
-    cases: dict[str, Case | Group] = field(default_factory=dict)
+    cases: dict[str, Case | CaseGroup] = field(default_factory=dict)
     #: model label -> number of items it cannot be asked
     not_served: dict[str, int] = field(default_factory=dict)
     #: (benchmark, task, language, source) of the items that some model cannot be asked
@@ -134,7 +134,7 @@ class Cases:
         selection.places_not_served |= {(benchmark.name, i.task, i.language, i.source) for i in others}
         return [item for item in items if item.task not in refused]
 
-    def _named(self, selection: Selection, label: str, cases: Sequence[Case]) -> dict[str, Case | Group]:
+    def _named(self, selection: Selection, label: str, cases: Sequence[Case]) -> dict[str, Case | CaseGroup]:
         """The pytest cases of ``cases``, by param string: single ones, or the groups that the benchmark wants."""
         names: Sequence[str] | None = None
         if not self.apart:
@@ -151,7 +151,7 @@ class Cases:
         return {
             f"{label}-{name}": members[0]
             if [m.item.id for m in members] == [name]
-            else Group(name, tuple(members))
+            else CaseGroup(name, tuple(members))
             for name, members in groups.items()
         }
 

@@ -13,7 +13,7 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import CLOSED, Case, Outcome
-from pytest_llmprops.engine.groups import Group, GroupOutcome, group_outcome
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.plugin.cases import Cases
@@ -31,7 +31,7 @@ CACHE_AGE = 24 * 3600.0
 #: cases that are judged at once ahead of the one that pytest has come to
 AHEAD = 1000
 Key = tuple[str, str, str]
-Unit = Case | Group
+Unit = Case | CaseGroup
 
 
 class Evaluation:
@@ -182,10 +182,10 @@ class Evaluation:
         at_once = self._at_once[batch] = []
         ahead: list[Case] = []
         for unit in self._units.get(batch, ()):
-            first = unit.cases[0] if isinstance(unit, Group) else unit
+            first = unit.cases[0] if isinstance(unit, CaseGroup) else unit
             if served is None or not served.takes_batches(first):
-                ahead.extend(unit.cases if isinstance(unit, Group) else (unit,))
-            elif not isinstance(unit, Group):
+                ahead.extend(unit.cases if isinstance(unit, CaseGroup) else (unit,))
+            elif not isinstance(unit, CaseGroup):
                 at_once.append(first)
         self.engine.submit(ahead)
 
@@ -210,7 +210,7 @@ class Evaluation:
             except TimeoutError:
                 self.show_waiting()
 
-    def wait_for_group(self, group: Group) -> GroupOutcome:
+    def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items that one pytest case reports."""
         self.begin(self._batch_of(group))
         outcomes: Iterable[Outcome] | None = None

@@ -12,7 +12,7 @@ from pytest_llmprops.benchmarks import benchmark_names, find_benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
-from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin.cases import Cases
@@ -111,7 +111,7 @@ class Gating:
                         " sequential = true"
                     )
 
-    def decide(self, facts: RunFacts, records: Sequence[Record]) -> GateResult:
+    def decide(self, facts: RunFacts, records: Sequence[VerdictRecord]) -> GateResult:
         """The decision on a finished run."""
         return decide(self.gate, facts, records, self.baseline)
 

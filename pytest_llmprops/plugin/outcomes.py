@@ -7,7 +7,7 @@ import pytest
 from pytest_llmprops.core.texts import shortened, terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import Group, GroupOutcome, GroupVerdict
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
 
 
 def line_of(outcome: Outcome | GroupOutcome) -> str | None:
@@ -38,9 +38,9 @@ def by_its_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None])
     return failed and call.when == "call" and outcome.verdict is not None and not outcome.verdict
 
 
-def properties(unit: Case | Group, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
+def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
     """What a JUnit report says of a case."""
-    case = unit.cases[0] if isinstance(unit, Group) else unit
+    case = unit.cases[0] if isinstance(unit, CaseGroup) else unit
     rows = [
         ("llmprops.model", case.model),
         ("llmprops.benchmark", case.benchmark.name),

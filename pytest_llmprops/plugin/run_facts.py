@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.metrics import Record
-from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, Remark, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.plugin.cases import load_benchmark
@@ -18,7 +17,7 @@ from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
 
-def in_order(records: Iterable[Record], collection: CollectionFacts) -> list[Record]:
+def in_order(records: Iterable[VerdictRecord], collection: CollectionFacts) -> list[VerdictRecord]:
     """Return the verdicts in the order of the suites; workers report in any order.
 
     A case that was reported twice counts once, with its last verdict, as readers of the record count it.
@@ -30,7 +29,7 @@ def in_order(records: Iterable[Record], collection: CollectionFacts) -> list[Rec
 
 def final_facts(
     record: RunRecord,
-    verdicts: Sequence[Record],
+    verdicts: Sequence[VerdictRecord],
     report: Mapping[str, Any],
     collection: CollectionFacts,
     *,
@@ -103,8 +102,8 @@ def _used(model: ModelFacts, served: Mapping[str, Any] | None) -> ModelFacts:
     )
 
 
-def _remarks(verdicts: Sequence[Record], benchmarks: Mapping[str, Benchmark]) -> tuple[Remark, ...]:
-    groups: dict[tuple[str, str], list[Record]] = {}
+def _remarks(verdicts: Sequence[VerdictRecord], benchmarks: Mapping[str, Benchmark]) -> tuple[Remark, ...]:
+    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for verdict in verdicts:
         groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
     return tuple(

@@ -11,7 +11,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import Group, GroupOutcome, GroupVerdict
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
 from pytest_llmprops.plugin.case_items import NOT_NEEDED, set_outcome
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit
 from pytest_llmprops.plugin.lean_items import LeanItem
@@ -62,7 +62,7 @@ class Verdicts:
         return outcome.verdict
 
     def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:
-        if isinstance(unit, Group):
+        if isinstance(unit, CaseGroup):
             return self._evaluation.wait_for_group(unit)
         schedule = self.schedule
         if schedule is None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Placed, PlacedItem
-from pytest_llmprops.core.metrics import Record
-from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
@@ -65,8 +64,8 @@ class Paired:
 
 
 def with_tasks_of(
-    records: Iterable[Record], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
-) -> list[Record]:
+    records: Iterable[VerdictRecord], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
+) -> list[VerdictRecord]:
     """``records``, each under the task that ``others`` have the same item under.
 
     Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two. Any
@@ -91,7 +90,9 @@ def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
 
 
 def pair_records(
-    baseline: Iterable[Record], candidate: Iterable[Record], decided: TasksByAnswer | None = None
+    baseline: Iterable[VerdictRecord],
+    candidate: Iterable[VerdictRecord],
+    decided: TasksByAnswer | None = None,
 ) -> Paired:
     """Pair the records of one model each by benchmark, task (the candidate's), language, source and id.
 
@@ -116,15 +117,15 @@ def pair_records(
     return paired
 
 
-def _by_item(records: Iterable[Record]) -> dict[Key, list[Record]]:
-    found: dict[Key, list[Record]] = {}
+def _by_item(records: Iterable[VerdictRecord]) -> dict[Key, list[VerdictRecord]]:
+    found: dict[Key, list[VerdictRecord]] = {}
     for r in records:
         key = Key(r.benchmark, r.task, r.language, r.source, r.id)
         found.setdefault(key, []).append(r)
     return found
 
 
-def _share(records: Sequence[Record]) -> float | None:
+def _share(records: Sequence[VerdictRecord]) -> float | None:
     answered = [r.status == "correct" for r in records if r.status != "error"]
     return sum(answered) / len(answered) if answered else None
 
@@ -138,7 +139,7 @@ class Column:
     model: str
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[VerdictRecord]:
         """The model's verdicts."""
         return [r for r in self.run.records if r.model == self.model]
 
@@ -304,7 +305,7 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
     )
 
 
-def _shown(records: Sequence[Record], correct: bool) -> Record:
+def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
     """The sample that shows what a flip is about."""
     fitting = [r for r in records if (r.status == "correct") == correct and r.status != "error"]
     return (fitting or records)[0]

@@ -13,7 +13,7 @@ from pytest_llmprops.core.gate_results import (
     RuleResult,
     SequentialPlan,
 )
-from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs import gate_bounds, gate_checks
 from pytest_llmprops.runs.benchmark_facts import tasks_by_answer, unknown_benchmarks
@@ -39,7 +39,7 @@ NAMED = 3
 def decide(
     gate: Gate,
     facts: RunFacts,
-    records: Sequence[Record],
+    records: Sequence[VerdictRecord],
     baseline: Run | None,
     *,
     running: bool = False,
@@ -109,7 +109,7 @@ def rule_open(result: RuleResult) -> bool:
     return result.partial and result.verdict == "inconclusive"
 
 
-def _same_terms(gate: Gate, facts: RunFacts, theirs: Sequence[Record]) -> SequentialPlan | None:
+def _same_terms(gate: Gate, facts: RunFacts, theirs: Sequence[VerdictRecord]) -> SequentialPlan | None:
     """The plan of a run that draws its items; None where it was made for another gate or baseline."""
     plan = facts.sequential
     if plan is None or (plan.gate, plan.baseline) != (gate.sha256, fingerprint(theirs)):
@@ -123,7 +123,7 @@ def _why_incomplete(facts: RunFacts, drawing: SequentialPlan | None) -> str:
     return facts.stopped or "cases have no verdict; run again to continue"
 
 
-def _nothing(gate: Gate, facts: RunFacts, records: Sequence[Record]) -> Mapping[str, str]:
+def _nothing(gate: Gate, facts: RunFacts, records: Sequence[VerdictRecord]) -> Mapping[str, str]:
     """Why rules have no item: name of the rule -> one line."""
     more = "".join(
         f"; {sum(models.values())} {benchmark} items were not served"

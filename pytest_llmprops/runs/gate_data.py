@@ -8,8 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.gate_results import SequentialPlan
-from pytest_llmprops.core.metrics import Record
-from pytest_llmprops.core.records import MetricRow
+from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
 from pytest_llmprops.runs.compare import Pair, pair_records, with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
@@ -52,8 +51,8 @@ class RuleData:
         cls,
         rule: Rule,
         metrics: Iterable[MetricRow],
-        ours: Iterable[Record],
-        theirs: Iterable[Record],
+        ours: Iterable[VerdictRecord],
+        theirs: Iterable[VerdictRecord],
         drawing: SequentialPlan | None,
         decided: TasksByAnswer,
     ) -> RuleData:
@@ -131,14 +130,14 @@ class RuleData:
         )
 
 
-def _by_id(records: Iterable[Record]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
+def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
+    found: dict[str, list[VerdictRecord]] = {}
     for record in records:
         found.setdefault(record.id, []).append(record)
     return found
 
 
-def _answer(records: Sequence[Record]) -> Answer | None:
+def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
     statuses = [r.status for r in records if r.status != "error"]
     if not statuses:
         return None

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from pytest_llmprops.core.gate_results import RulePlan, SequentialPlan
 from pytest_llmprops.core.items import Placed, PlacedItem
-from pytest_llmprops.core.metrics import Record
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
 from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
@@ -72,7 +72,7 @@ def blocks(gate: Gate, places: Sequence[PlacedItem], *, concurrency: int, seed: 
 def plan_of(
     gate: Gate,
     places: Sequence[PlacedItem],
-    baseline: Iterable[Record],
+    baseline: Iterable[VerdictRecord],
     seed: int,
     decided: TasksByAnswer | None = None,
 ) -> SequentialPlan:
@@ -91,14 +91,14 @@ def plan_of(
     return SequentialPlan(gate.sha256, fingerprint(baseline), seed, ended=False, rules=rules)
 
 
-def fingerprint(records: Iterable[Record]) -> str:
+def fingerprint(records: Iterable[VerdictRecord]) -> str:
     """A hash of which items the records answer, whatever the answers."""
     answered = sorted({(r.benchmark, r.id) for r in records if r.status != "error"})
     return hashlib.sha256(repr(answered).encode()).hexdigest()
 
 
 def _plan_of_rule(
-    rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[Record], decided: TasksByAnswer | None
+    rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[VerdictRecord], decided: TasksByAnswer | None
 ) -> RulePlan:
     found = {_key(p): p for p in rule.select(places)}
     items = Population.of([p.cluster for p in found.values()])

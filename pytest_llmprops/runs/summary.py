@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pytest_llmprops.core.metrics import Metric, Record
-from pytest_llmprops.core.records import Group, MetricRow, SummaryRow
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.records import Group, MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.core.statistics import mean_interval
 
 
-def summary_rows(records: Iterable[Record]) -> tuple[SummaryRow, ...]:
+def summary_rows(records: Iterable[VerdictRecord]) -> tuple[SummaryRow, ...]:
     """One row a model, benchmark, task, language and source, in order of first appearance.
 
     ``accuracy`` is correct / (items - errors), null when nothing was answered; its 95% interval is
     Wilson's, or a cluster bootstrap where clusters have more than one item.
     """
-    groups: dict[Group, list[Record]] = {}
+    groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault(record.group, []).append(record)
     return tuple(_row(key, members) for key, members in groups.items())
 
 
-def _row(group: Group, members: Sequence[Record]) -> SummaryRow:
+def _row(group: Group, members: Sequence[VerdictRecord]) -> SummaryRow:
     counts = Counter(record.status for record in members)
     answered = [r for r in members if r.status != "error"]
     scores = [float(r.status == "correct") for r in answered]
@@ -44,10 +44,11 @@ def _row(group: Group, members: Sequence[Record]) -> SummaryRow:
 
 
 def metric_rows(
-    records: Iterable[Record], metrics: Mapping[str, Callable[[Sequence[Record]], Iterable[Metric]]]
+    records: Iterable[VerdictRecord],
+    metrics: Mapping[str, Callable[[Sequence[VerdictRecord]], Iterable[Metric]]],
 ) -> tuple[MetricRow, ...]:
     """Every benchmark's own numbers, a model at a time; ``metrics`` maps benchmark names to functions."""
-    groups: dict[tuple[str, str], list[Record]] = {}
+    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault((record.model, record.benchmark), []).append(record)
     return tuple(

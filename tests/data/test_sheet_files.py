@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.sheet_files import (
-    Record,
+    SheetRecord,
     Table,
     escaped,
     only_one,
@@ -28,7 +28,7 @@ from pytest_llmprops.data.whole_files import write_text
 
 COLUMNS = ("question", "sentence", "choice")
 TEXTS = ("1", 'Sag "ja", bitte; ஆம், はい, بله\u200cها', "2")
-TABLE = Table(COLUMNS, (Record(2, dict(zip(COLUMNS, TEXTS, strict=True))),))
+TABLE = Table(COLUMNS, (SheetRecord(2, dict(zip(COLUMNS, TEXTS, strict=True))),))
 
 
 def test_a_spreadsheet_takes_it_for_utf8(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[
     path = tmp_path_factory.getbasetemp() / "any.csv"
     texts = [[f"x{text}".strip() if place == 2 else text for place, text in enumerate(row)] for row in rows]
     table = Table(
-        COLUMNS, tuple(Record(2, dict(zip(COLUMNS, row, strict=True))) for row in texts), delimiter=";"
+        COLUMNS, tuple(SheetRecord(2, dict(zip(COLUMNS, row, strict=True))) for row in texts), delimiter=";"
     )
     write_text(path, sheet_text(table))
     found = read_table(path, "question")

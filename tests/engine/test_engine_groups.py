@@ -11,7 +11,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.verdicts import Status, Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import LISTED, Group, GroupOutcome, group_outcome
+from pytest_llmprops.engine.groups import LISTED, CaseGroup, GroupOutcome, group_outcome
 
 
 class Some(Benchmark):
@@ -36,7 +36,7 @@ def outcome_of(*made: Status | Exception | str, given: str = "") -> GroupOutcome
         else:
             more = {"stopped": what}
         outcomes.append(Outcome(case, **more))
-    return group_outcome(Group("g", tuple(o.case for o in outcomes)), outcomes)
+    return group_outcome(CaseGroup("g", tuple(o.case for o in outcomes)), outcomes)
 
 
 def test_all_correct() -> None:

@@ -25,8 +25,9 @@ from pytest_llmprops.benchmarks.dtails.selecting import runs_without_choice, sel
 from pytest_llmprops.benchmarks.dtails.translating import translate
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.verdicts import Verdict
 
@@ -151,11 +152,11 @@ class Dtails(Benchmark):
             max_tokens=settings.rule_max_tokens,
         )
 
-    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Positions, baselines, means over runs; how translations were read."""
         return metrics.metric_rows(records)
 
-    def remarks(self, records: Sequence[Record]) -> Iterable[str]:
+    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Whether the choice depends on the order of the list."""
         return metrics.remarks(records)
 

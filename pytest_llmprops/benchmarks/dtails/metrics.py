@@ -16,7 +16,8 @@ from pytest_llmprops.benchmarks.dtails.positions import (
     runs_of,
 )
 from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE
-from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
+from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
 Values = Mapping[str, float]
@@ -39,7 +40,7 @@ DIRECTIONS = {
 }
 
 
-def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
+def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
     """Rows of every task, language and source, and positions over all languages of a source."""
     places = by_place(records)
     by_source: dict[str, list[Values]] = {}
@@ -57,7 +58,7 @@ def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
             yield from _positions((SELECT, ALL, source), values)
 
 
-def remarks(records: Sequence[Record]) -> Iterator[str]:
+def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     """What the summary says of a model whose choice depends on the order shown, over all its languages."""
     values = [r.values for r in records if r.task == SELECT and r.status != "error"]
     found = positions(v for v in values if runs_of(v))

@@ -23,8 +23,9 @@ from pytest_llmprops.benchmarks.eras.values import facts_of, pair_result, paradi
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
+from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Segment, Sentiment
 from pytest_llmprops.core.verdicts import Verdict
 
@@ -149,7 +150,7 @@ class Eras(Benchmark):
                     results.append(error)
         return results
 
-    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Tables 1 and 2 as rows: means over paradigms, from the records' values alone."""
         for place, members in by_place(records).items():
             yield from (
@@ -197,7 +198,7 @@ async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
     )
 
 
-def _explicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
+def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
     if not values:
         return
@@ -212,7 +213,7 @@ def _explicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
         yield Metric(*place, f"{name}_rate", mean, len(values), "overall", direction="lower")
 
 
-def _implicit_rows(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
+def _implicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
     yield from implicit_metrics.implicit_metrics(place, [pair_result(v) for v in values])
     sampled = [bool(v["sampled"]) for v in values if "sampled" in v]

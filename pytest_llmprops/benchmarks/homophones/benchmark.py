@@ -11,8 +11,9 @@ from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, re
 from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record, by_place, rate
+from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
@@ -94,7 +95,7 @@ class Homophones(Benchmark):
             verdict = judge(item, reply, context, settings.match, asks=number)
         return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
 
-    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """``several_answers_rate``; accuracy on function words and on the others; gain by asking again."""
         for place, members in by_place(records).items():
             values = [r.values for r in members]

@@ -11,8 +11,9 @@ from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, r
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record, by_place, rate
+from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
@@ -145,7 +146,7 @@ class HTest(Benchmark):
         read = await ask(asked, role="reader")
         return _judge(item, read, read.text, {"chain_of_thought": _end(thought.text)})
 
-    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
         for place, members in by_place(records).items():
             parsed = [r for r in members if r.values.get("parsed")]

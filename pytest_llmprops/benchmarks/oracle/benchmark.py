@@ -34,8 +34,9 @@ from pytest_llmprops.benchmarks.oracle.synonym_rules import (
 )
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Measured, Searched
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.metrics import Metric, Record
+from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
@@ -223,11 +224,11 @@ class OracleChecker(Benchmark):
         oracle = _oracle(ask, settings)
         return await linearity_search(checker, item["text"], oracle, pool_seed, settings.shrink_calls)
 
-    def metrics(self, records: Sequence[Record]) -> Iterable[Metric]:
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """What was accepted, and what that is worth: figure 6 and tables 1 to 5."""
         return metrics.metric_rows(records)
 
-    def remarks(self, records: Sequence[Record]) -> Iterable[str]:
+    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """The bound of an acceptance, and that a rejected answer is not turned into its opposite."""
         tested = [r.values for r in records if r.task == LINEARITY and r.values.get("tests")]
         for samples, tests, rule in sorted({(v["samples"], v["tests"], v["rule"]) for v in tested}):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, phi_of
-from pytest_llmprops.core.metrics import Metric, Place, Record, by_place, rate
+from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import mean_interval
 
 #: the task of rows over all pairs, whatever the answer
@@ -51,9 +52,9 @@ DIRECTIONS = {
 Values = Mapping[str, float]
 
 
-def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
+def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
     """Rows of every task, language and source; of pairs also over both answers."""
-    pairs: dict[tuple[str, str], list[Record]] = {}
+    pairs: dict[tuple[str, str], list[VerdictRecord]] = {}
     for place, members in by_place(records).items():
         task, language, source = place
         if task == LINEARITY:
@@ -70,12 +71,12 @@ def metric_rows(records: Sequence[Record]) -> Iterator[Metric]:
 # ---- linearity
 
 
-def _domain(record: Record) -> str:
+def _domain(record: VerdictRecord) -> str:
     """``general``, ``technical`` … : the second part of the item's id."""
     return record.id.split("/")[1]
 
 
-def _linearity(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
+def _linearity(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     read = [r for r in members if "entities" in r.values]
     yield rate(place, "no_entities_rate", [bool(r.values.get("no_entities")) for r in read], "none")
     yield rate(place, "unmeasurable_rate", [bool(r.values.get("unmeasurable")) for r in read], "none")
@@ -92,11 +93,11 @@ def _linearity(place: Place, members: Sequence[Record]) -> Iterator[Metric]:
             yield from _correlations(place, group, [r.values for r in tested])
 
 
-def _labelled(records: Iterable[Record]) -> list[Values]:
+def _labelled(records: Iterable[VerdictRecord]) -> list[Values]:
     return [r.values for r in records if r.values.get("labelled")]
 
 
-def _tested(place: Place, group: str, those: Sequence[Record]) -> Iterator[Metric]:
+def _tested(place: Place, group: str, those: Sequence[VerdictRecord]) -> Iterator[Metric]:
     """Sentences that had something to test; those accepted trivially are counted apart."""
     values = [r.values for r in those]
     mean = _mean(place, those)
@@ -126,7 +127,9 @@ def _a_rate(values: Values) -> float:
     return values["combinations_passed"] / values["combinations"]
 
 
-def _mean(place: Place, those: Sequence[Record]) -> Callable[[str, Callable[[Values], float], str], Metric]:
+def _mean(
+    place: Place, those: Sequence[VerdictRecord]
+) -> Callable[[str, Callable[[Values], float], str], Metric]:
     """A mean over sentences with its interval, by cluster where clusters have several."""
     clusters = [r.cluster for r in those]
 

@@ -46,7 +46,7 @@ OUTCOMES = (
     "An answer is accepted when it survives further questions to the model itself; no right answers are needed. A"
     " rejected answer is not trusted; it is never turned into its opposite."
 )
-Record = VerdictRecord
+VerdictRecord = VerdictRecord
 
 
 def section(measured: Measured) -> Section:
@@ -93,10 +93,10 @@ def _remarks(measured: Measured) -> list[Block]:
 
 
 #: a series, the title of its sentences, and their records
-Group = tuple[Series, str, list[Record]]
+DomainGroup = tuple[Series, str, list[VerdictRecord]]
 
 
-def _groups(measured: Measured, place: Place) -> list[Group]:
+def _groups(measured: Measured, place: Place) -> list[DomainGroup]:
     """The sentences of a place that could be read, by series and domain."""
     found = []
     for s in measured.series:
@@ -110,7 +110,7 @@ def _groups(measured: Measured, place: Place) -> list[Group]:
     return found
 
 
-def _figure(measured: Measured, groups: Sequence[Group]) -> Figure:
+def _figure(measured: Measured, groups: Sequence[DomainGroup]) -> Figure:
     several = len(measured.series) > 1
     shown = [
         Bars(f"{s.starred}: {title}" if several else title.capitalize(), s.index, _bars(records))
@@ -128,7 +128,7 @@ def _figure(measured: Measured, groups: Sequence[Group]) -> Figure:
     )
 
 
-def _bars(records: Sequence[Record]) -> tuple[Bar, ...]:
+def _bars(records: Sequence[VerdictRecord]) -> tuple[Bar, ...]:
     tested = [r.values for r in records if r.values.get("tests")]
     accepted = [v for v in tested if v["accepted"]]
     found = [_bar("Sentences", len(accepted), len(tested), len(tested))]
@@ -163,7 +163,7 @@ def _printed(corpus: str) -> Bars:
     return Bars(f"GPT3.5: {PAPER}, {corpus}", -1, tuple(found))
 
 
-def _profiles(groups: Sequence[Group]) -> list[Block]:
+def _profiles(groups: Sequence[DomainGroup]) -> list[Block]:
     figures: list[Block] = []
     for s, title, records in groups:
         profiles = [_profile(r.values) for r in records if r.values.get("tests")]

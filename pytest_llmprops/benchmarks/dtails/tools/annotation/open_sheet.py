@@ -13,7 +13,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import language_name
 from pytest_llmprops.benchmarks.dtails.tools.annotation.questions import is_answered, read_answer
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import Line, Sheet, read_sheet
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.sheet_files import Record, sheet_text
+from pytest_llmprops.data.sheet_files import SheetRecord, sheet_text
 from pytest_llmprops.data.whole_files import write_text
 
 
@@ -122,7 +122,7 @@ def _with(sheet: Sheet, answers: Mapping[int, Mapping[str, str]]) -> Sheet:
         replace(line, cells={**line.cells, **answers[line.number]}) if line.number in answers else line
         for line in sheet.lines
     )
-    records = tuple(Record(line.line, dict(line.cells)) for line in lines)
+    records = tuple(SheetRecord(line.line, dict(line.cells)) for line in lines)
     return replace(sheet, lines=lines, table=replace(sheet.table, records=records))
 
 

@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.study import FORMAT, KEY
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
-from pytest_llmprops.data.sheet_files import Record, Table, sheet_text, text_of, write_new
+from pytest_llmprops.data.sheet_files import SheetRecord, Table, sheet_text, text_of, write_new
 
 ANNOTATORS = 3
 _SHEETS = "annotator_*.csv"
@@ -101,7 +101,7 @@ def _write(
         name = _SHEETS.replace("*", str(annotator))
         orders[name] = asked.arranged(questions, seed=seed, annotator=annotator)
         records = tuple(
-            Record(number + 1, asked.cells(number, language, questions[question].shown(order)))
+            SheetRecord(number + 1, asked.cells(number, language, questions[question].shown(order)))
             for number, (question, order) in enumerate(orders[name], 1)
         )
         files[name] = sheet_text(Table(columns, records, delimiter))
