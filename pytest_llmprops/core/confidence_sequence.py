@@ -122,16 +122,6 @@ def log_evidence_above(
     return np.maximum.accumulate(np.maximum(evidence, 0.0), axis=-1)
 
 
-def log_evidence_below(
-    values: Sequence[float] | NDArray[np.float64], population: int, mean: float, *, alpha: float
-) -> NDArray[np.float64]:
-    """Log of the largest capital so far won against "the population's mean is ``mean`` or more".
-
-    :func:`log_evidence_above` on 1 - values: same arguments, result and errors.
-    """
-    return log_evidence_above(1 - _checked(values, population, alpha), population, 1 - mean, alpha=alpha)
-
-
 def _checked(
     values: Sequence[float] | NDArray[np.float64], population: int, alpha: float
 ) -> NDArray[np.float64]:

@@ -17,12 +17,16 @@ from pytest_llmprops.core.confidence_sequence import (
     Bounds,
     betting_bounds,
     log_evidence_above,
-    log_evidence_below,
 )
 
 ALPHA = 0.05
 SAMPLES = 2000
 Array = NDArray[np.float64]
+
+
+def log_evidence_below(values: Array, population: int, mean: float, *, alpha: float) -> Array:
+    """Return the evidence against "the population's mean is ``mean`` or more": the mirror of the evidence above."""
+    return log_evidence_above(1 - values, population, 1 - mean, alpha=alpha)
 
 
 def _binary(size: int, ones: float) -> Array:

@@ -11,18 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from pytest_llmprops.core.linearity import (
-    FAR,
-    complement,
+from fixtures.linear_functions import (
     distance,
     distance_to_homomorphisms,
-    draws,
-    failing_bits,
-    failure_bound,
     failure_rate,
     homomorphisms,
     is_homomorphism,
     is_linear_test,
+)
+from pytest_llmprops.core.linearity import (
+    FAR,
+    complement,
+    draws,
+    failing_bits,
+    failure_bound,
     passing_combinations,
     rejection_bound,
     xnor,
@@ -45,7 +47,7 @@ def tables(draw: st.DrawFn) -> tuple[int, list[int]]:
 
 @given(vectors(3))
 def test_xnor_is_a_group(case: tuple[int, ...]) -> None:
-    """XNOR is associative and commutative, has the vector of ones as neutral element, and inverts each by itself."""
+    """XNOR is associative and commutative. Ones are its neutral element, and every element is its own inverse."""
     m, u, v, w = case
     ones = 2**m - 1
     assert xnor(u, xnor(v, w, m), m) == xnor(xnor(u, v, m), w, m)
@@ -57,7 +59,7 @@ def test_xnor_is_a_group(case: tuple[int, ...]) -> None:
 
 @given(vectors(2))
 def test_ideal_extractor_passes_always(case: tuple[int, ...]) -> None:
-    """The complement, which is what the ideal extractor answers, passes the test for all x and y."""
+    """The complement, which is the ideal extractor's answer, passes the test for all x and y."""
     m, x, y = case
     assert is_linear_test(complement(x, m), complement(y, m), complement(x ^ y, m), m)
     assert failing_bits(complement(x, m), complement(y, m), complement(x ^ y, m), m) == 0
@@ -65,7 +67,7 @@ def test_ideal_extractor_passes_always(case: tuple[int, ...]) -> None:
 
 @given(vectors(3))
 def test_failing_bits_are_what_makes_a_test_fail(case: tuple[int, ...]) -> None:
-    """Turning over bits of f(x XOR y) in a passing test makes exactly those bits fail."""
+    """Flipping bits of f(x XOR y) in a passing test makes exactly those bits fail."""
     m, u, v, flip = case
     passing = xnor(u, v, m)
     assert failing_bits(u, v, passing ^ flip, m) == flip
@@ -74,14 +76,14 @@ def test_failing_bits_are_what_makes_a_test_fail(case: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_homomorphisms_are_all_and_only_those(m: int) -> None:
-    """There are 2^(m*m), all different, and each passes every test; for m = 2 no other function does."""
-    found = list(homomorphisms(m))
-    assert len(found) == len(set(found)) == 2 ** (m * m)
-    assert all(is_homomorphism(table, m) for table in found)
-    assert tuple(complement(x, m) for x in range(2**m)) in found
+    """The 2^(m*m) tables are all different and pass every test. For m = 2, no other function passes every test."""
+    functions = list(homomorphisms(m))
+    assert len(functions) == len(set(functions)) == 2 ** (m * m)
+    assert all(is_homomorphism(table, m) for table in functions)
+    assert tuple(complement(x, m) for x in range(2**m)) in functions
     if m == 2:
         every = itertools.product(range(4), repeat=4)
-        assert {table for table in every if is_homomorphism(table, 2)} == set(found)
+        assert {table for table in every if is_homomorphism(table, 2)} == set(functions)
 
 
 @given(tables())
@@ -91,10 +93,10 @@ def test_theorem_at_the_exact_distance(case: tuple[int, list[int]]) -> None:
     assert failure_rate(table, m) >= failure_bound(distance_to_homomorphisms(table, m)) - 1e-12
 
 
-def test_theorem_holds_for_everything_at_least_so_far() -> None:
-    """Up to 1/6, no function at least epsilon far fails less often than the bound at epsilon.
+def test_theorem_holds_beyond_the_exact_distance() -> None:
+    """Up to 1/6, no function at distance epsilon or more fails less often than the bound at epsilon.
 
-    All functions of two bits to two, and of four bits to one (three bits of them constant).
+    The functions: all from two bits to two bits, and every seventh from four bits to one bit.
     """
     cases = [(list(table), 2) for table in itertools.product(range(4), repeat=4)]
     one_bit = [[(code >> x & 1) for x in range(16)] for code in range(0, 2**16, 7)]
@@ -114,10 +116,10 @@ def test_theorem_holds_for_everything_at_least_so_far() -> None:
     [({1: 0b101}, 1 / 8), ({1: 0b101, 6: 0b101}, 2 / 8), ({1: 0b001, 6: 0b010, 3: 0b111}, 3 / 8)],
 )
 def test_simulated_tests_fail_often_enough(flips: dict[int, int], epsilon: float) -> None:
-    """The ideal extractor changed on one, two and three of eight points: drawn tests fail as often as promised.
+    """Random tests of an ideal extractor that is changed on some points fail as often as the theorem says.
 
-    The distance is verified against all 512 homomorphisms; 4,000 drawn tests are held to the bound and to the
-    exact rate by binomial tests.
+    One, two or three of eight points are changed. The distance is computed from all 512 homomorphisms. Binomial tests
+    compare 4,000 random tests with the bound and with the exact rate.
     """
     m = 3
     table = [complement(x, m) for x in range(8)]
@@ -133,7 +135,7 @@ def test_simulated_tests_fail_often_enough(flips: dict[int, int], epsilon: float
 
 
 def test_printed_bounds() -> None:
-    """The figures of section 3 (.936, .765) and of the five-test protocol (.746)."""
+    """The bounds equal the figures of section 3 (.936, .765) and of the five-test protocol (.746)."""
     assert round(rejection_bound(0.1, 10), 3) == 0.936
     assert round(rejection_bound(0.05, 10), 3) == 0.765
     assert round(rejection_bound(0.1, 5), 3) == 0.746
@@ -143,8 +145,8 @@ def test_printed_bounds() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.1])
-def test_no_bound_for_what_is_no_distance(epsilon: float) -> None:
-    """A distance outside [0, 1] and a negative number of tests are refused."""
+def test_invalid_distance_or_number_of_tests_is_an_error(epsilon: float) -> None:
+    """A distance outside [0, 1] and a negative number of tests raise ValueError."""
     with pytest.raises(ValueError, match="between 0 and 1"):
         failure_bound(epsilon)
     with pytest.raises(ValueError, match="-1"):
@@ -153,7 +155,7 @@ def test_no_bound_for_what_is_no_distance(epsilon: float) -> None:
 
 @given(st.integers(1, 4), st.data())
 def test_combinations_are_counted_as_by_enumeration(m: int, data: st.DataObject) -> None:
-    """Counting by different vectors gives what going through all combinations gives."""
+    """Counting by different vectors gives the same result as enumerating all combinations."""
     lists = [data.draw(st.lists(st.integers(0, 2**m - 1), max_size=11)) for _ in range(3)]
     one, two, three = lists
     passing, total = passing_combinations(Counter(one), Counter(two), Counter(three), m)
@@ -163,7 +165,7 @@ def test_combinations_are_counted_as_by_enumeration(m: int, data: st.DataObject)
 
 
 def test_draws_are_uniform_with_replacement() -> None:
-    """Pairs repeat, both halves are uniform over all vectors, and the same seed gives the same pairs."""
+    """Pairs repeat, are uniform over all pairs of vectors, and are the same for the same seed."""
     pairs = draws(random.Random(1), 2, 4000)
     assert len(set(pairs)) == 16
     assert chisquare(list(Counter(pairs).values())).pvalue > 0.001

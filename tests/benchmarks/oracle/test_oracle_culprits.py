@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from fixtures.linear_functions import is_linear_test
 from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits, explanation, violated_bits
 from pytest_llmprops.benchmarks.oracle.entities import locate
@@ -13,7 +14,6 @@ from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading,
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
-from pytest_llmprops.core.linearity import is_linear_test
 
 FOUND = locate([Extracted(name) for name, _, _ in ENTITIES[:2]], SENTENCE)
 SUBJECT = Subject(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from fixtures.linear_functions import distance_to_homomorphisms, failure_rate
 from fixtures.oracle_fakes import (
     ENTITIES,
     POOL,
@@ -40,9 +41,7 @@ from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.linearity import (
     complement,
-    distance_to_homomorphisms,
     failure_bound,
-    failure_rate,
     rejection_bound,
 )
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply

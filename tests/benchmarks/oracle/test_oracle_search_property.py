@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from fixtures.linear_functions import is_linear_test
 from fixtures.oracle_fakes import (
     POOL,
     RULES,
@@ -34,7 +35,7 @@ from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.evidence import object_in
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.linearity import complement, draws, is_linear_test
+from pytest_llmprops.core.linearity import complement, draws
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
