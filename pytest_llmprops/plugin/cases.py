@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
 from pytest_llmprops.benchmarks import benchmark_names, find_benchmark, is_registered, registration_of
 from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
@@ -237,25 +240,45 @@ def _file(name: str, benchmark: str) -> str:
     return name if source == "given" or path.startswith(f"{benchmark}/") else f"{source}:{benchmark}/{path}"
 
 
-def class_reference(cls: type[Benchmark]) -> tuple[str, str]:
-    """File and name from which another process can load a benchmark; a registered one needs no file."""
-    return ("", cls.name) if is_registered(cls) else (inspect.getfile(cls), cls.__qualname__)
+def class_reference(cls: type[Benchmark]) -> tuple[str, str, str]:
+    """Return module, file and name from which another process can load a benchmark's class.
+
+    Module and file of a registered class are empty.
+    """
+    return (
+        ("", "", cls.name) if is_registered(cls) else (cls.__module__, inspect.getfile(cls), cls.__qualname__)
+    )
 
 
 def load_benchmark(reference: Sequence[str]) -> Benchmark:
-    """The benchmark of a :func:`class_reference`."""
-    file, name = reference
-    return _load_class(file, name)() if file else find_benchmark(name)
+    """Return a new benchmark from its :func:`class_reference`."""
+    module, file, name = reference
+    if not file:
+        return find_benchmark(name)
+    cls: type[Benchmark] = attrgetter(name)(_imported(module, Path(file)))
+    return cls()
 
 
-def _load_class(file: str, name: str) -> type[Benchmark]:
-    spec = importlib.util.spec_from_file_location(f"_llmprops_{Path(file).stem}", file)
+def _imported(module: str, file: Path) -> ModuleType:
+    """Return a module that a worker imported: by its name, so that its relative imports work, else from its file."""
+    parts = (*module.split("."), "__init__") if file.stem == "__init__" else tuple(module.split("."))
+    folders = file.with_suffix("").parts
+    if folders[-len(parts) :] == parts:
+        root = str(Path(*folders[: -len(parts)]))
+        if root not in sys.path:
+            # As pytest does in workers. At the end, since this process may import other modules of the same name.
+            sys.path.append(root)
+        with contextlib.suppress(ImportError):
+            imported = importlib.import_module(module)
+            if Path(imported.__file__ or "") == file:
+                return imported
+    spec = importlib.util.spec_from_file_location(f"_llmprops_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module
-    spec.loader.exec_module(module)
-    return cast("type[Benchmark]", getattr(module, name))
+    loaded_module = importlib.util.module_from_spec(spec)
+    sys.modules[loaded_module.__name__] = loaded_module
+    spec.loader.exec_module(loaded_module)
+    return loaded_module
 
 
 def _labelled(settings: RunOptions) -> dict[str, ModelSpec]:

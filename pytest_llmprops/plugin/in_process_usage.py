@@ -1,48 +1,41 @@
-"""What ``run.json`` says about models that are served inside the pytest processes."""
+"""Add the models that are served inside the pytest processes to the broker's report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import replace
 
+from pytest_llmprops.core.broker_report import BrokerReport, ModelUse
 from pytest_llmprops.core.worker_messages import InProcessUse
-from pytest_llmprops.engine.calls import Counters
-
-#: the report of a session without a broker
-NO_CALLS: Mapping[str, Any] = {
-    "counters": asdict(Counters()),
-    "stopped": None,
-    "notes": [],
-    "models": {},
-}
 
 
-def add_in_process(
-    report: dict[str, Any],
+def with_in_process(
+    report: BrokerReport,
     labels: Iterable[str],
     processes: Sequence[Mapping[str, InProcessUse]],
-) -> None:
-    """Add models and counters to the broker's ``report``.
+) -> BrokerReport:
+    """Return the report with the models that were served in process, and their requests.
 
-    ``calls.in_process`` of the record becomes the number of requests served without a call.
-
-    :param labels: of the models that are served in process.
+    :param labels: labels of the models that are served in process.
     :param processes: for each process that ran cases, label -> what it served.
     """
     labels = sorted(labels)
     if not labels:
-        return
-    models = report["models"] = dict(report["models"])
-    counters = report["counters"] = dict(report["counters"])
+        return report
+    models = dict(report.models)
     for label in labels:
         uses = [process[label] for process in processes if label in process]
-        models[label] = {
+        models[label] = ModelUse(
             # A model without requests was not created and has no identity.
-            **{key: getattr(uses[0], key) for key in ("identity", "pinned") if uses},
-            "served_as": sorted({name for use in uses for name in use.served_as}),
-            "deviations": sorted({text for use in uses for text in use.deviations}),
-        }
-    everything = [use for process in processes for use in process.values()]
-    counters["in_process"] = sum(use.requests for use in everything)
-    counters["in_process_seconds"] = round(sum(use.seconds for use in everything), 3)
+            identity=dict(uses[0].identity) if uses else None,
+            pinned=uses[0].pinned if uses else None,
+            served_as=tuple(sorted({name for use in uses for name in use.served_as})),
+            deviations=tuple(sorted({text for use in uses for text in use.deviations})),
+        )
+    all_uses = [use for process in processes for use in process.values()]
+    counters = replace(
+        report.counters,
+        in_process=sum(use.requests for use in all_uses),
+        in_process_seconds=round(sum(use.seconds for use in all_uses), 3),
+    )
+    return replace(report, counters=counters, models=models)

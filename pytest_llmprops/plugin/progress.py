@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.broker_report import BrokerReport
+from pytest_llmprops.core.run_facts import CallFacts
+
 EVERY_SECONDS = 0.5
 
 
@@ -22,7 +25,7 @@ class Progress:
     """
 
     def __init__(
-        self, reporter: Any, total: int, report: Callable[[], dict[str, Any] | None], capture: Any
+        self, reporter: Any, total: int, report: Callable[[], BrokerReport | None], capture: Any
     ) -> None:
         self._reporter = reporter
         self._capture = capture
@@ -75,25 +78,25 @@ class Progress:
         try:
             report = self._report()
             if report is not None and not self._over.is_set():
-                self._reporter.rewrite(self._line(report["counters"]), erase=True)
+                self._reporter.rewrite(self._line(report.counters), erase=True)
         finally:
             self._writing.release()
 
-    def _line(self, counters: dict[str, Any]) -> str:
+    def _line(self, counters: CallFacts) -> str:
         now, (then, before) = time.monotonic(), self._last
         if now - then >= EVERY_SECONDS:
-            self._rate = (counters["answered"] - before) / (now - then)
-            self._last = (now, counters["answered"])
+            self._rate = (counters.answered - before) / (now - then)
+            self._last = (now, counters.answered)
         parts = [f"{self._cases}/{self._total} cases"]
-        if counters["requests"] or not self._cases:
-            parts += [f"{self._rate:.0f} calls/s", f"{counters['in_flight']} in flight"]
+        if counters.requests or not self._cases:
+            parts += [f"{self._rate:.0f} calls/s", f"{counters.in_flight} in flight"]
         parts += [f"{n} {status}" for status, n in self._done.items() if n]
-        if counters["cache_hits"]:
-            parts.append(f"{counters['cache_hits']} from the store")
-        if counters["retries"]:
-            parts.append(f"{counters['retries']} retries")
-        if counters["cost_usd"]:
-            parts.append(f"{counters['cost_usd']:.4f} USD")
+        if counters.cache_hits:
+            parts.append(f"{counters.cache_hits} from the store")
+        if counters.retries:
+            parts.append(f"{counters.retries} retries")
+        if counters.cost_usd:
+            parts.append(f"{counters.cost_usd:.4f} USD")
         line = "llmprops: " + " · ".join(parts)
         # A line that wraps could not be rewritten.
         return line[: shutil.get_terminal_size().columns - 1]

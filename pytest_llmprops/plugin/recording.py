@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CaseReport, InProcessUse, WorkerSummary
-from pytest_llmprops.plugin.in_process_usage import NO_CALLS, add_in_process
+from pytest_llmprops.plugin.in_process_usage import with_in_process
 from pytest_llmprops.plugin.run_facts import final_facts, in_order
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.record import RunRecord, first_facts, git_state, new_run_folder
@@ -98,7 +99,7 @@ class Recording:
 
     def finish(
         self,
-        report: dict[str, Any] | None,
+        report: BrokerReport | None,
         summary: WorkerSummary,
         processes: Sequence[Mapping[str, InProcessUse]],
     ) -> None:
@@ -109,10 +110,9 @@ class Recording:
         """
         assert self.record is not None
         record, session, collection = self.record, self._session, summary.collection
-        report = report or dict(NO_CALLS, counters={})
-        self.stopped = self.stopped or report["stopped"] or summary.stopped
-        add_in_process(report, session.evaluation.in_process_labels, processes)
-        self.notes += [*report["notes"], *collection.notes]
+        report = with_in_process(report or BrokerReport(), session.evaluation.in_process_labels, processes)
+        self.stopped = self.stopped or report.stopped or summary.stopped
+        self.notes += [*report.notes, *collection.notes]
         self.in_order = in_order(record.records, collection)
         facts = final_facts(
             record,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.broker_report import BrokerReport, ModelUse
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, Remark, RunFacts
+from pytest_llmprops.core.run_facts import ModelFacts, Remark, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.plugin.cases import load_benchmark
 from pytest_llmprops.plugin.helpers import HELPER
@@ -30,7 +30,7 @@ def in_order(records: Iterable[VerdictRecord], collection: CollectionFacts) -> l
 def final_facts(
     record: RunRecord,
     verdicts: Sequence[VerdictRecord],
-    report: Mapping[str, Any],
+    report: BrokerReport,
     collection: CollectionFacts,
     *,
     is_whole: bool,
@@ -45,8 +45,8 @@ def final_facts(
     :param default_roles: roles of default helpers, which are recorded only if they served something.
     :param searches: those of :class:`~pytest_llmprops.runs.searches.SearchLog`.
     """
-    used = report["models"]
-    served = {label.removeprefix(HELPER) for label, model in used.items() if model["served_as"]}
+    used = report.models
+    served = {label.removeprefix(HELPER) for label, model in used.items() if model.served_as}
     models = {label: _used(model, used.get(label)) for label, model in record.facts.models.items()}
     helpers = {
         role: _used(helper, used.get(f"{HELPER}{role}"))
@@ -55,14 +55,12 @@ def final_facts(
     }
     recorded = {*models, *(f"{HELPER}{role}" for role in helpers)}
     deviations = {
-        label: model["deviations"]
-        for label, model in used.items()
-        if label in recorded and model["deviations"]
+        label: model.deviations for label, model in used.items() if label in recorded and model.deviations
     }
-    counters = dict(report["counters"])
-    if counters.get("unpriced"):
-        # A sum that leaves out calls of unknown price would be read as the price.
-        counters["cost_usd"] = None
+    calls = report.counters
+    if calls.unpriced:
+        # Readers would take a sum without the calls of unknown price for the price of the run.
+        calls = replace(calls, cost_usd=None)
     # In a distributed run only the workers collect; the benchmarks are loaded here from their classes.
     benchmarks = {name: load_benchmark(c) for name, c in collection.classes.items()}
     metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
@@ -84,7 +82,7 @@ def final_facts(
         data=collection.data,
         not_served=collection.not_served,
         deviations=deviations,
-        calls=CallFacts.from_json(counters),
+        calls=calls,
         summary=summary_rows(verdicts),
         metrics=metric_rows(verdicts, metrics),
         remarks=_remarks(verdicts, benchmarks),
@@ -93,13 +91,11 @@ def final_facts(
     )
 
 
-def _used(model: ModelFacts, served: Mapping[str, Any] | None) -> ModelFacts:
+def _used(model: ModelFacts, use: ModelUse | None) -> ModelFacts:
     """Return ``model`` with what is known once it was used."""
-    if served is None:
+    if use is None:
         return model
-    return replace(
-        model, identity=served["identity"], pinned=served["pinned"], served_as=tuple(served["served_as"])
-    )
+    return replace(model, identity=use.identity, pinned=use.pinned, served_as=use.served_as)
 
 
 def _remarks(verdicts: Sequence[VerdictRecord], benchmarks: Mapping[str, Benchmark]) -> tuple[Remark, ...]:

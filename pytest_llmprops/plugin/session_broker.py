@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.run_facts import CallFacts
 from pytest_llmprops.engine.session import BrokerProcess, Engine
 from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.plugin.evaluation import Evaluation
-from pytest_llmprops.plugin.in_process_usage import NO_CALLS
+
+#: the report of a run that needs no broker: it costs nothing
+NO_CALLS = BrokerReport(CallFacts(cost_usd=0.0))
 
 
 class SessionBroker:
@@ -49,17 +52,17 @@ class SessionBroker:
         self._process = BrokerProcess(config)
         return notes
 
-    def report(self) -> dict[str, Any] | None:
-        """Return the broker's counters and facts; None when it cannot be asked."""
+    def report(self) -> BrokerReport | None:
+        """Return the broker's report; None if the broker does not answer."""
         try:
             if self._process is not None:
                 if self._monitor is None:
                     self._monitor = Engine(socket=self._process.socket, window=1)
-                return self._monitor.report()
+                return BrokerReport.from_json(self._monitor.report())
             if self._evaluation.engine_started:
-                return self._evaluation.engine.report()
+                return BrokerReport.from_json(self._evaluation.engine.report())
             has_none = self._is_distributed and not self._evaluation.needs_broker
-            return dict(NO_CALLS) if has_none else None
+            return NO_CALLS if has_none else None
         except (LLMPropsError, TimeoutError):
             return None
 

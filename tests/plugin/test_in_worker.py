@@ -32,6 +32,16 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
     assert not (done.folder / "requests.jsonl").exists()
 
 
+def test_a_model_that_served_nothing_has_no_identity(run: Runner, workers: str) -> None:
+    """A helper that was named, but never asked, does not spoil the record."""
+    run.sums(2)
+    done = run(
+        "test_sums.py", "--model", run.adder, "--llm-helper", f"segment={write_cuts(run)}", "-n", workers
+    )
+    assert done.run["complete"] is True, done.output
+    assert done.run["helpers"]["segment"].keys() == {"spec", "served_as"}
+
+
 @pytest.mark.parametrize("kind", ["Base", "Declines"])
 def test_item_by_item_gives_the_same(run: Runner, workers: str, kind: str) -> None:
     """A benchmark that does not judge at once, or declines to, has the same verdicts item by item."""

@@ -60,6 +60,23 @@ def test_the_source_decides_which_items(run: Runner, workers: str) -> None:
         assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
 
 
+def test_a_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
+    """A class that is neither registered nor in the test file may use relative imports, with workers too."""
+    package = run.folder / "suite"
+    package.mkdir()
+    head, _, test = CITIES.partition("@pytest")
+    run.write("suite/__init__.py", "")
+    run.write("suite/answers.py", "YES = 'yes'\n")
+    run.write(
+        "suite/cities.py", head.replace("import pytest", "from .answers import YES").replace('"yes"', "YES")
+    )
+    run.write("suite/test_cities.py", f"import pytest\nfrom .cities import Cities\n@pytest{test}")
+    rows(package, "b")
+    done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", workers)
+    assert done.code == 0, done.output
+    assert (done.run["complete"], len(done.verdicts)) == (True, 3)
+
+
 def test_published_data_must_be_given(run: Runner) -> None:
     """Without a folder of published data the run stops in one line, as for the benchmarks of this package."""
     run.write("test_cities.py", CITIES)
