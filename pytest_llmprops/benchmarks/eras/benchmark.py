@@ -1,4 +1,4 @@
-"""The ERAS benchmark: loading, asking, judging, counting."""
+"""The ERAS benchmark: load the items, send the requests, judge the replies, compute the metrics."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Literal
 from pytest_llmprops.benchmarks.eras import explicit, implicit_metrics
 from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
 from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK, occluded
-from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items, written
+from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items, sentences_in_script
 from pytest_llmprops.benchmarks.eras.judging import (
     SegmentJudge,
     judge_chat,
     judge_chat_scores,
     judge_scores,
-    scores_of,
+    read_scores,
 )
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.benchmarks.eras.values import facts_of, pair_result, paradigm_name
@@ -29,27 +29,29 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Segment, Sentiment
 from pytest_llmprops.core.verdicts import Verdict
 
-#: more pairs than this of one task, and a paradigm is one pytest case
-MOST_PAIR_CASES = 20_000
-#: pairs put to a segmenter at once: their words are held in memory until they are judged
+#: With more pairs than this in one task, a paradigm is one pytest case.
+MAX_PAIR_CASES = 20_000
+#: Pairs per segmenter batch: their words are kept in memory until the batch is judged.
 _CHUNK = 2000
-_FILLED = "the authors' slot words are not published: published templates are filled with this project's"
+_FILLED = (
+    "the authors' slot words are not published: published templates are filled with this project's words"
+)
 _ASSUMED = (
     _FILLED,
-    "simplified characters: eras.script=chinese-converter gives the traditional ones of the AS, CityU and jieba rows",
-    "chat models are not in the paper: prompts, answer letters and the mask stand-in □ are this project's",
+    "simplified characters: the AS, CityU and jieba rows use traditional ones (eras.script=chinese-converter)",
+    "chat models are not in the paper: prompts, answer letters and the mask character □ are this project's",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ErasSettings:
-    """How a pair is measured, and how it is reported.
+    """How pairs are measured and reported.
 
-    :param script: ``simplified`` as written, or the converter to traditional characters.
-    :param case: what a pytest case is: a pair, a paradigm, or by the number of pairs. Presentation only.
-    :param mlm_score: how a masked language model's scores must have chosen the slot words of a generated set.
-    :param chat_score: how a chat model's sentiment is had. :param samples: replies a sentence when sampling.
-    :param temperature: of a chat model that segments; so is ``max_tokens``.
+    :param script: ``simplified``, or the converter to traditional characters.
+    :param case: What a pytest case is: a pair, a paradigm, or ``auto`` (by the number of pairs). Display only.
+    :param mlm_score: How a masked language model's scores chose the slot words of a generated set.
+    :param chat_score: How to measure a chat model's sentiment. :param samples: Replies per sentence when sampling.
+    :param temperature: Temperature of a chat model for segmentation; ``max_tokens`` is for segmentation too.
     """
 
     script: Literal["simplified", "chinese-converter", "opencc"] = "simplified"
@@ -66,16 +68,16 @@ class ErasSettings:
 
 
 class Eras(Benchmark):
-    """Does a model cut words where the sentence says so? Chinese garden paths, explicit and implicit."""
+    """Chinese garden path sentences: does a model segment them as their meaning requires?"""
 
     name = "eras"
     title = "ERAS"
     noun = "ERAS pairs"
     side_tasks = frozenset({IMPLICIT})
-    about = "Does the model cut Chinese into the words that the sentence means, where another cut lies near?"
+    about = "Does the model segment Chinese sentences correctly at places that tempt it into a wrong segmentation?"
     task_about = {
-        EXPLICIT: "Where does a segmenter cut three characters of which the first two and the last two are words?",
-        IMPLICIT: "Does a word that only a wrong cut makes pull the sentence's sentiment? Without it: half are wrong.",
+        EXPLICIT: "How does a segmenter cut three characters if both the first two and the last two are a word?",
+        IMPLICIT: "Does a word of the wrong segmentation change the sentiment? If not, half the pairs are wrong.",
     }
     metric_directions = {
         **explicit.DIRECTIONS,
@@ -86,7 +88,7 @@ class Eras(Benchmark):
     }
     kinds = frozenset({"segment", "sentiment", "chat"})
     limit_per_cluster = True
-    # A model without garden path errors tells test from control by chance (section 4.1).
+    # A model without garden path errors ranks test and control by chance (section 4.1).
     accuracy_targets = {IMPLICIT: 0.5}
     presentation = frozenset({"case"})
     protocols = {
@@ -94,7 +96,7 @@ class Eras(Benchmark):
         "quick": NamedSettings(
             ErasSettings(),
             assumed=(_FILLED,),
-            gives_up="samples of a chat model without log probabilities (5 of 20): coarser scores, more ties",
+            gives_up="samples of a chat model without log probabilities (5 instead of 20): coarser scores, more ties",
         ),
     }
 
@@ -105,12 +107,14 @@ class Eras(Benchmark):
         return frozenset({"segment", "chat"}) if task == EXPLICIT else frozenset({"sentiment", "chat"})
 
     def case_names(self, items: Sequence[Item], settings: ErasSettings) -> Sequence[str] | None:
-        """The paradigm's name, ``eras/explicit/07``, for each item; None where each pair is a case."""
+        """Return each item's paradigm, such as ``eras/explicit/07``; None if each pair is a case."""
         if settings.case == "pair":
             return None
         if settings.case == "auto":
-            most = max((sum(item.task == task for item in items) for task in (EXPLICIT, IMPLICIT)), default=0)
-            if most <= MOST_PAIR_CASES:
+            largest = max(
+                (sum(item.task == task for item in items) for task in (EXPLICIT, IMPLICIT)), default=0
+            )
+            if largest <= MAX_PAIR_CASES:
                 return None
         return [item.id.rpartition("/")[0] for item in items]
 
@@ -120,7 +124,7 @@ class Eras(Benchmark):
         settings = protocol.settings
         _check_set(context, settings)
         pair: SentencePair = item["pair"]
-        texts = written(pair, settings.script, context)
+        texts = sentences_in_script(pair, settings.script, context)
         if item.task == EXPLICIT:
             return await _explicit(pair, texts, ask, settings)
         return await _implicit(pair, texts, ask, settings)
@@ -128,7 +132,7 @@ class Eras(Benchmark):
     def evaluate_all(
         self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[ErasSettings]
     ) -> Sequence[Verdict | BackendError] | None:
-        """Explicit verdicts of a segmenter in this process; None where an item is of the other task."""
+        """Return the verdicts of a segmenter in this process; None if any item is not explicit."""
         if any(item.task != EXPLICIT for item in items):
             return None
         settings = protocol.settings
@@ -137,7 +141,7 @@ class Eras(Benchmark):
         results: list[Verdict | BackendError] = []
         for start in range(0, len(items), _CHUNK):
             pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
-            texts = [written(pair, settings.script, context) for pair in pairs]
+            texts = [sentences_in_script(pair, settings.script, context) for pair in pairs]
             replies = iter(serve([Segment(text) for both in texts for text in both]))
             for pair, both in zip(pairs, texts, strict=True):
                 test, control = next(replies), next(replies)
@@ -151,7 +155,7 @@ class Eras(Benchmark):
         return results
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Tables 1 and 2 as rows: means over paradigms, from the records' values alone."""
+        """Yield tables 1 and 2 as rows: means over paradigms, computed from the records' values alone."""
         for place, members in by_place(records).items():
             yield from (
                 _explicit_rows(place, members) if place[0] == EXPLICIT else _implicit_rows(place, members)
@@ -162,7 +166,7 @@ def _check_set(context: Context, settings: ErasSettings) -> None:
     if context.mlm_score and context.mlm_score != settings.mlm_score:
         raise RunStopped(
             f"the set's slot words were chosen with mlm_score {context.mlm_score}, not {settings.mlm_score}:"
-            f" say --llm-set eras.mlm_score={context.mlm_score}"
+            f" pass --llm-set eras.mlm_score={context.mlm_score}"
         )
 
 
@@ -175,7 +179,7 @@ async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
     if "segment" in ask.kinds:
         test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
         return SegmentJudge().judge(pair, texts, (test.value, control.value))
-    asked = [
+    requests = [
         Chat.user(
             explicit.PROMPT.format(text=text),
             temperature=settings.temperature,
@@ -183,18 +187,18 @@ async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
         )
         for text in texts
     ]
-    return judge_chat(pair, texts, await asyncio.gather(*map(ask, asked)))
+    return judge_chat(pair, texts, await asyncio.gather(*map(ask, requests)))
 
 
 async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
     classifier = "sentiment" in ask.kinds
     mask = MODEL_MASK if classifier else CHAT_MASK
-    four = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
+    sentences = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
     if classifier:
-        replies = await asyncio.gather(*(ask(Sentiment(text)) for text in four))
-        return judge_scores(pair, scores_of(replies), "by the classifier")
+        replies = await asyncio.gather(*(ask(Sentiment(text)) for text in sentences))
+        return judge_scores(pair, read_scores(replies), "by the classifier")
     return judge_chat_scores(
-        pair, await score_pair(four, ask, way=settings.chat_score, samples=settings.samples)
+        pair, await score_pair(sentences, ask, way=settings.chat_score, samples=settings.samples)
     )
 
 
@@ -206,10 +210,10 @@ def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[M
     scores = explicit.paradigm_scores((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
     yield from explicit.accuracy_rows(place, scores, facts)
     for name in ("canary_token", "canary_swallowed"):
-        found: dict[str, list[float]] = {}
+        groups: dict[str, list[float]] = {}
         for v in values:
-            found.setdefault(paradigm_name(v), []).append(v[name])
-        mean = sum(sum(one) / len(one) for one in found.values()) / len(found)
+            groups.setdefault(paradigm_name(v), []).append(v[name])
+        mean = sum(sum(group) / len(group) for group in groups.values()) / len(groups)
         yield Metric(*place, f"{name}_rate", mean, len(values), "overall", direction="lower")
 
 

@@ -1,7 +1,7 @@
 """A chat model's sentiment: the log probabilities of two answers, or the share of repeated samples.
 
-The question offers two letters, because a letter is one token in every tokenizer, which 正面 and 负面 are
-not. A letter's position may pull all answers one way; that moves all four sentences of a pair alike.
+The question offers two letters, because a letter is one token in every tokenizer; 正面 and 负面 are not. A
+letter's position may bias all answers in one direction, but then it shifts all four sentences of a pair equally.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PROMPT = (
     "B. 负面\n"
     "请只回答一个字母：A 或 B。"
 )
-#: alternatives asked for at each token: as many as the OpenAI API gives
+#: Alternatives requested per token: the maximum of the OpenAI API.
 ALTERNATIVES = 20
-#: a reply that is one letter needs few tokens; some models put a line end or a mark before it
+#: A one-letter reply needs few tokens; some models write a line end or a punctuation mark before it.
 MAX_TOKENS = 4
-#: a sample may think a little before it answers
+#: Room for a few words of reasoning before a sampled answer.
 SAMPLE_TOKENS = 32
-#: servers write this for "no number"
+#: Servers write this value for "no number".
 _NO_NUMBER = -9999.0
 _TOKENS: Mapping[str, Answer] = {
     "A": "positive",
@@ -45,7 +45,7 @@ _TOKENS: Mapping[str, Answer] = {
     "负": "negative",
     "负面": "negative",
 }
-#: what a table says of each way
+#: Description of each way, for tables and verdicts.
 NOTES: Mapping[str, str] = {
     "logprobs": "by the log probabilities of the two answers",
     "sampling": "by repeated sampling: share of positive answers, coarse, with many ties",
@@ -54,12 +54,13 @@ NOTES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ChatScores:
-    """What a chat model gave for the sentences of a pair.
+    """A chat model's scores for the sentences of a pair.
 
-    :param scores: one score a sentence, in order; empty unless ``status`` is ``scored``.
+    :param scores: One score per sentence, in order; empty unless ``status`` is ``scored``.
     :param status: ``scored``, ``refused`` (a content filter) or ``unparsed`` (no answer could be read).
-    :param way: ``logprobs`` or ``sampling``. :param read: replies that were read, of all sentences.
-    :param refused: replies refused. :param unread: replies without an answer. :param given: the replies' texts.
+    :param way: ``logprobs`` or ``sampling``. :param read: Number of replies with an answer, for all sentences.
+    :param refused: Number of refused replies. :param unread: Number of replies without an answer.
+    :param replies: The replies' texts.
     """
 
     scores: tuple[Score, ...]
@@ -68,13 +69,13 @@ class ChatScores:
     read: int
     refused: int
     unread: int
-    given: tuple[str, ...]
+    replies: tuple[str, ...]
 
     def values(self) -> dict[str, float]:
-        """Flat numbers for a verdict: the scores, and how they were had; ``sampled`` 0 or 1."""
-        found = PairScores(*self.scores).values() if self.scores else {}
-        found["sampled"] = float(self.way == "sampling")
-        return found | {
+        """Return flat numbers for a verdict: the scores, ``sampled`` (0 or 1), and the counts of replies."""
+        numbers = PairScores(*self.scores).values() if self.scores else {}
+        numbers["sampled"] = float(self.way == "sampling")
+        return numbers | {
             "read": float(self.read),
             "refused": float(self.refused),
             "unread": float(self.unread),
@@ -82,7 +83,7 @@ class ChatScores:
 
 
 def question(text: str, *, sample: int | None = None) -> Chat:
-    """The question for one sentence: greedy with log probabilities, or the ``sample``-th at temperature 1."""
+    """Return the question about a sentence: greedy with log probabilities, or sample ``sample`` at temperature 1."""
     prompt = PROMPT.format(text=text)
     if sample is None:
         return Chat.user(prompt, temperature=0.0, max_tokens=MAX_TOKENS, logprobs=ALTERNATIVES)
@@ -92,10 +93,10 @@ def question(text: str, *, sample: int | None = None) -> Chat:
 async def score_pair(texts: Sequence[str], ask: Ask, *, way: Way = "auto", samples: int = 10) -> ChatScores:
     """Score the two or four sentences of a pair, all in the same way.
 
-    :param way: ``logprobs`` and ``sampling`` force one; ``auto`` samples where the server gives none of the
-        replies log probabilities. :param samples: replies a sentence when sampling.
-    :raises BackendError: for log probabilities that are missing (``logprobs``, or from some replies only), all
-        equal, infinite, or the same for all sentences.
+    :param way: ``auto`` uses log probabilities, or samples if no reply has any. ``logprobs`` and ``sampling``
+        force one way. :param samples: Replies per sentence when sampling.
+    :raises BackendError: for log probabilities that are missing (with ``logprobs``, or from some replies only),
+        all equal, infinite, or the same for all sentences.
     :raises ValueError: unless samples is at least 1.
     """
     if samples < 1:
@@ -104,30 +105,31 @@ async def score_pair(texts: Sequence[str], ask: Ask, *, way: Way = "auto", sampl
         replies = await asyncio.gather(*(ask(question(text)) for text in texts))
         filtered = [r for r in replies if r.finish_reason == "content_filter"]
         answered = [r for r in replies if r.finish_reason != "content_filter"]
-        # A filter that refuses everything says nothing about log probabilities.
+        # If a filter refuses every reply, nothing is known about the server's log probabilities: do not sample.
         if way == "logprobs" or not answered or any(r.logprobs for r in answered):
             return _by_logprobs(replies, len(filtered))
     return await _by_sampling(texts, ask, samples)
 
 
 def _by_logprobs(replies: Sequence[Reply], refused: int) -> ChatScores:
-    scores = [read_logprobs(r) for r in replies if r.finish_reason != "content_filter"]
-    found = tuple(score for score in scores if score is not None)
-    unread = len(scores) - len(found)
-    given = tuple(r.text for r in replies)
+    results = [read_logprobs(r) for r in replies if r.finish_reason != "content_filter"]
+    scores = tuple(score for score in results if score is not None)
+    unread = len(results) - len(scores)
+    texts = tuple(r.text for r in replies)
     if refused or unread:
         status: Literal["refused", "unparsed"] = "refused" if refused else "unparsed"
-        return ChatScores((), status, "logprobs", len(found), refused, unread, given)
-    if len(found) > 1 and len(set(found)) == 1:
+        return ChatScores((), status, "logprobs", len(scores), refused, unread, texts)
+    if len(scores) > 1 and len(set(scores)) == 1:
         raise _error("are the same for all sentences of the pair")
-    return ChatScores(found, "scored", "logprobs", len(found), 0, 0, given)
+    return ChatScores(scores, "scored", "logprobs", len(scores), 0, 0, texts)
 
 
 async def _by_sampling(texts: Sequence[str], ask: Ask, samples: int) -> ChatScores:
-    asked = [ask(question(text, sample=i)) for text in texts for i in range(samples)]
-    replies = await asyncio.gather(*asked)
+    replies = await asyncio.gather(*(ask(question(text, sample=i)) for text in texts for i in range(samples)))
     refused = [r.finish_reason == "content_filter" for r in replies]
-    answers = [None if no else read_answer(r.text) for r, no in zip(replies, refused, strict=True)]
+    answers = [
+        None if is_refused else read_answer(r.text) for r, is_refused in zip(replies, refused, strict=True)
+    ]
     scores: list[Score] = []
     for start in range(0, len(answers), samples):
         read = [answer for answer in answers[start : start + samples] if answer is not None]
@@ -138,29 +140,28 @@ async def _by_sampling(texts: Sequence[str], ask: Ask, samples: int) -> ChatScor
     status: Literal["scored", "refused", "unparsed"] = "scored"
     if len(scores) < len(texts):
         status = "refused" if sum(refused) >= unread else "unparsed"
-    given = tuple(r.text for r in replies)
     kept = tuple(scores) if status == "scored" else ()
-    return ChatScores(kept, status, "sampling", number, sum(refused), unread, given)
+    return ChatScores(kept, status, "sampling", number, sum(refused), unread, tuple(r.text for r in replies))
 
 
 def read_answer(text: str) -> Answer | None:
-    """The answer that a sampled reply gives, by letter or word; None for both, neither, or a negated one.
+    """Return the answer of a sampled reply, a letter or a word; None for both, neither, or a negated answer.
 
-    What stands before ``</think>`` is not read.
+    Text before ``</think>`` is ignored.
     """
     plain = unicodedata.normalize("NFKC", text).rpartition("</think>")[2]
     if re.search(r"[不非没无][是为]?有?[正负]面", plain):
         return None
-    found = re.findall(r"(?<![A-Za-z])[AB](?![A-Za-z])|正面|负面", plain)
-    answers = {_TOKENS[piece] for piece in found}
+    tokens = re.findall(r"(?<![A-Za-z])[AB](?![A-Za-z])|正面|负面", plain)
+    answers = {_TOKENS[token] for token in tokens}
     return answers.pop() if len(answers) == 1 else None
 
 
 def read_logprobs(reply: Reply) -> Score | None:
-    """The score that the first answer token's alternatives give; None where neither answer is among them.
+    """Return the score from the alternatives of the first answer token; None if they contain neither answer.
 
-    The tokens of an answer are summed: with and without a space, letter or word. The probability is that
-    of the positive answer among both, the log odds are the difference of the two logarithms.
+    The probabilities of an answer's tokens are summed: with and without a space, letter or word. The score's
+    probability is the positive answer's share of both sums; the log odds are the difference of their logarithms.
 
     :raises BackendError: for log probabilities that are missing, all equal or infinite, or of one answer only.
     """
@@ -173,7 +174,7 @@ def read_logprobs(reply: Reply) -> Score | None:
     named |= {str(other["token"]): other["logprob"] for other in entry.get("top") or ()}
     numbers = list(named.values())
     if not all(isinstance(n, int | float) and math.isfinite(n) and _NO_NUMBER < n <= 1e-6 for n in numbers):
-        raise _error("hold a value that is no logarithm of a probability")
+        raise _error("contain a value that is not the logarithm of a probability")
     if len(numbers) > 1 and len(set(numbers)) == 1:
         raise _error("are all equal")
     positive = _sum(value for token, value in named.items() if _answer_of(token) == "positive")
@@ -181,18 +182,18 @@ def read_logprobs(reply: Reply) -> Score | None:
     if positive is None and negative is None:
         return None
     if positive is None or negative is None:
-        lacking = "A (正面)" if positive is None else "B (负面)"
-        raise _error(f"lack the answer {lacking} among the {len(numbers)} alternatives given")
+        missing = "A (正面)" if positive is None else "B (负面)"
+        raise _error(f"lack the answer {missing} among the {len(numbers)} alternatives returned")
     log_odds = positive - negative
     return Score(1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0, log_odds)
 
 
-def _error(what: str) -> BackendError:
-    return BackendError(f"the log probabilities of the two answers {what}", kind="logprobs")
+def _error(problem: str) -> BackendError:
+    return BackendError(f"the log probabilities of the two answers {problem}", kind="logprobs")
 
 
 def _first_answer(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The first token that is more than white space."""
+    """Return the first token that is not only whitespace."""
     return next((entry for entry in entries if str(entry["token"]).strip()), None)
 
 
@@ -202,7 +203,7 @@ def _answer_of(token: str) -> Answer | None:
 
 
 def _sum(values: Iterable[float]) -> float | None:
-    """Logarithm of the sum of probabilities given as logarithms; None without any."""
+    """Return the log of the sum of probabilities, given their logs; None without any."""
     logs = list(values)
     if not logs:
         return None

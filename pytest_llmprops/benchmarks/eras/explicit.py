@@ -1,10 +1,10 @@
-"""Explicit garden path errors: what a segmentation does to a test site, and the accuracies made of that.
+"""Explicit garden path errors: judge how a segmentation cuts the site, and compute the accuracies.
 
 The rule is the paper's (Li and Hao, section 3.1). A site is three characters x1 x2 x3. In a left-branching
-sentence x1 x2 is the true word and x2 x3 the canary word; in a right-branching one it is the other way
-round. A left-branching site is wrong when there is a boundary between x1 and x2 and none between x2 and x3,
-a right-branching one when there is a boundary between x2 and x3 and none between x1 and x2. Everything else
-is right. Accuracies are means over paradigms, never over sentences.
+sentence x1 x2 is the true word and x2 x3 the canary word; in a right-branching one, the reverse.
+A left-branching site is wrong if it has a boundary between x1 and x2 and none between x2 and x3. A
+right-branching site is wrong if it has a boundary between x2 and x3 and none between x1 and x2. All other
+segmentations are right. Accuracies are means over paradigms, never over sentences.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pytest_llmprops.core.statistics import NO_WIDTH, wilson
 Branching = Literal["left", "right"]
 Canary = Literal["none", "token", "swallowed"]
 
-#: name of a metric -> its direction; ``difference`` is control minus test, as in the paper's tables
+#: Name of a metric -> its direction; ``difference`` is control minus test, as in the paper's tables.
 DIRECTIONS: Mapping[str, str] = {
     "test_accuracy": "higher",
     "control_accuracy": "higher",
     "difference": "lower",
     "both_accuracy": "higher",
 }
-_DRAWS = 10_000
+_RESAMPLES = 10_000
 
 PROMPT = (
     "请把下面的句子切分成词，词与词之间用一个空格隔开。"
@@ -37,10 +37,10 @@ PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class SiteOutcome:
-    """What a segmentation did to one site.
+    """The outcome of a segmentation at one site.
 
-    :param right: by the paper's rule. :param canary: ``token`` where the canary word is exactly a word of
-        the segmentation, ``swallowed`` where the site is wrong and the canary word is part of a longer word.
+    :param right: Right by the paper's rule. :param canary: ``token`` if the canary word is exactly a word of
+        the segmentation, ``swallowed`` if the site is wrong and the canary word is part of a longer word.
     """
 
     right: bool
@@ -53,9 +53,9 @@ _SWALLOWED = SiteOutcome(False, "swallowed")
 
 
 def judge_site(edges: Container[int], start: int, branching: Branching) -> SiteOutcome:
-    """Judge one site by the edges of words, as :func:`~pytest_llmprops.core.segmentation.boundaries` gives them.
+    """Judge one site by the word boundaries of :func:`~pytest_llmprops.core.segmentation.boundaries`.
 
-    :param start: position of x1 in the sentence, from 0.
+    :param start: Position of x1 in the sentence, from 0.
     """
     if branching == "left":
         if start + 1 not in edges or start + 2 in edges:
@@ -69,14 +69,14 @@ def judge_site(edges: Container[int], start: int, branching: Branching) -> SiteO
 def judge_words(words: Sequence[str], text: str, start: int, branching: Branching) -> SiteOutcome:
     """Judge one site of a segmented sentence.
 
-    :raises BackendError: where the words are not exactly ``text``.
+    :raises BackendError: if the words do not join to exactly ``text``.
     """
     return judge_site(boundaries(words, text), start, branching)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSegmentation:
-    """A chat model's reply, read as a segmentation: its words, or none and what is wrong with the reply."""
+    """A chat model's reply, read as a segmentation: the words, or no words and the problem."""
 
     words: tuple[str, ...]
     problem: str = ""
@@ -88,10 +88,10 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": 
 def read_segmentation(reply: str, text: str) -> ChatSegmentation:
     """Read a reply that should be ``text`` with spaces (or slashes) between its words.
 
-    A code fence or a pair of quotes around the whole reply is taken off, unless ``text`` itself has those
-    quotes; full-width spaces are spaces. A reply with anything else is not read, nor is one that repeats
-    the sentence without a single space: the model did not do what it was asked, and a sentence left whole
-    would count as right by the rule. Whitespace of ``text`` is a word of its own.
+    A code fence or a pair of quotes around the whole reply is removed, unless ``text`` itself has those quotes.
+    Full-width spaces are spaces. Replies with anything else are not read. A reply that repeats the sentence
+    without any space is not read either: the model did not follow the instruction, and an unsegmented
+    sentence would count as right by the rule. Whitespace in ``text`` is a separate word.
     """
     line = _unwrapped(reply.strip(), text)
     if not line:
@@ -99,21 +99,21 @@ def read_segmentation(reply: str, text: str) -> ChatSegmentation:
     if "\n" in line or "\r" in line:
         return ChatSegmentation((), "the reply has more than one line")
     words = line.split() if "/" in text else line.replace("/", " ").split()
-    bare = "".join(text.split())
-    if "".join(words) != bare:
+    characters = "".join(text.split())
+    if "".join(words) != characters:
         return ChatSegmentation((), "the reply is not the sentence with spaces between its words")
-    if len(words) == len(text.split()) and len(bare) > len(words):
+    if len(words) == len(text.split()) and len(characters) > len(words):
         return ChatSegmentation((), "the reply is the sentence without a space between its words")
     return ChatSegmentation(tuple(with_whitespace(words, text)))
 
 
 def _unwrapped(reply: str, text: str) -> str:
-    """``reply`` without a code fence and a pair of quotes around it."""
+    """Return ``reply`` without a surrounding code fence or pair of quotes."""
     if len(reply) >= 6 and reply.startswith("```") and reply.endswith("```"):
         first, newline, rest = reply[3:-3].partition("\n")
         # The fence's first line may name a language.
-        named = newline and first.strip().isascii() and len(first.split()) <= 1
-        reply = (rest if named else reply[3:-3]).strip()
+        has_name = newline and first.strip().isascii() and len(first.split()) <= 1
+        reply = (rest if has_name else reply[3:-3]).strip()
     quoted = len(reply) >= 2 and _QUOTES.get(reply[0]) == reply[-1]
     if quoted and not text.strip().startswith(reply[0]):
         reply = reply[1:-1].strip()
@@ -122,7 +122,7 @@ def _unwrapped(reply: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParadigmFacts:
-    """What decides the groups that a paradigm counts in; ``sentiment`` is ``+/-``, ``-/0`` ..."""
+    """The properties that determine a paradigm's groups; ``sentiment`` is ``+/-``, ``-/0`` …"""
 
     branching: Branching
     sentiment: str
@@ -130,9 +130,9 @@ class ParadigmFacts:
 
 @dataclass(frozen=True, slots=True)
 class ParadigmScore:
-    """One paradigm's shares of sentences segmented right at their site, in [0, 1].
+    """The shares of one paradigm's sentences that are segmented correctly at the site, in [0, 1].
 
-    :param pairs: how many pairs they are shares of. :param both: pairs with both sentences right.
+    :param pairs: Number of pairs. :param both: Share of pairs with both sentences correct.
     """
 
     paradigm: str
@@ -143,17 +143,14 @@ class ParadigmScore:
 
 
 def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[ParadigmScore, ...]:
-    """Accuracies of each paradigm (section 3.1), in order of paradigm.
+    """Return the accuracies of each paradigm (section 3.1), sorted by paradigm.
 
-    :param outcomes: (paradigm, test sentence right, control sentence right) of each pair.
+    :param outcomes: (paradigm, test sentence right, control sentence right) for each pair.
     """
     counts: dict[str, list[int]] = {}
     for paradigm, test, control in outcomes:
-        found = counts.get(paradigm)
-        if found is None:
-            found = counts[paradigm] = [0, 0, 0, 0]
-        # Which of the four cases: test right counts 2, control right 1.
-        found[2 * test + control] += 1
+        # One counter per combination: neither right, control only, test only, both.
+        counts.setdefault(paradigm, [0, 0, 0, 0])[2 * test + control] += 1
     return tuple(
         ParadigmScore(
             paradigm,
@@ -171,19 +168,19 @@ def accuracy_rows(
     scores: Sequence[ParadigmScore],
     facts: Mapping[str, ParadigmFacts],
     *,
-    draws: int = _DRAWS,
+    resamples: int = _RESAMPLES,
     seed: int = 0,
 ) -> list[Metric]:
-    """Test, control and pair accuracy and the difference, each a mean over paradigms, as in Table 1.
+    """Return test, control and pair accuracy and the difference as means over paradigms (Table 1).
 
     Groups: ``overall``, ``left``, ``right`` and the sentiment classes that occur. ``n`` counts pairs.
 
-    Intervals at 95% are percentiles of a bootstrap that resamples whole paradigms, the same ones for all
-    four numbers. Where all paradigms of a group have one value, the bootstrap has no width, which would
-    claim certainty: accuracies then have Wilson's interval with each paradigm as one item, a difference
-    has none. Neither is there one for a group of a single paradigm.
+    The 95% intervals are percentiles of a bootstrap that resamples whole paradigms, the same ones for all
+    four numbers. If all paradigms of a group have the same value, the bootstrap interval has no width, which
+    would claim certainty. Accuracies then get Wilson's interval with one item per paradigm, and the
+    difference gets none. A group with a single paradigm has no intervals.
 
-    :param place: task, language and source of the rows.
+    :param place: Task, language and source of the rows.
     """
     groups: dict[str, list[ParadigmScore]] = {"overall": list(scores)}
     classes = sorted({facts[s.paradigm].sentiment for s in scores})
@@ -194,20 +191,20 @@ def accuracy_rows(
     rows: list[Metric] = []
     for group, members in groups.items():
         if members:
-            rows += _group_rows(place, group, members, draws, seed)
+            rows += _group_rows(place, group, members, resamples, seed)
     return rows
 
 
 def _group_rows(
-    place: Place, group: str, members: Sequence[ParadigmScore], draws: int, seed: int
+    place: Place, group: str, members: Sequence[ParadigmScore], resamples: int, seed: int
 ) -> list[Metric]:
     import numpy as np
 
     values = np.array([(s.test, s.control, s.control - s.test, s.both) for s in members])
     size = len(members)
     means = values.mean(axis=0)
-    # How often each paradigm is drawn, instead of which ones: the same distribution in one product.
-    weights = np.random.default_rng(seed).multinomial(size, [1 / size] * size, size=draws)
+    # Draw how often each paradigm occurs in a resample: the same distribution, but one matrix product.
+    weights = np.random.default_rng(seed).multinomial(size, [1 / size] * size, size=resamples)
     low, high = np.quantile(weights @ values / size, [0.025, 0.975], axis=0)
     n = sum(s.pairs for s in members)
     rows = []

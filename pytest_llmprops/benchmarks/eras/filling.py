@@ -1,4 +1,4 @@
-"""Slot filling for ERAS: a seeded product of slot words, or a masked language model's choice (section 2.3)."""
+"""Fill the slots of ERAS templates: a seeded random choice, or a masked language model's choice (section 2.3)."""
 
 from __future__ import annotations
 
@@ -12,50 +12,57 @@ from pytest_llmprops.benchmarks.eras.sentences import SentencePair, make_pair
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.seeds import generator
 
-#: the authors' limit of pairs a paradigm, and the size of their set
-MOST_PAIRS = 40_000
+#: The authors' maximum number of pairs per paradigm, and the size of their set.
+MAX_PAIRS = 40_000
 PAPER_SIZE = 203_944
-#: the threshold of the first slot, and what each further slot adds (section 2.3, footnote 3)
+#: Threshold of the first slot, and the increase for each further slot (section 2.3, footnote 3).
 FIRST_THRESHOLD, FURTHER_THRESHOLD = 0.74, 0.05
 MASK = "[MASK]"
 
 Words = Mapping[str, Sequence[str]]
 MlmScore = Literal["ratio", "absolute"]
 Scorer = Callable[[str, Sequence[str]], Sequence[float]]
-"""(text, candidates) -> one natural logarithm a candidate: of the product of the probabilities of the
-surrounding tokens with the candidate in the text's first ``[MASK]``; further masks do not count."""
+"""(text, candidates) -> one log probability (natural) per candidate.
+
+It is the sum over the surrounding tokens, with the candidate in the text's first ``[MASK]``; the tokens of
+further masks are not included.
+"""
 
 
 def threshold(slot: int) -> float:
-    """The threshold of the slot with this 0-based number: 0.74, 0.79, 0.84 ..."""
+    """Return the threshold of a slot: 0.74, 0.79, 0.84, … for ``slot`` 0, 1, 2, …"""
     return FIRST_THRESHOLD + FURTHER_THRESHOLD * slot
 
 
 def capacity(paradigm: Paradigm, words: Words) -> int:
-    """How many ways there are to put one word into each slot (the same slot twice takes two words)."""
+    """Return the number of ways to fill each slot with one word; repeated slots are filled independently."""
     return math.prod(len(words[slot]) for slot in paradigm.slots)
 
 
 def fill_seeded(
-    paradigm: Paradigm, words: Words, *, pairs: int, seed: int, most: int = MOST_PAIRS
+    paradigm: Paradigm, words: Words, *, pairs: int, seed: int, limit: int = MAX_PAIRS
 ) -> Iterator[SentencePair]:
-    """Up to ``pairs`` distinct pairs, drawn without replacement from all fillings.
+    """Yield up to ``pairs`` distinct pairs, drawn without replacement from all fillings.
 
-    The same seed gives the same pairs in the same order, and fewer pairs are the beginning of more. Fillings
-    with one word in two slots are left out, and those in which a site would occur twice.
+    The same seed gives the same pairs in the same order, and a smaller number gives the first of them.
+    Fillings that use a word twice, or in which a site would occur twice, are skipped.
 
-    :raises UsageError: for ``pairs`` outside 1 to ``most``.
+    :raises UsageError: if ``pairs`` is not between 1 and ``limit``.
     """
-    if not 1 <= pairs <= most:
-        raise UsageError(f"{pairs} pairs a paradigm: choose 1 to {most:,}")
+    if not 1 <= pairs <= limit:
+        raise UsageError(f"{pairs} pairs per paradigm: choose 1 to {limit:,}")
     lists = [words[slot] for slot in paradigm.slots]
-    return islice(_numbered(paradigm, _drawn(lists, generator(seed, "eras", paradigm.id).randrange)), pairs)
+    return islice(
+        _numbered(paradigm, _shuffled(lists, generator(seed, "eras", paradigm.id).randrange)), pairs
+    )
 
 
-def _drawn(lists: Sequence[Sequence[str]], randrange: Callable[[int, int], int]) -> Iterator[tuple[str, ...]]:
-    """All choices of one word a list, in random order.
+def _shuffled(
+    lists: Sequence[Sequence[str]], randrange: Callable[[int, int], int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield all combinations of one word per list, in random order.
 
-    A shuffle (Fisher and Yates) of the choices' numbers that stores only the places it has touched.
+    This is a Fisher–Yates shuffle of the combinations' numbers that stores only the swapped positions.
     """
     total = math.prod(map(len, lists))
     moved: dict[int, int] = {}
@@ -76,18 +83,20 @@ def fill_by_model(
     score: Scorer,
     *,
     mlm_score: MlmScore = "ratio",
-    most: int = MOST_PAIRS,
+    limit: int = MAX_PAIRS,
 ) -> Iterator[SentencePair]:
-    """The pairs whose slot words a masked language model finds likely, slot by slot from the left.
+    """Yield the pairs whose slot words are likely according to a masked language model.
 
-    The model sees the control template: slots to the left filled, the candidate in place, slots to the right
-    masked. A candidate stays when its score exceeds :func:`threshold`; each that stays is continued. The
-    score is the product of the surrounding tokens' probabilities (``absolute``), or that divided by the best
-    candidate's (``ratio``, as the authors did). Pairs come in the order of the word lists, the first ``most``.
-    Fillings with one word in two slots are left out after scoring, and those in which a site occurs twice.
+    Slots are filled from the left. The model gets the control template with the slots to the left filled, the
+    candidate in its slot, and the slots to the right masked. Candidates that score above :func:`threshold`
+    are kept, and each is continued with the next slot. The score is the product of the surrounding tokens'
+    probabilities (``absolute``), or this product divided by the best candidate's (``ratio``, as in the
+    authors' code). Pairs are in the order of the word lists. Fillings that use a word twice, or in which a
+    site occurs twice, are skipped after scoring.
 
-    :raises UsageError: for an unknown ``mlm_score``, or more slots than thresholds below 1.
-    :raises DataError: when the scorer gives other than one number a candidate.
+    :param limit: Maximum number of pairs.
+    :raises UsageError: for an unknown ``mlm_score``, or for so many slots that a threshold reaches 1.
+    :raises DataError: if the scorer does not return one number per candidate.
     """
     if mlm_score not in ("ratio", "absolute"):
         raise UsageError(f"eras.mlm_score={mlm_score!r}: use ratio or absolute")
@@ -96,13 +105,13 @@ def fill_by_model(
             f"paradigm {paradigm.id}: no word can exceed the threshold of slot {len(paradigm.slots)};"
             " use frames of up to six slots"
         )
-    return islice(_numbered(paradigm, _chosen(paradigm, words, score, mlm_score, ())), most)
+    return islice(_numbered(paradigm, _likely_fillings(paradigm, words, score, mlm_score, ())), limit)
 
 
-def _chosen(
+def _likely_fillings(
     paradigm: Paradigm, words: Words, score: Scorer, mlm_score: MlmScore, filled: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
-    """Depth first, which gives the same order as the authors' rounds and needs no list of unfinished ones."""
+    """Search depth first: this gives the order of the authors' code without a list of partial fillings."""
     slots = paradigm.slots
     if len(filled) == len(slots):
         yield filled
@@ -110,57 +119,54 @@ def _chosen(
     candidates = words[slots[len(filled)]]
     scores = list(score(masked(paradigm.control_parts, filled), candidates))
     if len(scores) != len(candidates) or any(math.isnan(value) for value in scores):
-        raise DataError(f"paradigm {paradigm.id}: the model did not give one score a candidate")
+        raise DataError(f"paradigm {paradigm.id}: the model did not return one score per candidate")
     best = max(scores) if mlm_score == "ratio" else 0.0
     if best == -math.inf:
         raise DataError(f"paradigm {paradigm.id}: the model gives every candidate probability 0")
-    bar = threshold(len(filled))
+    minimum = threshold(len(filled))
     for word, value in zip(candidates, scores, strict=True):
-        if math.exp(value - best) > bar:
-            yield from _chosen(paradigm, words, score, mlm_score, (*filled, word))
+        if math.exp(value - best) > minimum:
+            yield from _likely_fillings(paradigm, words, score, mlm_score, (*filled, word))
 
 
 def masked(parts: Parts, filled: Sequence[str]) -> str:
-    """A template with its first slots filled and ``[MASK]`` in each further one."""
-    rest = iter(filled)
-    return "".join(next(rest, MASK) if isinstance(part, Slot) else part for part in parts)
+    """Return a template with its first slots filled and ``[MASK]`` in the others."""
+    remaining = iter(filled)
+    return "".join(next(remaining, MASK) if isinstance(part, Slot) else part for part in parts)
 
 
 def _numbered(paradigm: Paradigm, fillings: Iterator[tuple[str, ...]]) -> Iterator[SentencePair]:
     seen: set[str] = set()
     for words in fillings:
-        if _repeats(paradigm, words):
+        if len(set(words)) < len(words):
             continue
         try:
             pair = make_pair(paradigm, len(seen), words)
         except DataError:
             continue
-        # Different words can make the same sentence where two slots stand side by side.
+        # If two slots are adjacent, different words can result in the same sentence.
         if pair.test not in seen:
             seen.add(pair.test)
             yield pair
 
 
-def _repeats(paradigm: Paradigm, words: Sequence[str]) -> bool:
-    return len(set(words)) < len(words)
+def shares(capacities: Sequence[int], total: int, *, limit: int = MAX_PAIRS) -> list[int]:
+    """Return the number of pairs per paradigm: ``total``, distributed as evenly as possible.
 
-
-def shares(capacities: Sequence[int], total: int, *, most: int = MOST_PAIRS) -> list[int]:
-    """``total`` pairs spread over paradigms as evenly as their capacities and ``most`` allow.
-
-    :raises UsageError: when the paradigms do not hold that many, or fewer than one each is asked for.
+    :param capacities: Number of possible fillings per paradigm. :param limit: Maximum pairs per paradigm.
+    :raises UsageError: if the paradigms do not have that many pairs, or ``total`` is less than one pair each.
     """
-    limits = [min(one, most) for one in capacities]
+    limits = [min(size, limit) for size in capacities]
     if not len(limits) <= total <= sum(limits):
-        raise UsageError(f"{total:,} pairs in all: choose {len(limits)} to {sum(limits):,}")
-    given = [0] * len(limits)
-    left = total
-    open_ones = list(range(len(limits)))
-    while left:
-        each, odd = divmod(left, len(open_ones))
-        for place, number in enumerate(open_ones):
-            more = min(limits[number] - given[number], each + (place < odd))
-            given[number] += more
-            left -= more
-        open_ones = [number for number in open_ones if given[number] < limits[number]]
-    return given
+        raise UsageError(f"{total:,} pairs in total: choose {len(limits)} to {sum(limits):,}")
+    counts = [0] * len(limits)
+    remaining = total
+    unfilled = list(range(len(limits)))
+    while remaining:
+        each, extra = divmod(remaining, len(unfilled))
+        for place, number in enumerate(unfilled):
+            more = min(limits[number] - counts[number], each + (place < extra))
+            counts[number] += more
+            remaining -= more
+        unfilled = [number for number in unfilled if counts[number] < limits[number]]
+    return counts

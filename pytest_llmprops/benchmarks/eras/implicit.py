@@ -1,9 +1,9 @@
 """Implicit garden path errors: pure functions of a sentiment model's scores (ERAS, section 4.1 and table 2).
 
 A pair has four scores: test and control sentence, and both again with one character of the site masked. A
-``+/-`` or ``+/0`` pair is wrong when its test sentence scores strictly lower than its control sentence, a
-``-/+`` or ``-/0`` pair when strictly higher; a tie is right. A model without garden path errors would be
-right on half of the pairs, so the accuracy's target is 0.5, not 1.
+``+/-`` or ``+/0`` pair is wrong if its test sentence scores strictly lower than its control sentence, a
+``-/+`` or ``-/0`` pair if strictly higher; a tie is right. A model without garden path errors is right on
+half of the pairs, so the accuracy's target is 0.5, not 1.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: true class / canary class, in the order of table 2's columns
+#: True class / canary class, in the order of table 2's columns.
 SENTIMENTS = ("+/-", "+/0", "-/0", "-/+")
-#: what a masked character is written as in a request; an ``hf:`` model puts its own mask token there
+#: Stands for the masked character in a request; an ``hf:`` model replaces it with its own mask token.
 MODEL_MASK = "[MASK]"
-#: the stand-in in a chat model's prompt: the sign that Chinese print has for a character that is missing
+#: The masked character in a chat model's prompt: the sign for a missing character in Chinese print.
 CHAT_MASK = "□"
-#: table 2's human row, as fractions; derived by :func:`human_baseline` from section 2.4's 91.3 and 81.5
+#: Table 2's human row, as fractions; :func:`human_baseline` derives it from 91.3 and 81.5 in section 2.4.
 HUMAN: Mapping[str, float] = {"pair_accuracy": 0.506, "gper": 0.087}
 
 
 class Score(NamedTuple):
-    """A sentence's sentiment: probability of the positive class, and its natural log odds where they are known.
+    """A sentence's sentiment: probability of the positive class, and its natural log odds if known.
 
-    The order of two scores is that of the log odds, which do not run together near 0 and 1.
+    Scores are compared by their log odds, because probabilities round to equal values near 0 and 1.
     """
 
     positive: float
@@ -35,7 +35,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """A pair's four scores; without the occluded two, no occlusion study is possible.
+    """A pair's four scores. The occlusion study needs the two occluded ones.
 
     :raises ValueError: for a score that is not a finite number, or a probability outside [0, 1].
     """
@@ -56,19 +56,19 @@ class PairScores:
                 )
 
     def values(self) -> dict[str, float]:
-        """Flat numbers for a verdict: ``test``, ``test_log_odds``, ``control`` ...; see :meth:`of`."""
-        found: dict[str, float] = {}
+        """Return flat numbers for a verdict: ``test``, ``test_log_odds``, ``control`` …; see :meth:`of`."""
+        numbers: dict[str, float] = {}
         for name in self.__slots__:
             score: Score | None = getattr(self, name)
             if score is not None:
-                found[name] = score.positive
+                numbers[name] = score.positive
                 if score.log_odds is not None:
-                    found[f"{name}_log_odds"] = score.log_odds
-        return found
+                    numbers[f"{name}_log_odds"] = score.log_odds
+        return numbers
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> PairScores:
-        """Inverse of :meth:`values`; other keys are ignored.
+        """Return the scores in the numbers of :meth:`values`; other keys are ignored.
 
         :raises KeyError: without ``test`` or ``control``.
         """
@@ -83,7 +83,7 @@ class PairScores:
 
 
 class PairResult(NamedTuple):
-    """A scored pair and what its paradigm says: ``sentiment`` one of SENTIMENTS, ``branching`` left or right."""
+    """A scored pair with its paradigm's ``sentiment`` (one of SENTIMENTS) and ``branching`` (left or right)."""
 
     paradigm: str
     sentiment: str
@@ -92,27 +92,29 @@ class PairResult(NamedTuple):
 
 
 def occluded(sentence: str, site_start: int, branching: str, mask: str) -> str:
-    """The sentence with the character outside the true word masked (section 4.1, figure 4).
+    """Return the sentence with the character outside the true word masked (section 4.1, figure 4).
 
-    :param site_start: index of the three-character site. The first character of a ``right``-branching site
-        is masked, the third of a ``left``-branching one, in test and control sentence alike.
+    The first character of a ``right``-branching site is masked, and the third of a ``left``-branching one, in
+    both the test and the control sentence.
+
+    :param site_start: Index of the three-character site.
     :raises ValueError: for a site outside the sentence, or another branching.
     """
     if branching not in ("left", "right"):
-        raise ValueError(f"branching is left or right, not {branching!r}")
+        raise ValueError(f"branching must be left or right, not {branching!r}")
     if not 0 <= site_start <= len(sentence) - 3:
-        raise ValueError(f"a site of three characters at {site_start} lies outside {sentence!r}")
+        raise ValueError(f"a site of three characters at {site_start} is outside {sentence!r}")
     place = site_start + (2 if branching == "left" else 0)
     return sentence[:place] + mask + sentence[place + 1 :]
 
 
 def is_wrong(sentiment: str, scores: PairScores) -> bool:
-    """Whether a pair is classified incorrectly (section 4.1); a tie is right.
+    """Return whether a pair is classified incorrectly (section 4.1); a tie is right.
 
-    :raises ValueError: for a sentiment that is none of SENTIMENTS.
+    :raises ValueError: for a sentiment that is not one of SENTIMENTS.
     """
     if sentiment not in SENTIMENTS:
-        raise ValueError(f"the sentiment of a paradigm is one of {', '.join(SENTIMENTS)}, not {sentiment!r}")
+        raise ValueError(f"a paradigm's sentiment must be one of {', '.join(SENTIMENTS)}, not {sentiment!r}")
     lower, higher = (scores.test, scores.control) if sentiment[0] == "+" else (scores.control, scores.test)
     if lower.log_odds is None or higher.log_odds is None:
         return lower.positive < higher.positive
@@ -120,9 +122,9 @@ def is_wrong(sentiment: str, scores: PairScores) -> bool:
 
 
 def is_hit(scores: PairScores) -> bool | None:
-    """Whether occlusion makes the two sentences' scores more alike: |control - test| strictly shrinks.
+    """Return whether occlusion brings the two sentences' scores closer: |control - test| strictly decreases.
 
-    None for a pair without occluded scores.
+    The result is None for a pair without occluded scores.
     """
     if scores.occluded_test is None or scores.occluded_control is None:
         return None
@@ -131,14 +133,14 @@ def is_hit(scores: PairScores) -> bool | None:
 
 
 def _distance(a: Score, b: Score) -> float:
-    """Logarithm of the distance of two probabilities; from log odds, exact however near 0 or 1 both are."""
+    """Return the log of the distance between two probabilities; exact near 0 and 1 if log odds are known."""
     if a.log_odds is None or b.log_odds is None:
-        apart = abs(a.positive - b.positive)
-        return math.log(apart) if apart else -math.inf
+        gap = abs(a.positive - b.positive)
+        return math.log(gap) if gap else -math.inf
     half = abs(a.log_odds - b.log_odds) / 2
     if half == 0:
         return -math.inf
-    # p - q = sinh((x - y) / 2) / (2 cosh(x / 2) cosh(y / 2)) for the log odds x and y
+    # p - q = sinh((x - y) / 2) / (2 cosh(x / 2) cosh(y / 2)) for the log odds x and y.
     return _log_sinh(half) - math.log(2) - _log_cosh(a.log_odds / 2) - _log_cosh(b.log_odds / 2)
 
 
@@ -151,16 +153,17 @@ def _log_cosh(x: float) -> float:
 
 
 def difference(scores: PairScores) -> float:
-    """Control minus test probability of the positive class, on the paper's scale of -100 to 100."""
+    """Return control minus test probability of the positive class, on the paper's scale of -100 to 100."""
     return 100 * (scores.control.positive - scores.test.positive)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Pairs of a paradigm, or of several pooled.
+    """Counts of the pairs of one paradigm, or of several paradigms pooled.
 
-    :param wrong: misclassified. :param studied_wrong: those of them with occluded scores. :param hits: pairs
-        that occlusion makes more alike. :param wrong_hits: both. :param difference: mean of :func:`difference`.
+    :param wrong: Misclassified pairs. :param studied_wrong: Misclassified pairs with occluded scores.
+    :param hits: Pairs for which :func:`is_hit` is true. :param wrong_hits: Misclassified hits.
+    :param difference: Mean of :func:`difference`.
     """
 
     pairs: int
@@ -172,50 +175,50 @@ class Counts:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of pairs classified correctly; None without pairs."""
+        """Return the share of pairs classified correctly; None without pairs."""
         return (self.pairs - self.wrong) / self.pairs if self.pairs else None
 
     @property
     def necessity(self) -> float | None:
-        """Share of the wrong pairs that are hits; None without wrong pairs."""
+        """Return the share of the wrong pairs that are hits; None without wrong pairs."""
         return self.wrong_hits / self.studied_wrong if self.studied_wrong else None
 
     @property
     def sufficiency(self) -> float | None:
-        """Share of the hits that are wrong; None without hits."""
+        """Return the share of the hits that are wrong; None without hits."""
         return self.wrong_hits / self.hits if self.hits else None
 
     @property
     def gper(self) -> float | None:
-        """Garden path error rate, see :func:`gper`."""
+        """Return the garden path error rate; see :func:`gper`."""
         return gper(self.accuracy, self.necessity)
 
 
 def gper(accuracy: float | None, necessity: float | None) -> float | None:
-    """(1 - accuracy) * necessity (section 4.1); 0 without any error, else None where either is undefined."""
+    """Return (1 - accuracy) * necessity (section 4.1): 0 without errors, None if accuracy or necessity is undefined."""
     if accuracy == 1:
         return 0.0
     return None if accuracy is None or necessity is None else (1 - accuracy) * necessity
 
 
 def count(pairs: Iterable[PairResult]) -> Counts:
-    """Count wrong pairs and hits over all ``pairs`` alike."""
+    """Count wrong pairs and hits among ``pairs``."""
     total = wrong = studied_wrong = hits = wrong_hits = 0
     differences = []
     for pair in pairs:
-        bad, hit = is_wrong(pair.sentiment, pair.scores), is_hit(pair.scores)
+        error, hit = is_wrong(pair.sentiment, pair.scores), is_hit(pair.scores)
         total += 1
-        wrong += bad
-        studied_wrong += bad and hit is not None
+        wrong += error
+        studied_wrong += error and hit is not None
         hits += hit is True
-        wrong_hits += bad and hit is True
+        wrong_hits += error and hit is True
         differences.append(difference(pair.scores))
     mean = math.fsum(differences) / total if total else 0.0
     return Counts(total, wrong, studied_wrong, hits, wrong_hits, mean)
 
 
 def by_paradigm(pairs: Iterable[PairResult]) -> dict[str, list[PairResult]]:
-    """Pairs by paradigm, in order of first appearance."""
+    """Group pairs by paradigm, in order of first appearance."""
     groups: dict[str, list[PairResult]] = {}
     for pair in pairs:
         groups.setdefault(pair.paradigm, []).append(pair)
@@ -223,13 +226,13 @@ def by_paradigm(pairs: Iterable[PairResult]) -> dict[str, list[PairResult]]:
 
 
 def human_baseline(accuracy: float, same: float) -> tuple[float, float]:
-    """(accuracy, GPER) of people, comparable with a model's (section 4.1, "Baseline"); fractions.
+    """Return people's (accuracy, GPER) as fractions comparable with a model's (section 4.1, "Baseline").
 
-    Half of the ``same`` pairs (test and control ranked alike) would be wrong on a continuous scale, and all
-    misclassifications in the ranking are taken for garden path errors.
+    On a continuous scale, half of the ``same`` pairs (test and control ranked equal) would be wrong. All
+    misclassifications in the ranking count as garden path errors.
 
     :raises ValueError: unless 0 <= same <= 1 and same / 2 <= accuracy <= 1.
     """
     if not 0 <= same <= 1 or not same / 2 <= accuracy <= 1:
-        raise ValueError(f"shares lie in [0, 1], and those ranked alike are correct: {accuracy}, {same}")
+        raise ValueError(f"accuracy must be in [0, 1] and at least half of same: {accuracy}, {same}")
     return accuracy - same / 2, 1 - accuracy

@@ -1,4 +1,4 @@
-"""ERAS items: which pairs there are, under which ids, and how they are written in another script."""
+"""The ERAS items: load the sentence pairs, assign ids, and convert sentences to another script."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pytest_llmprops.core.items import Item
 
 EXPLICIT, IMPLICIT = "explicit", "implicit"
 TASKS = (EXPLICIT, IMPLICIT)
-#: pairs a paradigm that are made of templates and slot words, by source: enough for paradigms, which are what
-#: intervals are made of, at a chat model's price; `llmprops generate eras` makes more
+#: Pairs generated per paradigm, by source. Intervals resample paradigms, so a few pairs per paradigm are enough,
+#: and they keep chat models affordable. `llmprops generate eras` writes more.
 PAIRS = {"builtin": 20, "published": 50}
 _SEED = 0
-#: the source of the authors' templates filled with this project's slot words: theirs are not published
+#: Source of items from the authors' templates with this project's slot words; the authors' are not published.
 PUBLISHED_TEMPLATES = "published-templates"
-_MARK = {"published": "p", "generated": "g"}
+_ID_PREFIXES = {"published": "p", "generated": "g"}
 _FOLDER = "eras"
 _LINE = re.compile(r"[^\n]+")
 #: (text, site_start, converter) -> text in traditional characters
@@ -37,11 +37,11 @@ Convert = Callable[[str, int, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What evaluation needs beside the items.
+    """What evaluation needs in addition to the items.
 
-    :param convert: to traditional characters: the tool ``traditional`` of the registration.
-    :param mlm_score: how a masked language model's scores chose the slot words of a generated set; empty
-        where no model did.
+    :param convert: Converter to traditional characters: the tool ``traditional`` of the registration.
+    :param mlm_score: How a masked language model's scores chose the slot words of a generated set; empty
+        if no model chose them.
     """
 
     convert: Convert
@@ -49,15 +49,15 @@ class Context:
 
 
 def load_items(files: DataFiles) -> Loaded:
-    """Both tasks' items of a folder: built-in, the published templates, or a generated set.
+    """Load the items of both tasks: the built-in ones, the published templates, or a generated set.
 
-    :raises DataError: for files that are not what they should be.
+    :raises DataError: for malformed files.
     """
     mlm_score = ""
     source = files.source
     if source == "generated":
-        made = files.json(f"{_FOLDER}/SOURCE.json") if files.exists(f"{_FOLDER}/SOURCE.json") else {}
-        mlm_score = str(made.get("mlm_score") or "") if isinstance(made, dict) else ""
+        facts = files.json(f"{_FOLDER}/SOURCE.json") if files.exists(f"{_FOLDER}/SOURCE.json") else {}
+        mlm_score = str(facts.get("mlm_score") or "") if isinstance(facts, dict) else ""
         pairs = _generated(files)
     elif source == "published":
         paradigms = parse_published(
@@ -69,7 +69,8 @@ def load_items(files: DataFiles) -> Loaded:
         paradigms = parse_builtin(files.json(f"{_FOLDER}/paradigms.json"))
         pairs = _filled(paradigms, files.json(f"{_FOLDER}/slot_words.json"), "builtin")
     return Loaded(
-        _items(pairs, source, _MARK.get(files.source, "")), Context(files.tool("traditional"), mlm_score)
+        _items(pairs, source, _ID_PREFIXES.get(files.source, "")),
+        Context(files.tool("traditional"), mlm_score),
     )
 
 
@@ -80,7 +81,7 @@ def _filled(paradigms: Sequence[Paradigm], words: Any, part: str) -> Iterator[Se
 
 
 def _generated(files: DataFiles) -> Iterator[SentencePair]:
-    """The pairs of a generated set, one after the other: as rows, 200,000 of them would fill much memory."""
+    """Read the pairs of a generated set line by line, because 200,000 parsed rows would need much memory."""
     paradigms = parse_builtin(
         files.json(f"{_FOLDER}/paradigms.json"), where=f"the set's {_FOLDER}/paradigms.json"
     )
@@ -94,17 +95,19 @@ def _generated(files: DataFiles) -> Iterator[SentencePair]:
         if not isinstance(row, dict):
             raise DataError(f"{name}, row {number}: not a JSON object; generate the set again")
         try:
-            own = known.get(str(row.get("id")).partition("/")[0], ())
-            [pair] = pairs_from_rows((row,), own, where=name)
+            candidates = known.get(str(row.get("id")).partition("/")[0], ())
+            [pair] = pairs_from_rows((row,), candidates, where=name)
         except DataError as error:
-            said = _without_site(row, own) or str(error).replace("row 1:", f"row {number}:", 1)
-            raise DataError(said if said.startswith(name) else f"{name}, row {number}: {said}") from None
-        # The words are in the sentences; many small tuples of them would only cost memory.
+            message = _site_problem(row, candidates) or str(error).replace("row 1:", f"row {number}:", 1)
+            raise DataError(
+                message if message.startswith(name) else f"{name}, row {number}: {message}"
+            ) from None
+        # Drop the slot words: the sentences contain them, and 200,000 small tuples would cost memory.
         yield SentencePair(pair.paradigm, pair.number, (), pair.test, pair.control, pair.site_start)
 
 
-def _without_site(row: dict[str, Any], paradigms: Sequence[Paradigm]) -> str:
-    """What is wrong with the sites of a row's sentences; empty where that is not the fault."""
+def _site_problem(row: dict[str, Any], paradigms: Sequence[Paradigm]) -> str:
+    """Return what is wrong with the sites in a row's sentences; empty if they are fine."""
     for paradigm in paradigms:
         for key, site in (("test", paradigm.site), ("control", paradigm.control_site)):
             try:
@@ -114,25 +117,26 @@ def _without_site(row: dict[str, Any], paradigms: Sequence[Paradigm]) -> str:
     return ""
 
 
-def _items(pairs: Iterable[SentencePair], source: str, mark: str) -> tuple[Item, ...]:
+def _items(pairs: Iterable[SentencePair], source: str, prefix: str) -> tuple[Item, ...]:
     explicit: list[Item] = []
     implicit: list[Item] = []
     clusters: dict[str, str] = {}
     for pair in pairs:
         name = pair.paradigm.id
-        rest = f"{mark}{name}/{pair.number:05d}"
-        # One mapping for both tasks: there may be 200,000 pairs.
+        suffix = f"{prefix}{name}/{pair.number:05d}"
+        # Both tasks share one mapping to save memory: there may be 200,000 pairs.
         fields = {"pair": pair}
         cluster = clusters.setdefault(name, f"eras/{name}")
-        explicit.append(Item(f"eras/{EXPLICIT}/{rest}", EXPLICIT, "zh", source, cluster, fields))
-        implicit.append(Item(f"eras/{IMPLICIT}/{rest}", IMPLICIT, "zh", source, cluster, fields))
+        explicit.append(Item(f"eras/{EXPLICIT}/{suffix}", EXPLICIT, "zh", source, cluster, fields))
+        implicit.append(Item(f"eras/{IMPLICIT}/{suffix}", IMPLICIT, "zh", source, cluster, fields))
     return (*explicit, *implicit)
 
 
-def written(pair: SentencePair, script: str, context: Context) -> tuple[str, str]:
-    """Test and control sentence in the script ``simplified``, or as a converter writes them.
+def sentences_in_script(pair: SentencePair, script: str, context: Context) -> tuple[str, str]:
+    """Return the test and the control sentence, in simplified characters or converted to traditional ones.
 
-    :raises RunStopped: where the converter is not installed, or changes the number of characters.
+    :param script: ``simplified``, or the name of the converter.
+    :raises RunStopped: if the converter is not installed, or changes the number of characters.
     """
     if script == "simplified":
         return pair.test, pair.control

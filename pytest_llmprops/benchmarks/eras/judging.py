@@ -1,4 +1,4 @@
-"""Verdicts of ERAS: from two segmentations, or from the sentiment of four sentences."""
+"""ERAS verdicts: on two segmentations, or on the sentiment scores of four sentences."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.verdicts import Verdict
 
-#: drawn between two words, around the canary word of a wrong cut, and between the two sentences
+#: Marks between words, around the canary word of a wrong segmentation, and between the two sentences.
 BOUNDARY, OPEN, CLOSE, NEXT = "|", "【", "】", " / "
 _REASONS = {
-    "none": "no cut makes the canary word {canary}",
-    "token": "the canary word {canary} was taken for a word",
+    "none": "the canary word {canary} is not cut out",
+    "token": "the canary word {canary} was segmented as a word",
     "swallowed": "the canary word {canary} is part of a longer word",
 }
 
 
 class SegmentJudge:
-    """Verdicts on segmented pairs. Equal parts of verdicts are made once, as there may be 200,000 pairs."""
+    """Judge segmented pairs. Equal parts of verdicts are built once, because there may be 200,000 pairs."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Verdict] = {}
 
     def judge(self, pair: SentencePair, texts: tuple[str, str], words: Sequence[Sequence[str]]) -> Verdict:
-        """The verdict on the words of test and control sentence.
+        """Return the verdict on the words of the test and the control sentence.
 
-        :param texts: both sentences as they were sent.
-        :raises BackendError: where the words are not exactly the sentence.
+        :param texts: Both sentences, as sent.
+        :raises BackendError: if the words do not join to exactly the sentence.
         """
         start, branching = pair.site_start, pair.paradigm.branching
         test = judge_site(boundaries(words[0], texts[0]), start, branching)
         control = judge_site(boundaries(words[1], texts[1]), start, branching)
-        given = f"{drawn(words[0], pair, test)}{NEXT}{BOUNDARY.join(words[1])}"
+        given = f"{marked_segmentation(words[0], pair, test)}{NEXT}{BOUNDARY.join(words[1])}"
         return self.verdict(pair, texts[0], test, control, given)
 
     def verdict(
         self, pair: SentencePair, text: str, test: SiteOutcome, control: SiteOutcome | None, given: str
     ) -> Verdict:
-        """The verdict on the two sites' outcomes; ``given`` shows both segmentations."""
+        """Return the verdict on the outcomes at the two sites; ``given`` shows both segmentations."""
         start = pair.site_start
         site = text[start : start + 3]
         key = (pair.paradigm.id, start, site, test, control)
@@ -72,78 +72,81 @@ class SegmentJudge:
 
 
 def expected_cut(site: str, paradigm: Paradigm) -> str:
-    """The site cut as the sentence means it, and the canary word: ``信心|机, never 心机``."""
+    """Return the correct segmentation of the site, and the canary word: ``信心|机, never 心机``."""
     if paradigm.branching == "left":
         return f"{site[:2]}{BOUNDARY}{site[2]}, never {site[1:]}"
     return f"{site[0]}{BOUNDARY}{site[1:]}, never {site[:2]}"
 
 
-def drawn(words: Sequence[str], pair: SentencePair, outcome: SiteOutcome) -> str:
-    """The test sentence with its boundaries, and with the canary word in brackets where it was found."""
+def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: SiteOutcome) -> str:
+    """Return the test sentence with word boundaries, and with brackets around a wrongly segmented canary word."""
     line = BOUNDARY.join(words)
     if outcome.right:
         return line
-    # The canary word has no boundary inside; before it there are as many as words that end up to it.
-    at = pair.site_start + (1 if pair.paradigm.branching == "left" else 0)
-    done = before = 0
+    # The canary word contains no boundary mark, so only the marks before it shift its position in the line.
+    start = pair.site_start + (1 if pair.paradigm.branching == "left" else 0)
+    end = marks = 0
     for word in words:
-        if done + len(word) > at:
+        if end + len(word) > start:
             break
-        done, before = done + len(word), before + 1
-    at += before * len(BOUNDARY)
-    return f"{line[:at]}{OPEN}{line[at : at + 2]}{CLOSE}{line[at + 2 :]}"
+        end, marks = end + len(word), marks + 1
+    start += marks * len(BOUNDARY)
+    return f"{line[:start]}{OPEN}{line[start : start + 2]}{CLOSE}{line[start + 2 :]}"
 
 
 def judge_chat(pair: SentencePair, texts: tuple[str, str], replies: Sequence[Reply]) -> Verdict:
-    """The verdict on a chat model's two replies: sentences with spaces between their words.
+    """Return the verdict on a chat model's two replies: sentences with spaces between their words.
 
-    Refused or unparsed where the test sentence's reply is; a control that cannot be read counts as not right.
+    If the reply for the test sentence is refused or cannot be read, so is the pair. A control reply that
+    cannot be read counts as incorrect.
     """
-    read = [read_segmentation(r.text, text) for r, text in zip(replies, texts, strict=True)]
+    results = [read_segmentation(r.text, text) for r, text in zip(replies, texts, strict=True)]
     filtered = [r.finish_reason == "content_filter" for r in replies]
     test, control = (
         None
-        if no or not found.words
-        else judge_words(found.words, text, pair.site_start, pair.paradigm.branching)
-        for found, text, no in zip(read, texts, filtered, strict=True)
+        if is_filtered or not result.words
+        else judge_words(result.words, text, pair.site_start, pair.paradigm.branching)
+        for result, text, is_filtered in zip(results, texts, filtered, strict=True)
     )
     shown = [
-        BOUNDARY.join(found.words) if found.words else reply.text.strip()
-        for found, reply in zip(read, replies, strict=True)
+        BOUNDARY.join(result.words) if result.words else reply.text.strip()
+        for result, reply in zip(results, replies, strict=True)
     ]
-    marks = {"test_read": float(test is not None), "control_read": float(control is not None)}
+    flags = {"test_read": float(test is not None), "control_read": float(control is not None)}
     if test is None:
         site = texts[0][pair.site_start : pair.site_start + 3]
         return Verdict(
             "refused" if filtered[0] else "unparsed",
             expected_cut(site, pair.paradigm),
             NEXT.join(shown),
-            _problem(replies[0], read[0], refused=filtered[0]),
+            _problem(replies[0], results[0], refused=filtered[0]),
             values={
                 **outcome_values(test, control),
                 "start": float(pair.site_start),
                 **paradigm_values(pair.paradigm),
-                **marks,
+                **flags,
             },
         )
-    given = NEXT.join((drawn(read[0].words, pair, test), shown[1]))
-    found = SegmentJudge().verdict(pair, texts[0], test, control, given)
-    reason = found.reason
+    given = NEXT.join((marked_segmentation(results[0].words, pair, test), shown[1]))
+    verdict = SegmentJudge().verdict(pair, texts[0], test, control, given)
+    reason = verdict.reason
     if control is None:
-        reason += f"; control: {_problem(replies[1], read[1], refused=filtered[1])}"
-    return Verdict(found.status, found.expected, given, reason, found.score, {**found.values, **marks})
+        reason += f"; control: {_problem(replies[1], results[1], refused=filtered[1])}"
+    return Verdict(
+        verdict.status, verdict.expected, given, reason, verdict.score, {**verdict.values, **flags}
+    )
 
 
-def _problem(reply: Reply, read: ChatSegmentation, *, refused: bool) -> str:
+def _problem(reply: Reply, result: ChatSegmentation, *, refused: bool) -> str:
     if refused:
         return "a content filter refused"
     if reply.finish_reason == "length" and reply.text.strip():
-        return "the reply was cut off before the sentence was whole"
-    return read.problem
+        return "the reply was cut off before the end of the sentence"
+    return result.problem
 
 
 def judge_scores(pair: SentencePair, scores: PairScores, way: str) -> Verdict:
-    """The verdict on a pair's four scores; ``way`` says how they were had."""
+    """Return the verdict on a pair's four scores; ``way`` says how they were measured."""
     paradigm = pair.paradigm
     wrong = is_wrong(paradigm.sentiment, scores)
     side = "below" if paradigm.true_class == "+" else "above"
@@ -158,20 +161,20 @@ def judge_scores(pair: SentencePair, scores: PairScores, way: str) -> Verdict:
     )
 
 
-def judge_chat_scores(pair: SentencePair, found: ChatScores) -> Verdict:
-    """The verdict on what a chat model gave for the four sentences."""
-    way = NOTES[found.way]
-    if found.status == "scored":
-        verdict = judge_scores(pair, PairScores(*found.scores), way)
-        return replace(verdict, values={**verdict.values, **found.values()})
+def judge_chat_scores(pair: SentencePair, result: ChatScores) -> Verdict:
+    """Return the verdict on a chat model's scores of the four sentences."""
+    way = NOTES[result.way]
+    if result.status == "scored":
+        verdict = judge_scores(pair, PairScores(*result.scores), way)
+        return replace(verdict, values={**verdict.values, **result.values()})
     side = "below" if pair.paradigm.true_class == "+" else "above"
-    reason = "a content filter refused" if found.status == "refused" else "no answer could be read"
+    reason = "a content filter refused" if result.status == "refused" else "no answer could be read"
     return Verdict(
-        found.status,
+        result.status,
         f"test not {side} control ({pair.paradigm.sentiment})",
-        NEXT.join(dict.fromkeys(text.strip() for text in found.given))[:400],
-        f"{reason} for some sentence of the pair ({way})",
-        values={**found.values(), **paradigm_values(pair.paradigm)},
+        NEXT.join(dict.fromkeys(text.strip() for text in result.replies))[:400],
+        f"{reason} for at least one sentence of the pair ({way})",
+        values={**result.values(), **paradigm_values(pair.paradigm)},
     )
 
 
@@ -179,12 +182,12 @@ def _shown(value: float) -> str:
     return f"{value:.6f}"
 
 
-def scores_of(replies: Sequence[Reply]) -> PairScores:
-    """The scores in a sentiment model's four replies: test, control, and both occluded.
+def read_scores(replies: Sequence[Reply]) -> PairScores:
+    """Return the scores in a sentiment classifier's four replies: test, control, and both occluded.
 
-    :raises BackendError: for a reply that holds no such score.
+    :raises BackendError: for a reply without a score.
     """
     try:
         return PairScores(*(Score(float(r.value["positive"]), float(r.value["log_odds"])) for r in replies))
     except (KeyError, TypeError, ValueError) as error:
-        raise BackendError(f"the model gave no sentiment score: {error}", kind="model") from None
+        raise BackendError(f"the model returned no sentiment score: {error}", kind="model") from None

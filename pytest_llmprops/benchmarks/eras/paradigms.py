@@ -1,6 +1,6 @@
-"""Readers of ERAS paradigms: the project's own frames, and the authors' published templates.
+"""Read ERAS paradigms: this project's templates, and the authors' published ones.
 
-Each fault is one line of :class:`DataError`. What a paradigm is stands in
+Each problem raises a :class:`DataError` with a one-line message. For the definition of a paradigm see
 :mod:`pytest_llmprops.benchmarks.eras.templates`.
 """
 
@@ -34,12 +34,12 @@ __all__ = [
     "to_json",
 ]
 
-#: indices of the benchmark's 39 paradigms among the 60 published template pairs
+#: Indices of the benchmark's 39 paradigms among the 60 published template pairs.
 PUBLISHED_INDICES: tuple[int, ...] = (*range(18), *range(18, 60, 2))
 PUBLISHED_SLOTS = ("human", "en", "ver", "two", "one", "ob", "no", "con", "ad", "lo")
-#: true class/canary class of the 39, in order (table 3)
+#: True class/canary class of the 39 paradigms, in order (table 3).
 SENTIMENTS: tuple[str, ...] = ("+/-", "-/+") * 9 + ("-/0",) * 11 + ("+/0",) * 10
-#: what a slot word counts in ``key_word_locations.json``
+#: Length that ``key_word_locations.json`` counts for each slot, in characters.
 _SLOT_LENGTH = 2
 _TEMPLATES = 60
 _FIELDS = (
@@ -49,10 +49,10 @@ _FIELDS = (
 
 
 def parse_builtin(data: Any, *, where: str = "data/eras/paradigms.json") -> tuple[Paradigm, ...]:
-    """The paradigms of ``paradigms.json``; ``{site}`` in a frame is the site, other braces are slots.
+    """Parse ``paradigms.json``; ``{site}`` in a frame is the site, other names in braces are slots.
 
-    :param data: the JSON document. :param where: what messages call it.
-    :raises DataError: for anything that is not such a document.
+    :param data: The JSON document. :param where: Name of the document in messages.
+    :raises DataError: for a malformed document.
     """
     _check_version(data, where)
     rows = data.get("paradigms")
@@ -67,9 +67,9 @@ def parse_builtin(data: Any, *, where: str = "data/eras/paradigms.json") -> tupl
 
 
 def to_json(paradigms: Sequence[Paradigm]) -> dict[str, Any]:
-    """A document that :func:`parse_builtin` reads as ``paradigms``.
+    """Return the JSON document that :func:`parse_builtin` reads back as ``paradigms``.
 
-    Two frames that differ outside the site (paradigm 36 of the published ones) are written in full.
+    If the two frames differ outside the site (published paradigm 36), both are written.
     """
     return {"version": 1, "paradigms": [_row(paradigm) for paradigm in paradigms]}
 
@@ -77,10 +77,10 @@ def to_json(paradigms: Sequence[Paradigm]) -> dict[str, Any]:
 def parse_slot_words(
     data: Any, paradigms: Sequence[Paradigm], part: str, *, where: str = "data/eras/slot_words.json"
 ) -> dict[str, tuple[str, ...]]:
-    """Slot name -> words, for every slot of ``paradigms``.
+    """Return slot name -> words for every slot of ``paradigms``.
 
-    :param part: ``builtin`` or ``published``: which of the document's lists.
-    :raises DataError: for a missing or empty list, or words that are no Chinese text or stand twice.
+    :param part: The part of the document to use: ``builtin`` or ``published``.
+    :raises DataError: for a missing or empty list, and for words that are not Chinese or occur twice.
     """
     _check_version(data, where)
     lists = data.get(part)
@@ -88,31 +88,31 @@ def parse_slot_words(
         fail(where, f"{part!r} must be an object of word lists")
     words: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(slot for paradigm in paradigms for slot in paradigm.slots):
-        found = lists.get(name)
-        if not isinstance(found, list) or not found:
+        entries = lists.get(name)
+        if not isinstance(entries, list) or not entries:
             fail(where, f"the word list {part}/{name} is missing or empty")
-        for number, word in enumerate(found):
+        for number, word in enumerate(entries):
             if not isinstance(word, str) or not is_chinese(word):
-                fail(where, f"{part}/{name} holds {word!r}, which is not a Chinese word")
-            if word in found[:number]:
-                fail(where, f"{part}/{name} holds {word!r} twice")
-        words[name] = tuple(found)
+                fail(where, f"{part}/{name} contains {word!r}, which is not a Chinese word")
+            if word in entries[:number]:
+                fail(where, f"{part}/{name} contains {word!r} twice")
+        words[name] = tuple(entries)
     return words
 
 
 def parse_published(templates: Any, locations: Any) -> tuple[Paradigm, ...]:
-    """The 39 paradigms of the authors' ``templates.json`` and ``key_word_locations.json``.
+    """Parse the 39 paradigms of the authors' ``templates.json`` and ``key_word_locations.json``.
 
-    A location is [start, end, branch]: start and end count the characters of the filled test template from 1,
-    with two for each slot, end exclusive; branch 0 is left, 1 is right. Test and control must have the same
-    slots and lengths and must differ inside the site; beyond it only in characters next to it (pair 52).
+    A location is [start, end, branch]. Start and end (exclusive) count the characters of the filled test
+    template from 1, two for each slot. Branch 0 is left, 1 is right. Test and control must have the same slots
+    and lengths and differ inside the site. Outside it, only characters next to it may differ (pair 52).
 
-    :raises DataError: naming the file and the pair for whatever is malformed.
+    :raises DataError: naming the file and the malformed pair.
     """
     tests, controls = (_template_list(templates, key) for key in ("amb_templates", "nonamb_templates"))
     where = "key_word_locations.json"
     if not isinstance(locations, list) or len(locations) != _TEMPLATES:
-        fail(where, f"must be a list of {_TEMPLATES} locations, one a template pair")
+        fail(where, f"must be a list of {_TEMPLATES} locations, one per template pair")
     return tuple(
         _published(
             f"{number:02d}", tests[index], controls[index], locations[index], SENTIMENTS[number - 1], index
@@ -122,24 +122,24 @@ def parse_published(templates: Any, locations: Any) -> tuple[Paradigm, ...]:
 
 
 def _template_list(templates: Any, key: str) -> list[str]:
-    found = templates.get(key) if isinstance(templates, dict) else None
-    if not isinstance(found, list) or len(found) != _TEMPLATES:
+    entries = templates.get(key) if isinstance(templates, dict) else None
+    if not isinstance(entries, list) or len(entries) != _TEMPLATES:
         fail("templates.json", f"{key!r} must be a list of {_TEMPLATES} templates")
-    for index, template in enumerate(found):
+    for index, template in enumerate(entries):
         if not isinstance(template, str) or not template.strip():
             fail("templates.json", f"{key}[{index}] is {template!r}, not a template")
-    return found
+    return entries
 
 
 def _published(name: str, test: str, control: str, location: Any, sentiment: str, index: int) -> Paradigm:
     where = f"key_word_locations.json: pair {index} ({test[:40]})"
     if not isinstance(location, list) or len(location) != 3 or any(type(n) is not int for n in location):
-        fail(where, f"{location!r} is not [start, end, branch] in whole numbers")
+        fail(where, f"{location!r} is not [start, end, branch] as integers")
     start, end, branch = location
     if branch not in (0, 1):
         fail(where, f"branch is {branch}, not 0 (left) or 1 (right)")
     if end - start != 3 or start < 1:
-        fail(where, f"[{start}, {end}) is not a stretch of three characters counted from 1")
+        fail(where, f"[{start}, {end}) is not a range of three characters, counted from 1")
     parts = [_split_published(text, f"templates.json: pair {index}") for text in (test, control)]
     part, offset = _place(parts[0], start - 1, where)
     site = str(parts[0][part])[offset : offset + 3]
@@ -158,22 +158,24 @@ def _split_published(template: str, where: str) -> Parts:
         elif piece in PUBLISHED_SLOTS:
             parts.append(Slot(piece))
         else:
-            fail(where, f"{piece!r} in {template!r} is no slot: those are {', '.join(PUBLISHED_SLOTS)}")
+            fail(
+                where, f"{piece!r} in {template!r} is not a slot; the slots are {', '.join(PUBLISHED_SLOTS)}"
+            )
     return tuple(parts)
 
 
 def _place(parts: Parts, start: int, where: str) -> tuple[int, int]:
-    """The part, and the place in it, of the three characters from ``start`` on, slots counted as two."""
-    at = 0
-    found = None
+    """Return the part and the index in it of the three characters at ``start``; a slot counts as two characters."""
+    position = 0
+    place = None
     for number, part in enumerate(parts):
         length = _SLOT_LENGTH if isinstance(part, Slot) else len(part)
-        if isinstance(part, str) and at <= start and start + 3 <= at + length:
-            found = number, start - at
-        at += length
-    if found is None:
-        fail(where, f"the three characters from {start + 1} on are not all text of the template")
-    return found
+        if isinstance(part, str) and position <= start and start + 3 <= position + length:
+            place = number, start - position
+        position += length
+    if place is None:
+        fail(where, f"the three characters from {start + 1} on overlap a slot or the end of the template")
+    return place
 
 
 def _builtin(row: Any, where: str) -> Paradigm:
@@ -194,7 +196,7 @@ def _builtin(row: Any, where: str) -> Paradigm:
     frame = row["frame"]
     control = row.get("control_frame", frame)
     if not isinstance(control, str) or frame.count("{site}") != 1 or control.count("{site}") != 1:
-        fail(where, "a frame must hold {site} once")
+        fail(where, "a frame must contain {site} once")
     tests, place = _split_builtin(frame, row["site"], where)
     controls, _ = _split_builtin(control, row["control_site"], where)
     return checked_paradigm(
@@ -207,7 +209,7 @@ def _builtin(row: Any, where: str) -> Paradigm:
 
 
 def _split_builtin(frame: str, site: str, where: str) -> tuple[Parts, tuple[int, int]]:
-    """Parts of a frame with the site in place, and (part, offset) of the site."""
+    """Return the parts of a frame with the site filled in, and the site's (part, offset)."""
     before, after = frame.split("{site}")
     parts: list[str | Slot] = []
     place = (0, 0)
@@ -215,7 +217,7 @@ def _split_builtin(frame: str, site: str, where: str) -> tuple[Parts, tuple[int,
     for piece in re.split(r"(\{[^{}]*\})", text):
         if piece.startswith("{"):
             if not re.fullmatch(r"\{[a-z_]+\}", piece):
-                fail(where, f"{piece!r} is no slot: write {{name}} in small letters")
+                fail(where, f"{piece!r} is not a slot; write {{name}} in lower case")
             parts.append(Slot(piece[1:-1]))
         elif piece:
             if "\0" in piece:
@@ -228,8 +230,8 @@ def _row(paradigm: Paradigm) -> dict[str, Any]:
     frames = []
     for parts in (paradigm.test_parts, paradigm.control_parts):
         texts = [part if isinstance(part, str) else f"{{{part.name}}}" for part in parts]
-        text, at = texts[paradigm.site_part], paradigm.site_offset
-        texts[paradigm.site_part] = f"{text[:at]}{{site}}{text[at + 3 :]}"
+        text, start = texts[paradigm.site_part], paradigm.site_offset
+        texts[paradigm.site_part] = f"{text[:start]}{{site}}{text[start + 3 :]}"
         frames.append("".join(texts))
     row: dict[str, Any] = {
         "id": paradigm.id, "site": paradigm.site, "control_site": paradigm.control_site,
@@ -245,4 +247,4 @@ def _check_version(data: Any, where: str) -> None:
     if not isinstance(data, dict):
         fail(where, "must be a JSON object")
     if data.get("version") != 1:
-        fail(where, f"version is {data.get('version')!r}, this release reads 1")
+        fail(where, f"version is {data.get('version')!r}; this release reads version 1")

@@ -1,4 +1,4 @@
-"""The registration of ERAS; imports nothing of the benchmark."""
+"""The registration of ERAS; it imports none of the benchmark's modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REGISTRATION = Registration(
         "pytest_llmprops.benchmarks.eras.cli:add_commands",
     ),
     generate=Command(
-        "generate ERAS sentence pairs, with given slot words or a masked language model",
+        "generate ERAS sentence pairs, with random slot words or those of a masked language model",
         "pytest_llmprops.benchmarks.eras.cli.generate:add_generate",
     ),
     tools={"traditional": "pytest_llmprops.benchmarks.eras.tools.traditional:convert_sentence"},

@@ -1,4 +1,4 @@
-"""ERAS sentence pairs, and where the site is in a sentence (Li & Hao, section 2.1)."""
+"""ERAS sentence pairs, and the position of the site in a sentence (Li & Hao, section 2.1)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pytest_llmprops.core.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A test sentence and its control, which differ in the site (see :class:`Paradigm`).
+    """A test sentence and its control sentence, which differ in the site (see :class:`Paradigm`).
 
-    :param number: from 0 within its paradigm. :param words: the slot words, in order.
-    :param site_start: 0-based index of the site in ``test`` and in ``control``.
+    :param number: Number of the pair in its paradigm, from 0. :param words: The slot words, in order.
+    :param site_start: 0-based index of the site, the same in ``test`` and in ``control``.
     """
 
     paradigm: Paradigm
@@ -27,14 +27,14 @@ class SentencePair:
 
     @property
     def id(self) -> str:
-        """Paradigm and number: ``01/00017``."""
+        """Return paradigm and number, for example ``01/00017``."""
         return f"{self.paradigm.id}/{self.number:05d}"
 
 
 def locate_site(sentence: str, site: str) -> int:
-    """0-based index of the site's only occurrence, overlapping ones counted.
+    """Return the 0-based index of the site's only occurrence.
 
-    :raises DataError: when the site does not occur, or more than once.
+    :raises DataError: if the site does not occur, or occurs more than once (overlaps count).
     """
     start = sentence.find(site)
     if start < 0:
@@ -45,19 +45,20 @@ def locate_site(sentence: str, site: str) -> int:
 
 
 def fill(parts: Parts, words: Sequence[str]) -> str:
-    """The template ``parts`` with ``words`` in its slots."""
-    rest = iter(words)
-    return "".join([part if isinstance(part, str) else next(rest) for part in parts])
+    """Return the template ``parts`` with ``words`` in its slots."""
+    remaining = iter(words)
+    return "".join([part if isinstance(part, str) else next(remaining) for part in parts])
 
 
 def make_pair(paradigm: Paradigm, number: int, words: Sequence[str]) -> SentencePair:
-    """The pair that ``words`` make of the paradigm's templates.
+    """Return the pair that results from filling the paradigm's templates with ``words``.
 
-    :raises DataError: when the number of words is wrong, or the site is not where the template has it, once.
+    :raises DataError: if the number of words is wrong, or a sentence contains the site anywhere except in
+        the template's place.
     """
     if len(words) != len(paradigm.slots):
         raise DataError(
-            f"paradigm {paradigm.id}: {len(words)} slot words for {len(paradigm.slots)} slots; give one a slot"
+            f"paradigm {paradigm.id}: {len(words)} slot words for {len(paradigm.slots)} slots; give one per slot"
         )
     test, control = fill(paradigm.test_parts, words), fill(paradigm.control_parts, words)
     before = fill(paradigm.test_parts[: paradigm.site_part], words)
@@ -69,7 +70,7 @@ def make_pair(paradigm: Paradigm, number: int, words: Sequence[str]) -> Sentence
 
 
 def pair_to_row(pair: SentencePair) -> dict[str, Any]:
-    """The line of ``pairs.jsonl`` for a pair: id, words, test, control, start (0-based)."""
+    """Return a pair's line in ``pairs.jsonl``: id, words, test, control, start (0-based)."""
     return {
         "id": pair.id,
         "words": list(pair.words),
@@ -82,9 +83,9 @@ def pair_to_row(pair: SentencePair) -> dict[str, Any]:
 def pairs_from_rows(
     rows: Sequence[Mapping[str, Any]], paradigms: Sequence[Paradigm], *, where: str = "pairs.jsonl"
 ) -> list[SentencePair]:
-    """The pairs of a generated set.
+    """Return the pairs of a generated set.
 
-    :raises DataError: naming the line, for an unknown paradigm, or sentences that the words do not make.
+    :raises DataError: naming the row, for an unknown paradigm, or sentences that do not match their words.
     """
     known = {paradigm.id: paradigm for paradigm in paradigms}
     pairs = []
@@ -104,7 +105,7 @@ def pairs_from_rows(
             row.get("test"), row.get("control"), row.get("start"),
         ):  # fmt: skip
             raise DataError(
-                f"{where}, row {line}: the sentences are not what the words make; generate the set again"
+                f"{where}, row {line}: the sentences do not match their words; generate the set again"
             )
         pairs.append(pair)
     return pairs

@@ -1,4 +1,4 @@
-"""What a verdict of ERAS says in numbers, so that every metric follows from the run record alone."""
+"""The numbers that an ERAS verdict records. Every metric is computed from these numbers alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLASSES = {code: name for name, code in _CODES.items()}
 
 
 def paradigm_values(paradigm: Paradigm) -> dict[str, float]:
-    """``paradigm`` (its number), ``right_branching`` (0, 1), ``true_class`` and ``canary_class`` (1, 0, -1)."""
+    """Return ``paradigm`` (its number), ``right_branching`` (0, 1), ``true_class``, ``canary_class`` (1, 0, -1)."""
     return {
         "paradigm": float(paradigm.id),
         "right_branching": float(paradigm.branching == "right"),
@@ -23,9 +23,12 @@ def paradigm_values(paradigm: Paradigm) -> dict[str, float]:
 
 
 def outcome_values(test: SiteOutcome | None, control: SiteOutcome | None) -> dict[str, float]:
-    """``test`` and ``control``: is the site cut right (0, 1)? ``canary_token``, ``canary_swallowed``: how not.
+    """Return 0 or 1 for each of ``test``, ``control`` (the site is segmented correctly), and the two errors.
 
-    None stands for a reply that could not be read: not right, and no canary.
+    The errors at the test site are ``canary_token`` and ``canary_swallowed``; see :class:`SiteOutcome`.
+
+    :param test: None if the reply could not be read, which counts as incorrect and has no error type.
+        The same holds for ``control``.
     """
     return {
         "test": float(test is not None and test.right),
@@ -36,17 +39,17 @@ def outcome_values(test: SiteOutcome | None, control: SiteOutcome | None) -> dic
 
 
 def paradigm_name(values: Mapping[str, float]) -> str:
-    """The paradigm's id: ``07``."""
+    """Return the paradigm's id, for example ``07``."""
     return f"{int(values['paradigm']):02d}"
 
 
 def facts_of(values: Mapping[str, float]) -> ParadigmFacts:
-    """The paradigm's branching and sentiment, from :func:`paradigm_values`."""
+    """Return the paradigm's branching and sentiment from the values of :func:`paradigm_values`."""
     return ParadigmFacts(_branching(values), _sentiment(values))
 
 
 def pair_result(values: Mapping[str, float]) -> PairResult:
-    """A scored pair, from :func:`paradigm_values` and :meth:`PairScores.values`."""
+    """Return a scored pair from the values of :func:`paradigm_values` and :meth:`PairScores.values`."""
     return PairResult(paradigm_name(values), _sentiment(values), _branching(values), PairScores.of(values))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.eras_cases import BENCHMARK
 from pytest_llmprops.benchmarks import find_benchmark
-from pytest_llmprops.benchmarks.eras.benchmark import MOST_PAIR_CASES, ErasSettings
+from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES, ErasSettings
 from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 from pytest_llmprops.core.benchmark import loaded
@@ -66,7 +66,7 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
         ({"test": "学生回家。"}, "row 2: '学生回家。' has no site '信心机'"),
         ({"test": "学生信心机，信心机。"}, "row 2: .* has the site '信心机' twice"),
         ({"control": "学生信心机。"}, "row 2: .* has no site '信狡计'"),
-        ({"start": 0}, "row 2: the sentences are not what the words make"),
+        ({"start": 0}, "row 2: the sentences do not match their words"),
         ({"words": ["学生"] * 7}, "row 2: .*slot words for"),
         ({"id": "99/00000"}, "row 2: id '99/00000'"),
         ("{", "row 2: not JSON"),
@@ -114,7 +114,7 @@ def test_what_a_pytest_case_is(part: Any) -> None:
     assert forced is not None
     assert Counter(forced)["eras/explicit/07"] == 20
     assert len(set(forced)) == 39
-    many = [items[0]] * (MOST_PAIR_CASES + 1)
+    many = [items[0]] * (MAX_PAIR_CASES + 1)
     assert name(many, ErasSettings()) == ["eras/explicit/01"] * len(many)
     assert name(many[1:], ErasSettings()) is None
     assert name(many, ErasSettings(case="pair")) is None
@@ -140,7 +140,7 @@ def test_what_a_gate_may_not_ask() -> None:
 
 @pytest.mark.parametrize("name", ["samples", "max_tokens"])
 def test_settings_have_limits(name: str) -> None:
-    """Settings that mean nothing are refused."""
+    """ErasSettings that mean nothing are refused."""
     none: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match="at least 1"):
         ErasSettings(**none)

@@ -121,7 +121,7 @@ def test_model_choice_by_hand() -> None:
     assert [p.words for p in pairs] == [("天", "山"), ("天", "水"), ("地", "山"), ("地", "水")]
     assert seen == ["[MASK]买丁乙戊的[MASK]。", "天买丁乙戊的[MASK]。", "地买丁乙戊的[MASK]。"]
     assert [p.number for p in pairs] == [0, 1, 2, 3]
-    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, most=3)] == [p.words for p in pairs[:3]]
+    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, limit=3)] == [p.words for p in pairs[:3]]
     assert list(fill_by_model(paradigm(), WORDS, score, mlm_score="absolute")) == []
 
 

@@ -164,7 +164,7 @@ def test_document_survives_writing() -> None:
         ({"canary_class": "+"}, "classes"),
         ({"frame": "{person}有。"}, "{site} once"),
         ({"frame": "{site}有。"}, "no slot"),
-        ({"frame": "{Person}有{site}。"}, "no slot"),
+        ({"frame": "{Person}有{site}。"}, "not a slot"),
         ({"frame": "{person}信心机有{site}。"}, "twice"),
         ({"control_frame": "{person}有{site}器。"}, "differ"),
         ({"control_site": "信心机"}, "do not differ"),

@@ -261,7 +261,7 @@ def test_human_row() -> None:
     accuracy, rate = human_baseline(0.913, 0.815)
     assert round(rate, 3) == HUMAN["gper"]
     assert accuracy == pytest.approx(HUMAN["pair_accuracy"], abs=0.00051)
-    with pytest.raises(ValueError, match="ranked alike"):
+    with pytest.raises(ValueError, match="half of same"):
         human_baseline(0.2, 0.9)
 
 

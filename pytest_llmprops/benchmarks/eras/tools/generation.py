@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_llmprops.benchmarks.eras.filling import (
-    MOST_PAIRS,
+    MAX_PAIRS,
     MlmScore,
     Scorer,
     capacity,
@@ -76,8 +76,8 @@ def make_pairs(
     """
     if (pairs is None) == (total is None):
         raise UsageError("say how many pairs: either a paradigm (--pairs N) or in all (--total N)")
-    if pairs is not None and not 1 <= pairs <= MOST_PAIRS:
-        raise UsageError(f"{pairs} pairs a paradigm: choose 1 to {MOST_PAIRS:,}")
+    if pairs is not None and not 1 <= pairs <= MAX_PAIRS:
+        raise UsageError(f"{pairs} pairs a paradigm: choose 1 to {MAX_PAIRS:,}")
     if total is not None and score is not None:
         raise UsageError("--total cannot be held with --mlm: the model decides how many pairs there are")
     if total is not None:
@@ -99,7 +99,7 @@ def _each(
         if score is None:
             made = fill_seeded(paradigm, words, pairs=number, seed=seed)
         else:
-            made = fill_by_model(paradigm, words, score, mlm_score=mlm_score, most=number)
+            made = fill_by_model(paradigm, words, score, mlm_score=mlm_score, limit=number)
         empty = True
         for pair in made:
             empty = False
