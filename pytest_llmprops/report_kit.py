@@ -5,12 +5,13 @@ notes and folds; Markdown, HTML, sorting, themes and escaping come with them.
 """
 
 from pytest_llmprops.core.comparison import PairedResult
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Page, Section, Table
 from pytest_llmprops.reports.kit.compare import compare
 from pytest_llmprops.reports.kit.figures import Point, colour, legend, margins, marker, new_figure, share_axis
 from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print, share_cell, tables
-from pytest_llmprops.reports.kit.series import Measured, Place, Series, Share, accuracy
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import (
     interval,
     language,

@@ -6,23 +6,24 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.requests import Reply, Request, request_to_json
+from pytest_llmprops.core.request_records import RequestRecord
+from pytest_llmprops.core.requests import Reply, Request
 
-#: stands in the place of a reply that no record keeps
+#: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"
 #: A shared beginning shorter than this is not worth a line of its own.
 MIN_PREFIX = 256
 
 
 class RequestLog:
-    """Appends one line a request, flushed at once, so that a killed run keeps what it has.
+    """Appends one line per request and flushes it, so that a killed run keeps its lines.
 
-    Lines with ``prefix_id`` define a text; in later requests a message content
-    ``{"prefix": id, "rest": text}`` stands for that text followed by ``rest``. Read back by
-    ``runs/replies.py``.
+    A line with ``prefix_id`` defines a text. In later requests, a message content ``{"prefix": id, "rest": text}``
+    means that text followed by ``rest``. ``runs/replies.py`` reads the file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,40 +33,25 @@ class RequestLog:
         self._last = ""
 
     def add(self, role: str, request: Request, reply: Reply, *, kept: bool = True) -> None:
-        """Append the pair; a key already written in this run is not repeated.
+        """Append a request and its reply; a key that this run has already written is not repeated.
 
-        :param kept: write the reply, too; without it stands a note.
+        :param kept: write the reply; otherwise write a note in its place.
         :raises OSError: on a full disk.
         """
         if reply.key in self._written:
             return
         self._written.add(reply.key)
-        asked = request_to_json(request)
-        lines = []
-        if "messages" in asked:
-            for message in asked["messages"]:
-                message[1], definition = self._shorten(message[1])
-                if definition:
-                    lines.append(definition)
-        answer = reply.to_json()
-        shown = {k: answer[k] for k in ("text", "value", "logprobs") if k in answer}
-        line = {
-            "key": reply.key,
-            "role": role,
-            "kind": asked.pop("kind"),
-            "request": asked,
-            "reply": shown if kept else {"text": "", "note": NOT_KEPT},
-            "finish_reason": reply.finish_reason,
-            "served_model": reply.served_model,
-            "usage": dict(
-                zip(("prompt_tokens", "completion_tokens", "reasoning_tokens"), answer["usage"], strict=True)
-            ),
-            "cached": reply.cached,
-            "seconds": round(reply.seconds, 6),
-        }
-        lines.append(line)
+        line = RequestRecord.of(role, request, reply, note="" if kept else NOT_KEPT).to_json()
+        lines = [*self._definitions(line["request"].get("messages", ())), line]
         self._file.write("".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines))
         self._file.flush()
+
+    def _definitions(self, messages: Iterable[list[Any]]) -> Iterator[dict[str, str]]:
+        """Replace the long prefixes of the messages; yield the lines that define new ones."""
+        for message in messages:
+            message[1], definition = self._shorten(message[1])
+            if definition:
+                yield definition
 
     def _shorten(self, content: str) -> tuple[Any, dict[str, str] | None]:
         for prefix_id, prefix in self._prefixes:
@@ -84,6 +70,6 @@ class RequestLog:
         )
 
     def close(self) -> None:
-        """Close the file. What a full disk refused was reported when it was added."""
+        """Close the file. A full disk is not reported again: :meth:`add` has raised."""
         with contextlib.suppress(OSError):
             self._file.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.reports.terminal import aligned_table
-from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Place, Side
+from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side, TaskKey
 
 Table = list[tuple[str, ...]]
 NO_REPLY = "(no reply recorded)"
@@ -30,10 +30,10 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
     """
     lines = [line[2:] for line in aligned_table([_column(c) for c in comparison.columns])]
     lines += [f"note: {note}" for note in comparison.notes]
-    for benchmark, places in _by_benchmark(comparison.places):
+    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
         lines += ["", benchmark]
         columns = comparison.columns
-        lines += _fitted(width, _accuracies(columns, places), _accuracies(columns, places, names=False))
+        lines += _fitted(width, _accuracies(columns, task_keys), _accuracies(columns, task_keys, names=False))
     for contrast in comparison.contrasts:
         lines += ["", "", _title(contrast)]
         if contrast.differences:
@@ -56,8 +56,8 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     parts = ["# Comparison", ""]
     parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
     parts += [f"- note: {escaped(note)}" for note in comparison.notes]
-    for benchmark, places in _by_benchmark(comparison.places):
-        parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, places))]
+    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
+        parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, task_keys))]
     for contrast in comparison.contrasts:
         parts += ["", f"## {escaped(_title(contrast))}", ""]
         if contrast.differences:
@@ -94,20 +94,20 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "notes": list(comparison.notes),
         "table": [
             {
-                **_place(place),
+                **_task_json(task_key),
                 "columns": {
-                    c.letter: None if (row := c.row(place)) is None else row.to_json()
+                    c.letter: None if (row := c.row(task_key)) is None else row.to_json()
                     for c in comparison.columns
                 },
             }
-            for place in comparison.places
+            for task_key in comparison.task_keys
         ],
         "contrasts": [
             {
                 "baseline": contrast.baseline.letter,
                 "candidate": contrast.candidate.letter,
                 "differences": list(contrast.differences),
-                "changes": [{**asdict(change), "place": _place(change.place)} for change in contrast.changes],
+                "changes": [_change_json(change) for change in contrast.changes],
                 "lost": [_flip_json(flip) for flip in contrast.lost],
                 "gained": [_flip_json(flip) for flip in contrast.gained],
             }
@@ -116,8 +116,15 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _place(place: Place | None) -> dict[str, str]:
-    return dict(zip(("benchmark", "task", "language", "source"), place or ("all", "", "", ""), strict=True))
+def _task_json(task_key: TaskKey | None) -> dict[str, str]:
+    return dict(
+        zip(("benchmark", "task", "language", "source"), task_key or ("all", "", "", ""), strict=True)
+    )
+
+
+def _change_json(change: Change) -> dict[str, Any]:
+    fields = asdict(change)
+    return {"place": _task_json(fields.pop("task_key")), **fields}
 
 
 def _flip_json(flip: Flip) -> dict[str, Any]:
@@ -128,27 +135,27 @@ def _column(column: Column) -> tuple[str, ...]:
     return column.letter, column.model, column.run.run_id, column.run.state
 
 
-def _by_benchmark(places: Iterable[Place]) -> list[tuple[str, list[Place]]]:
-    found: dict[str, list[Place]] = {}
-    for place in places:
-        found.setdefault(place[0], []).append(place)
-    return list(found.items())
+def _by_benchmark(task_keys: Iterable[TaskKey]) -> list[tuple[str, list[TaskKey]]]:
+    groups: dict[str, list[TaskKey]] = {}
+    for task_key in task_keys:
+        groups.setdefault(task_key.benchmark, []).append(task_key)
+    return list(groups.items())
 
 
-def _accuracies(columns: Sequence[Column], places: Sequence[Place], *, names: bool = True) -> Table:
+def _accuracies(columns: Sequence[Column], task_keys: Sequence[TaskKey], *, names: bool = True) -> Table:
     """One row a task; the number of answered items in a column of its own where all columns agree."""
-    answered = [{r.items - r.errors for c in columns if (r := c.row(place))} for place in places]
+    answered = [{r.items - r.errors for c in columns if (r := c.row(task_key))} for task_key in task_keys]
     alike = all(len(numbers) == 1 for numbers in answered)
     head = ("task", "lang", "source", *(("items",) if alike else ()))
     table = [(*head, *(f"{c.letter} {c.model}" if names else c.letter for c in columns))]
-    for place, numbers in zip(places, answered, strict=True):
+    for task_key, numbers in zip(task_keys, answered, strict=True):
         items = (str(max(numbers)),) if alike else ()
-        table.append((*place[1:], *items, *(_accuracy(c, place, of=not alike) for c in columns)))
+        table.append((*task_key[1:], *items, *(_accuracy(c, task_key, of=not alike) for c in columns)))
     return table
 
 
-def _accuracy(column: Column, place: Place, *, of: bool) -> str:
-    row = column.row(place)
+def _accuracy(column: Column, task_key: TaskKey, *, of: bool) -> str:
+    row = column.row(task_key)
     if row is None:
         return "-"
     errors = f", {row.errors} error{'s' * (row.errors != 1)}" if row.errors else ""
@@ -178,9 +185,9 @@ def _changes(contrast: Contrast) -> Table:
 
 
 def _change(c: Change) -> tuple[str, ...]:
-    place = c.place or ("all", "", "", "")
+    task_key = c.task_key or ("all", "", "", "")
     counts = (c.pairs, c.only_baseline, c.only_candidate, c.errors, c.lost, c.gained)
-    start = (*place, *map(str, counts))
+    start = (*task_key, *map(str, counts))
     result = c.result
     if result is None:
         return (*start, "-", "-", "-", "no pairs", "-")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
+from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
@@ -19,8 +20,17 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
 
 
-class Key(NamedTuple):
-    """What makes two records speak of the same item."""
+class TaskKey(NamedTuple):
+    """One benchmark, task, language and source."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+
+
+class ItemKey(NamedTuple):
+    """One item: records of two runs with the same key are paired."""
 
     benchmark: str
     task: str
@@ -29,19 +39,16 @@ class Key(NamedTuple):
     id: str
 
     @property
-    def place(self) -> Place:
-        """The key without the item."""
-        return self[:4]
-
-
-Place = tuple[str, str, str, str]
+    def task_key(self) -> TaskKey:
+        """The key of the item's task."""
+        return TaskKey(*self[:4])
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One item with an answer in both runs; scores are the share of its samples that are correct."""
 
-    key: Key
+    key: ItemKey
     cluster: str
     baseline: float
     candidate: float
@@ -58,9 +65,9 @@ class Paired:
     """
 
     pairs: list[Pair]
-    missing: list[Key]
-    added: list[Key]
-    errors: list[Key]
+    missing: list[ItemKey]
+    added: list[ItemKey]
+    errors: list[ItemKey]
 
 
 def with_tasks_of(
@@ -71,7 +78,7 @@ def with_tasks_of(
     Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two. Any
     other item stays where it is.
 
-    :param others: records, or the places of cases.
+    :param others: records, or the task_keys of cases.
     :param decided: the benchmarks' tasks that an answer decides; by default those of the installed ones.
     """
     decided = decided or tasks_by_answer()
@@ -117,10 +124,10 @@ def pair_records(
     return paired
 
 
-def _by_item(records: Iterable[VerdictRecord]) -> dict[Key, list[VerdictRecord]]:
-    found: dict[Key, list[VerdictRecord]] = {}
+def _by_item(records: Iterable[VerdictRecord]) -> dict[ItemKey, list[VerdictRecord]]:
+    found: dict[ItemKey, list[VerdictRecord]] = {}
     for r in records:
-        key = Key(r.benchmark, r.task, r.language, r.source, r.id)
+        key = ItemKey(r.benchmark, r.task, r.language, r.source, r.id)
         found.setdefault(key, []).append(r)
     return found
 
@@ -143,22 +150,22 @@ class Column:
         """The model's verdicts."""
         return [r for r in self.run.records if r.model == self.model]
 
-    def row(self, place: Place) -> SummaryRow | None:
+    def row(self, task_key: TaskKey) -> SummaryRow | None:
         """The model's row of the run's summary, if it was measured there."""
         for row in self.run.facts.summary:
-            if row.model == self.model and place_of(row) == place:
+            if row.model == self.model and task_key_of(row) == task_key:
                 return row
         return None
 
 
 @dataclass(frozen=True)
 class Change:
-    """What happened on the pairs of one task, or of all (``place`` is None).
+    """What happened on the pairs of one task, or of all (``task_key`` is None).
 
     :param result: what the pairs say; None without pairs.
     """
 
-    place: Place | None
+    task_key: TaskKey | None
     pairs: int
     only_baseline: int
     only_candidate: int
@@ -181,7 +188,7 @@ class Side:
 class Flip:
     """An item on which the two runs differ."""
 
-    key: Key
+    key: ItemKey
     expected: str
     baseline: Side
     candidate: Side
@@ -201,10 +208,10 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of ``llmprops compare``: columns, places in order of appearance, contrasts, notes."""
+    """All of ``llmprops compare``: columns, task_keys in order of appearance, contrasts, notes."""
 
     columns: tuple[Column, ...]
-    places: tuple[Place, ...]
+    task_keys: tuple[TaskKey, ...]
     contrasts: tuple[Contrast, ...]
     notes: tuple[str, ...]
 
@@ -233,15 +240,15 @@ def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
             chosen += pairs
             notes += note
     rows = [row for column in columns for row in column.run.facts.summary]
-    places = tuple(dict.fromkeys(place_of(row) for row in rows))
-    replies: dict[int, dict[str, dict[str, Any]]] = {}
+    task_keys = tuple(dict.fromkeys(task_key_of(row) for row in rows))
+    replies: dict[int, dict[str, RequestRecord]] = {}
     contrasts = tuple(_contrast(*pair, replies) for pair in chosen)
-    return Comparison(tuple(columns), places, contrasts, tuple(notes))
+    return Comparison(tuple(columns), task_keys, contrasts, tuple(notes))
 
 
-def place_of(row: Placed) -> Place:
+def task_key_of(row: Placed) -> TaskKey:
     """Benchmark, task, language and source of a summary row or a record."""
-    return row.benchmark, row.task, row.language, row.source
+    return TaskKey(row.benchmark, row.task, row.language, row.source)
 
 
 def _columns(runs: Sequence[Run]) -> list[Column]:
@@ -264,15 +271,15 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
     return same, [note] if note else []
 
 
-def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, dict[str, Any]]]) -> Contrast:
+def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, RequestRecord]]) -> Contrast:
     after = candidate.records
     decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
     before = with_tasks_of(baseline.records, after, decided)
     paired = pair_records(before, after, decided)
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
-    places = list(dict.fromkeys(key.place for key in keys))
-    changes = [_change(place, paired) for place in places]
-    if len(places) > 1:
+    task_keys = list(dict.fromkeys(key.task_key for key in keys))
+    changes = [_change(task_key, paired) for task_key in task_keys]
+    if len(task_keys) > 1:
         changes.append(_change(None, paired))
     flipped = [p for p in paired.pairs if p.baseline != p.candidate]
     flips = []
@@ -326,13 +333,13 @@ def judge_pairs(pairs: Sequence[Pair]) -> PairedResult | None:
     )
 
 
-def _change(place: Place | None, paired: Paired) -> Change:
-    def here(keys: Iterable[Key]) -> int:
-        return sum(place is None or key.place == place for key in keys)
+def _change(task_key: TaskKey | None, paired: Paired) -> Change:
+    def here(keys: Iterable[ItemKey]) -> int:
+        return sum(task_key is None or key.task_key == task_key for key in keys)
 
-    pairs = [p for p in paired.pairs if place is None or p.key.place == place]
+    pairs = [p for p in paired.pairs if task_key is None or p.key.task_key == task_key]
     return Change(
-        place,
+        task_key,
         len(pairs),
         only_baseline=here(paired.missing),
         only_candidate=here(paired.added),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests
@@ -55,7 +56,7 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
     if name == "verdicts":
         return _verdicts(pd, runs)
     if name == "requests":
-        rows = [_request(run.run_id, row) for run in runs for row in read_requests(run.folder).values()]
+        rows = [_request(run.run_id, record) for run in runs for record in read_requests(run.folder).values()]
         # A column without any text would have no type.
         texts = dict.fromkeys(("reply", "reply_value"), "string")
         return pd.DataFrame(rows, columns=list(REQUESTS)).astype(texts)
@@ -87,16 +88,16 @@ def _verdicts(pd: Any, runs: Sequence[Run]) -> pd.DataFrame:
     return pd.concat([frame, pd.DataFrame(values, index=frame.index, dtype="float64")], axis=1)
 
 
-def _request(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    reply, usage = row.get("reply") or {}, row.get("usage") or {}
-    value = reply.get("value")
+def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
+    line = record.to_json()
+    value = record.reply_value
     return {
-        **{name: row.get(name) for name in REQUESTS},
+        **line,
+        **line["usage"],
         "run_id": run_id,
-        "request": json.dumps(row["request"], ensure_ascii=False),
-        "reply": reply.get("text"),
+        "request": json.dumps(line["request"], ensure_ascii=False),
+        "reply": record.reply,
         "reply_value": None if value is None else json.dumps(value, ensure_ascii=False),
-        **{name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")},
     }
 
 

@@ -1,4 +1,4 @@
-"""``requests.jsonl`` of a run record read back: what was asked and what came."""
+"""Reading ``requests.jsonl`` of a run record."""
 
 from __future__ import annotations
 
@@ -7,60 +7,44 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.runs.reader import json_lines
 
 
-def read_requests(folder: Path) -> dict[str, dict[str, Any]]:
-    """Logged requests by key, each with its messages in full as ``[role, content]``.
+def read_requests(folder: Path) -> dict[str, RequestRecord]:
+    """Return the logged requests of a run by key.
 
-    Empty when the run kept no requests. A torn last line is left out.
+    Empty if the run has no ``requests.jsonl``. A truncated last line is ignored.
 
     :raises DataError: for a damaged line that is not the last.
     """
-    path = folder / "requests.jsonl"
     prefixes: dict[str, str] = {}
-    found: dict[str, dict[str, Any]] = {}
-    for number, row in json_lines(path, dict[str, Any])[0]:
-        try:
-            if "prefix_id" in row:
-                prefixes[row["prefix_id"]] = row["text"]
-                continue
-            request = row["request"]
-            if "messages" in request:
-                messages = full_messages(request, prefixes)
-                row["request"] = {**request, "messages": [list(message) for message in messages]}
-            found[row["key"]] = row
-        except (LookupError, TypeError, AttributeError, ValueError):
-            raise DataError(f"{path}: line {number} is no logged request; restore the file") from None
-    return found
+
+    def read(line: dict[str, Any]) -> RequestRecord | None:
+        if "prefix_id" not in line:
+            return RequestRecord.from_json(line, prefixes)
+        if not isinstance(line["prefix_id"], str) or not isinstance(line.get("text"), str):
+            raise ValueError("has no texts 'prefix_id' and 'text'")
+        prefixes[line["prefix_id"]] = line["text"]
+        return None
+
+    records, _ = json_lines(folder / "requests.jsonl", read)
+    return {record.key: record for _, record in records if record is not None}
 
 
-def full_messages(request: Mapping[str, Any], prefixes: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The messages of a logged request as (role, content), prefixes put back.
+def reply_of(record: VerdictRecord, requests: Mapping[str, RequestRecord]) -> str:
+    """Return the model's last reply about the record's item, in full.
 
-    :raises KeyError: for a prefix that was not defined.
-    """
-    return [
-        (role, content if isinstance(content, str) else prefixes[content["prefix"]] + content["rest"])
-        for role, content in request.get("messages", ())
-    ]
-
-
-def reply_of(record: VerdictRecord, requests: Mapping[str, Mapping[str, Any]]) -> str:
-    """What the model said about the record's item: its last reply in full, else the answer read from it.
-
-    Replies of helpers (a reader of the model's reasoning) are not the model's own.
+    Without a logged reply, return the answer in the record. Replies of helpers (such as the reader of a chain of
+    thought) count only if the model under test has none.
     """
     logged = [requests[key] for key in record.requests if key in requests]
-    own = [row for row in logged if row.get("role") == "subject"] or logged
+    own = [request for request in logged if request.role == "subject"] or logged
     if own:
-        reply = own[-1].get("reply")
-        if isinstance(reply, Mapping):
-            text, value = reply.get("text"), reply.get("value")
-            if isinstance(text, str) and text:
-                return text
-            if value is not None:
-                return json.dumps(value, ensure_ascii=False)
+        last = own[-1]
+        if last.reply:
+            return last.reply
+        if last.reply_value is not None:
+            return json.dumps(last.reply_value, ensure_ascii=False)
     return record.given

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog
-from pytest_llmprops.runs.replies import full_messages
 
 EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))
 OTHER = "".join(f"Frage {n}: 词 {n * n}\n" for n in range(40))
@@ -36,7 +36,7 @@ def restored(lines: list[str]) -> dict[str, list[tuple[str, str]]]:
         if "prefix_id" in row:
             prefixes[row["prefix_id"]] = row["text"]
         else:
-            found[row["key"]] = full_messages(row["request"], prefixes)
+            found[row["key"]] = RequestRecord.from_json(row, prefixes).messages
     return found
 
 

@@ -15,7 +15,7 @@ from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_inte
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.runs.compare import Change, Key, compare, pair_records
+from pytest_llmprops.runs.compare import Change, ItemKey, compare, pair_records
 from pytest_llmprops.runs.reader import Run, read_run
 
 
@@ -23,8 +23,8 @@ def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
     return read_run(write_run(folder, verdicts(statuses, model=model), **facts))
 
 
-def key(item: str) -> Key:
-    return Key("sums", "add", "en", "builtin", f"sums/{item}")
+def key(item: str) -> ItemKey:
+    return ItemKey("sums", "add", "en", "builtin", f"sums/{item}")
 
 
 # pair_records
@@ -129,7 +129,7 @@ def test_each_task_and_all(tmp_path: Path) -> None:
     rows = [verdict(f"{task}{n}", task=task) for task in ("one", "two") for n in range(2)]
     old, new = read_run(write_run(tmp_path / "a", rows)), read_run(write_run(tmp_path / "b", rows))
     [contrast] = compare([old, new]).contrasts
-    assert [(c.place and c.place[1], c.pairs) for c in contrast.changes] == [
+    assert [(c.task_key and c.task_key.task, c.pairs) for c in contrast.changes] == [
         ("one", 2),
         ("two", 2),
         (None, 4),
@@ -229,7 +229,7 @@ def test_the_published_upgrade(published: Path, tmp_path: Path) -> None:
     folders = {folder.name: folder for folder, _ in import_homophones(published, tmp_path)}
     runs = [read_run(folders[f"imported-homophones-{name}"]) for name in ("GPT-3.5", "GPT-4")]
     [contrast] = compare(runs).contrasts
-    [change] = [c for c in contrast.changes if c.place and c.place[2] == "en"]
+    [change] = [c for c in contrast.changes if c.task_key and c.task_key.language == "en"]
     assert (change.pairs, change.lost, change.gained) == (100, 1, 28)
     assert change.result is not None
     assert change.result.difference == pytest.approx(0.27)

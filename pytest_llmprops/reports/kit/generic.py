@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow, SummaryRow
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.compare import compare, described
-from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
+from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import (
     file_name,
     interval,

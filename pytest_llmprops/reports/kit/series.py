@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_llmprops.core.items import Placed
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.run_facts import ProtocolFacts
@@ -19,8 +20,6 @@ from pytest_llmprops.reports.kit.text import file_names, visible
 from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
 from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.reader import Run
-
-Place = tuple[str, str, str]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.benchmarks import section_of
 from pytest_llmprops.reports.kit.blocks import Headline, Report
@@ -25,7 +26,7 @@ SOURCES = {
 }
 
 
-def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> Report:
+def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRecord]]) -> Report:
     """The report of one or several runs, each model of each run a series of its own.
 
     :param requests: the logged requests of each run by ``id(run)``.

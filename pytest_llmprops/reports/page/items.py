@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.verdicts import STATUSES
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.reports.kit.text import visible
@@ -28,9 +29,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-def items_of(
-    series: Sequence[Series], requests: Mapping[int, Mapping[str, Mapping[str, Any]]]
-) -> dict[str, Any]:
+def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, RequestRecord]]) -> dict[str, Any]:
     """Everything the page's list of items needs, as JSON.
 
     :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
@@ -39,7 +38,7 @@ def items_of(
     prefixes = _Prefixes()
     rows: list[list[Any]] = []
     # The calls of each row, with what their texts share their beginnings with.
-    asked: list[tuple[tuple[Any, ...], list[Mapping[str, Any]]]] = []
+    asked: list[tuple[tuple[Any, ...], list[RequestRecord]]] = []
     kept = _kept(series)
     for s in series:
         logged = requests.get(id(s.run), {})
@@ -82,11 +81,11 @@ def _each(counts: Iterable[int], most: int) -> int:
     return max(ordered, default=1) or 1
 
 
-def _foremost(calls: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+def _foremost(calls: list[RequestRecord], most: int) -> list[RequestRecord]:
     """At most so many of an item's calls, in their order: those to the model under test before those to helpers."""
     if len(calls) <= most:
         return calls
-    first = sorted(range(len(calls)), key=lambda n: (calls[n].get("role") != "subject", n))[:most]
+    first = sorted(range(len(calls)), key=lambda n: (calls[n].role != "subject", n))[:most]
     return [calls[n] for n in sorted(first)]
 
 
@@ -142,26 +141,23 @@ class _Prefixes:
         return list(stored)
 
 
-def _call(logged: Mapping[str, Any], place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
-    """``[role, [[who, text]…], reply, remarks]``; a request of another kind than chat is shown as its JSON."""
-    role = str(logged.get("role", ""))
-    request = logged.get("request") or {}
-    messages = request.get("messages")
-    if messages is None:
-        shown = {k: v for k, v in request.items() if v not in (None, [], {})}
-        messages = [(logged.get("kind", ""), _plain(shown))]
-    asked = [
-        [str(who), prefixes.hold(str(text), (*place, role, number))]
-        for number, (who, text) in enumerate(messages)
+def _call(call: RequestRecord, place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
+    """Return ``[role, [[speaker, text], …], reply, remarks]``; a request other than a chat is shown as JSON."""
+    messages = call.messages
+    if "messages" not in call.request:
+        fields = {name: value for name, value in call.request.items() if value not in (None, [], {})}
+        messages = [(call.kind, _plain(fields))]
+    texts = [
+        [speaker, prefixes.hold(text, (*place, call.role, number))]
+        for number, (speaker, text) in enumerate(messages)
     ]
-    reply = logged.get("reply") or {}
-    said = reply.get("text") or ("" if reply.get("value") is None else _plain(reply["value"]))
+    reply = call.reply or ("" if call.reply_value is None else _plain(call.reply_value))
     remarks = []
-    if logged.get("finish_reason") not in (None, "", "stop"):
-        remarks.append(f"ended by {logged['finish_reason']}")
-    if logged.get("cached"):
+    if call.finish_reason not in ("", "stop"):
+        remarks.append(f"ended by {call.finish_reason}")
+    if call.cached:
         remarks.append("from the store")
-    return [role, asked, _cut(str(said)), ", ".join(map(visible, remarks))]
+    return [call.role, texts, _cut(reply), ", ".join(map(visible, remarks))]
 
 
 def _plain(value: Any) -> str:

@@ -39,15 +39,15 @@ def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
     assert {r.task for r in read.records} >= {"linearity", "own_paraphrase"}
     for record in read.records:
         assert record.status != "error", record
-        told = [replies[key]["reply"]["text"] for key in record.requests if replies[key]["role"] == "subject"]
-        assert told
-        assert any(told)
+        texts = [replies[key].reply for key in record.requests if replies[key].role == "subject"]
+        assert texts
+        assert any(texts)
         if record.task == "linearity":
             assert record.given in ("accepted", "rejected", "unmeasurable", "unparsed")
             assert record.reason
             # Three askings of the sentence; where it is measured also its synonyms and its tests.
-            assert len(told) >= 3 if record.status == "unparsed" else len(told) > 3
-            assert len({replies[key]["request"]["sample"] for key in record.requests}) >= 3
+            assert len(texts) >= 3 if record.status == "unparsed" else len(texts) > 3
+            assert len({replies[key].request["sample"] for key in record.requests}) >= 3
     again = run(suite, *options, "--llm-cache", "only")
     assert again.run["calls"]["sent"] == 0
     assert strip(again.verdicts) == strip(done.verdicts)

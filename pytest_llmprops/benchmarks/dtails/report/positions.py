@@ -11,10 +11,11 @@ from pytest_llmprops.benchmarks.dtails.metrics import ALL
 from pytest_llmprops.benchmarks.dtails.positions import FEWEST, RULE
 from pytest_llmprops.benchmarks.dtails.report.figures import Positions, Row, position_panels
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table
 from pytest_llmprops.reports.kit.generic import share_cell
-from pytest_llmprops.reports.kit.series import Measured, Place, place_of
+from pytest_llmprops.reports.kit.series import Measured, place_of
 from pytest_llmprops.reports.kit.text import interval, joined, language, percent, visible
 
 #: how a position is named in a sentence

@@ -13,11 +13,12 @@ from pytest_llmprops.benchmarks.dtails.report.concepts import concept_pages, con
 from pytest_llmprops.benchmarks.dtails.report.figures import Estimate, Panel, Row, accuracy_panels
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line, lines_of
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.generic import detailed, fine_print, share_cell
-from pytest_llmprops.reports.kit.series import Measured, Place
+from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import counted, joined, language, percent, visible
 
 HEADINGS = {SELECT: "Selects from a list", TRANSLATE: "Translates"}

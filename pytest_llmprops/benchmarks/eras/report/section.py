@@ -8,11 +8,12 @@ from typing import Any
 from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import read_accuracies
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
-from pytest_llmprops.reports.kit.series import Measured, Place, Series
+from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import visible
 
 EXPLICIT, IMPLICIT = "explicit", "implicit"

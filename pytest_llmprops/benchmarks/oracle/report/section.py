@@ -32,12 +32,13 @@ from pytest_llmprops.benchmarks.oracle.report.tables import (
     linear_places,
     linearity_table,
 )
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
-from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
+from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import file_name, joined, visible
 
 #: figures that stand open

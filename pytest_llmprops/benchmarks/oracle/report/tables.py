@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY
+from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Cell, Table
 from pytest_llmprops.reports.kit.generic import share_cell
-from pytest_llmprops.reports.kit.series import Measured, Place, Series, place_of
+from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import visible
 
 PAPER = "the paper"
