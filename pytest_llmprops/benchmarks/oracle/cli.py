@@ -1,4 +1,4 @@
-"""``llmprops oracle``: one's own sentences for the linearity test."""
+"""The command ``llmprops oracle``: your own sentences for the linearity test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_llmprops.cli.kit import subcommands, wrote
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``oracle sentences``."""
+    """Add the command ``oracle sentences``."""
     commands = subcommands(parser)
     sentences = commands.add_parser(
         "sentences",

@@ -1,19 +1,20 @@
-"""Running text from the tokens of an English treebank-like corpus, with the place of every token in it.
+"""Rebuild running text from the tokens of an English corpus, with the span of every token in it.
 
-Re-DocRED gives sentences as tokens, cut by spaCy's rules. No token is changed (white space inside one becomes a space,
-tokens of white space only become a space); what is decided is whether a space stands between two of them:
+Re-DocRED has sentences as tokens, split by spaCy's rules. Tokens do not change, except that white space inside a token
+becomes one space and a token of only white space becomes a space. These rules decide whether a space separates two
+tokens:
 
-- Closing marks (``. , ; : ? ! ) ] %`` ...) stand at the word before them, opening ones and signs of currency at the
-  word after them; ``'s`` and ``n't`` at the word that they shorten.
-- spaCy cuts at a hyphen between two letters or two digits only, so there it is joined (``well-known``, ``1985-86``);
-  any other was written with spaces. So was one before an article or relative pronoun that begins a remark.
+- Closing marks (``. , ; : ? ! ) ] %`` ...) are attached to the word before them; opening marks and currency signs to
+  the word after them; ``'s`` and ``n't`` to the word that they shorten.
+- spaCy splits at a hyphen only between two letters or two digits, so such a hyphen is joined (``well-known``,
+  ``1985-86``). Any other hyphen had spaces in the text, and so had one before an article or relative pronoun.
 - An en dash is joined between years (``1740–1776``) and between two capitalised words (``Dallas–Fort Worth``), an em
   dash between letters, a slash always.
-- A straight quotation mark opens and closes in turn. Where a sentence has an odd number of them, one may be an inch
-  mark (``7" vinyl``), and the quotation may have begun in the sentence before or go on in the next.
-- A straight single mark after an s is an apostrophe (``boys'``) where the marks of the sentence can be paired so.
+- Straight quotation marks open and close alternately. If a sentence has an odd number of them, one may be an inch
+  mark (``7" vinyl``), or a quotation may continue from the previous sentence or into the next.
+- A straight single mark after an s is an apostrophe (``boys'``) if the other marks of the sentence can still be paired.
 
-These are guesses at a text that is not published; a wrong one misplaces a space and nothing else.
+The original text is not published, so these rules guess. A wrong guess only misplaces a space.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class Detokenised(NamedTuple):
     """A sentence as running text.
 
     :param text: without white space at its ends.
-    :param spans: of each token, in characters of the text; empty (start equal to end) for one of white space only.
-    :param quoted: a quotation is open at the end.
+    :param spans: for each token, (start, end) in characters; start equals end for a token of only white space.
+    :param quoted: whether a quotation is open at the end.
     """
 
     text: str
@@ -48,16 +49,16 @@ _MONTHS = frozenset((
     "December",
 ))  # fmt: skip
 _REMARKS = frozenset(("a", "an", "the", "which", "who", "where", "whose"))
-#: short words that end in s: what follows them is no possession
+#: short words that end in s but are not possessive
 _NO_OWNERS = frozenset((
     "as", "is", "was", "his", "its", "this", "has", "does", "thus", "us", "yes", "plus", "versus", "includes", "means",
 ))  # fmt: skip
 
 
 def detokenised(tokens: Sequence[str], *, quoted: bool = False) -> Detokenised:
-    """The text of a sentence's tokens; never raises.
+    """Return the text of a sentence's tokens. Never raises.
 
-    :param quoted: the sentence before ended in an open quotation.
+    :param quoted: whether the previous sentence ended inside a quotation.
     """
     words = [" ".join(token.split()) for token in tokens]
     solid = [word for word in words if word]
@@ -87,10 +88,11 @@ def detokenised(tokens: Sequence[str], *, quoted: bool = False) -> Detokenised:
 def _ties(
     words: Sequence[str], i: int, doubles: dict[int, bool], singles: dict[int, bool], blank: bool
 ) -> tuple[bool, bool]:
-    """Whether word ``i`` stands right at the one before it, and the one after it right at word ``i``.
+    """Return whether word ``i`` is attached to the word before it, and to the word after it.
 
-    :param doubles: places of quotation marks: True opens. :param singles: the same for single ones.
-    :param blank: there is a token of white space before it.
+    :param doubles: position of a quotation mark -> whether it opens a quotation.
+    :param singles: the same for single marks.
+    :param blank: whether a token of white space comes before the word.
     """
     word = words[i]
     if word.isalnum():
@@ -127,19 +129,19 @@ def _by_form(word: str) -> tuple[bool, bool]:
 
 
 def _hyphen_joins(words: Sequence[str], i: int) -> bool:
-    """``well - known``, ``1985 - 86``; not ``FK Teleoptik - a club``, but ``two - and - a - half``."""
+    """Join ``well - known``, ``1985 - 86`` and ``two - and - a - half``, but not ``FK Teleoptik - a club``."""
     before, after = words[i - 1], words[i + 1]
     if after in _REMARKS and words[i + 2 : i + 3] != ["-"] and words[max(0, i - 2) : max(0, i - 1)] != ["-"]:
         return False
-    return _alike(before[-1], after[0])
+    return _same_type(before[-1], after[0])
 
 
 def _en_dash_joins(words: Sequence[str], i: int) -> bool:
-    """``1740 – 1776`` (years, not dates), ``Finland – Norway``."""
+    """Join ``1740 – 1776`` (years, not dates) and ``Finland – Norway``."""
     before, after = words[i - 1], words[i + 1]
     if before.isdigit() and after.isdigit():
         return words[i + 2 : i + 3] == [] or words[i + 2] not in _MONTHS
-    return before[:1].isupper() and after[:1].isupper() and _alike(before[-1], after[0])
+    return before[:1].isupper() and after[:1].isupper() and _same_type(before[-1], after[0])
 
 
 def _em_dash_joins(words: Sequence[str], i: int) -> bool:
@@ -153,12 +155,12 @@ def _slash_joins(words: Sequence[str], i: int) -> bool:
 _JOINERS = {"-": _hyphen_joins, "–": _en_dash_joins, "—": _em_dash_joins, "/": _slash_joins}
 
 
-def _alike(last: str, first: str) -> bool:
+def _same_type(last: str, first: str) -> bool:
     return (last.isalpha() and first.isalpha()) or (last.isdigit() and first.isdigit())
 
 
 def _double_marks(words: Sequence[str], quoted: bool) -> tuple[dict[int, bool], bool]:
-    """Place of each token of marks with a straight quotation mark -> whether it opens; and whether one stays open."""
+    """Return position of each straight quotation mark -> whether it opens, and whether a quotation stays open."""
     places = [i for i, word in enumerate(words) if '"' in word and word.count('"') % 2]
     if not places:
         return {}, quoted
@@ -178,7 +180,7 @@ def _double_marks(words: Sequence[str], quoted: bool) -> tuple[dict[int, bool], 
 
 
 def _misfits(words: Sequence[str], places: Sequence[int], start: bool) -> int:
-    """How many marks would open before a closing mark or the end, or close after an opening one or at the start."""
+    """Count marks that would open before a closing mark or the end, or close after an opening mark or at the start."""
     count = 0
     for n, i in enumerate(places):
         if (n % 2 == 0) is not start:
@@ -189,9 +191,9 @@ def _misfits(words: Sequence[str], places: Sequence[int], start: bool) -> int:
 
 
 def _single_marks(words: Sequence[str]) -> dict[int, bool]:
-    """Place of each token ``'`` -> whether it opens a quotation; an apostrophe does not."""
+    """Return position of each token ``'`` -> whether it opens a quotation. An apostrophe does not."""
     places = [i for i, word in enumerate(words) if word == "'"]
-    owners = [_owns(words, i) for i in places]
+    owners = [_is_possessive(words, i) for i in places]
     marks: dict[int, bool] = {}
     inside = False
     for n, i in enumerate(places):
@@ -205,7 +207,7 @@ def _single_marks(words: Sequence[str]) -> dict[int, bool]:
     return marks
 
 
-def _owns(words: Sequence[str], i: int) -> bool:
-    """Whether the mark at ``i`` may be the apostrophe of a possessive: ``the boys ' team``."""
+def _is_possessive(words: Sequence[str], i: int) -> bool:
+    """Return whether the mark at ``i`` may be a possessive apostrophe: ``the boys ' team``."""
     before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
     return before[-1:] in ("s", "S", "x", "z") and before.lower() not in _NO_OWNERS and after[:1].isalnum()

@@ -1,9 +1,9 @@
-"""Extracted entities found again in their sentence: which stretches of text each of them is.
+"""Locate extracted entities in their sentence.
 
-Only an entity that stands literally in the sentence can be replaced, so only those make up the vectors; the
-others are kept and counted. Where mentions overlap, the longer entity has the stretch: an entity all of whose
-mentions lie inside longer ones is *contained* ("Mohammed" beside "Mohammed's family"). It cannot be replaced by
-itself, since that would change the other, and is left out of the vectors, too.
+Only an entity that occurs literally in the sentence can be replaced, so only those are in the vectors. The others are
+kept and counted. If mentions overlap, the longer entity gets the span. An entity whose mentions are all inside longer
+ones is *contained* ("Mohammed" next to "Mohammed's family"). Replacing it would also change the longer entity, so it
+is left out of the vectors too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 
-#: most entities of a sentence that can be tested: {0,1}^12 has 4,096 vectors
+#: maximum entities of a sentence that can be tested: {0,1}^12 has 4,096 vectors
 MOST_ENTITIES = 12
 
-#: why an entity is not in the vectors; ``tested`` for those that are
+#: ``tested`` if an entity is in the vectors, otherwise why it is not
 State = Literal["tested", "not_literal", "contained", "no_synonym"]
 
 _APOSTROPHE = "['’‘ʼ]"
@@ -33,12 +33,12 @@ Span = tuple[int, int]
 class Entity:
     """One entity of the answer.
 
-    :param name: as it stands in the sentence at its first mention, without article and possessive ``'s``; where it
-        does not stand there, as the model wrote it.
+    :param name: the text of its first mention in the sentence, without article and possessive ``'s``; the model's
+        text if the sentence does not contain it.
     :param kind: the model's class for it, lower case, or "".
-    :param named: whether it is a named entity (appendix A.2); None until that is decided.
+    :param named: whether it is a named entity (appendix A.2); None if not decided yet.
     :param spans: its own mentions, as (start, end) in characters of the sentence, in order.
-    :param inside: the normalised name of the longer entity that has all its mentions; "" where it has its own.
+    :param inside: the normalised name of the longer entity that contains all its mentions; "" if it has its own.
     """
 
     name: str
@@ -54,27 +54,27 @@ class Entity:
 
     @property
     def literal(self) -> bool:
-        """Whether it stands in the sentence, by itself or inside a longer entity."""
+        """Whether the sentence contains it, on its own or inside a longer entity."""
         return bool(self.spans or self.inside)
 
     @property
     def state(self) -> State:
-        """Whether it can be replaced, else why not."""
+        """``tested`` if it can be replaced, otherwise why not."""
         if self.spans:
             return "tested"
         return "contained" if self.inside else "not_literal"
 
 
 def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
-    """The entities with their mentions, those in the sentence in order of their first mention, then the others.
+    """Return the entities with their mentions, in the order of the first mention. Entities without mentions are last.
 
-    A mention is the name as whole words, in its own case, else, where there is none such, in any case; with any kind
-    of apostrophe, dash and white space. At the sentence's beginning its first letter may be of the other case, and
-    a name of which only that mention has its own case is meant in the other one, too: "Dogs bark at dogs". Longer
-    names choose their mentions first.
+    A mention is the name as whole words, with any kind of apostrophe, dash and white space. Mentions have the case of
+    the name; if there are none, any case. The first letter of the sentence may have the other case. If the only
+    mention with the name's case is there, mentions with the other case count too: "Dogs bark at dogs". Longer names
+    get their mentions first.
     """
     taken: list[tuple[Span, str]] = []
-    found: list[Entity] = []
+    entities: list[Entity] = []
     for item in sorted(extracted, key=lambda e: (-len(_core(e.name)), e.name)):
         core = _core(item.name)
         mentions = _mentions(core, sentence)
@@ -86,14 +86,16 @@ def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
         if mentions and not free:
             entity = replace(entity, inside=next(key for span, key in taken if _overlap(mentions[0], span)))
         taken += [(span, entity.key) for span in free]
-        found.append(entity)
+        entities.append(entity)
     order = {normalised(item.name): place for place, item in enumerate(extracted)}
-    far = len(sentence)
-    return tuple(sorted(found, key=lambda e: (e.spans[0][0] if e.spans else far, order.get(e.key, 0), e.key)))
+    end = len(sentence)
+    return tuple(
+        sorted(entities, key=lambda e: (e.spans[0][0] if e.spans else end, order.get(e.key, 0), e.key))
+    )
 
 
 def _core(name: str) -> str:
-    """The name without leading article, possessive and the marks around it: the part that is replaced."""
+    """Return the part of a name that is replaced: without leading article, possessive and surrounding marks."""
     core = name.strip(" \t\n'\"“”‘’*_.,;:!?()[]{}")
     core = _POSSESSIVE.sub("", core)
     shorter = _LEADING.sub("", core, count=1) if _LEADING.match(core) else core
@@ -106,7 +108,7 @@ def _mentions(core: str, sentence: str) -> list[Span]:
     pattern = r"\s+".join(map(re.escape, core.split()))
     pattern = re.sub("['’‘ʼ]", lambda _: _APOSTROPHE, pattern)
     pattern = re.sub(r"(?:\\)?[-‐‑‒–—]", lambda _: _DASH, pattern)
-    # A border is asked for only beside a letter or digit: "U.S." and "C++" end in none.
+    # Only a letter or digit at the end of the name needs a word boundary: "U.S." and "C++" do not end in one.
     left = r"(?<!\w)" if core[0].isalnum() else ""
     right = r"(?!\w)" if core[-1].isalnum() else ""
     for flags in (0, re.IGNORECASE):
@@ -121,15 +123,15 @@ def _mentions(core: str, sentence: str) -> list[Span]:
         return spans
     other = re.escape(core[0].swapcase()) + pattern[len(re.escape(core[0])) :]
     more = [match.span() for match in re.finditer(left + other + right, sentence)]
-    # Else "mode" and "MODE", "apple" and "Apple" are two.
+    # Otherwise "mode" and "MODE", or "apple" and "Apple", are different names.
     return sorted({*spans, *(span for span in more if starts or span[0] == begin)})
 
 
 def _with_full_stop(span: Span, sentence: str) -> Span:
-    """With the full stop of an abbreviation ("Acme Inc. said"), unless it may end the sentence."""
+    """Include the full stop of an abbreviation ("Acme Inc. said"), unless it may end the sentence."""
     start, stop = span
-    more = sentence[stop : stop + 1] == "." and sentence[stop + 1 :].strip(" \"'”’)")
-    return (start, stop + 1) if more else span
+    has_stop = sentence[stop : stop + 1] == "." and sentence[stop + 1 :].strip(" \"'”’)")
+    return (start, stop + 1) if has_stop else span
 
 
 def _overlap(one: Span, other: Span) -> bool:

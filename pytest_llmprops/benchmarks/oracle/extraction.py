@@ -1,7 +1,7 @@
-"""Entity extraction: the question (prompt 1, appendix A.1), its reply read as a list, and repeated askings.
+"""Entity extraction: prompt 1 (appendix A.1), the list in its reply, and repeated samples.
 
-Two extracted entities are the same when their names are equal once normalised (:func:`normalised`); the class is
-no part of it, as a model that calls Paris once a city and once a location has found the same entity.
+Two extracted entities are the same if their normalised names are equal (:func:`normalised`). The class is ignored: a
+model may call Paris a city in one reply and a location in another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Present the result as a strictly formatted numbered list e.g.
 "1. movie: Wizard of Oz
 2. animal: tiger\""""
 
-#: longest name that is taken for an entity, in characters; longer ones are remarks
+#: maximum length of an entity's name, in characters; anything longer is a remark
 LONGEST_NAME = 200
 
 Names = frozenset[str]
@@ -61,7 +61,7 @@ _SPLIT = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """One line of a list: the entity's name as the model writes it, and its class, lower case, or ""."""
+    """One item of a list: the entity's name as the model writes it, and its class in lower case, or ""."""
 
     name: str
     kind: str = ""
@@ -69,24 +69,25 @@ class Extracted:
 
 @dataclass(frozen=True)
 class ListReading:
-    """A reply read as a list: ``entities`` (none at all where the reply says so), or None and the ``problem``."""
+    """A reply read as a list: ``entities`` (empty if the reply says there are none), or None and the ``problem``."""
 
     entities: tuple[Extracted, ...] | None
     problem: str = ""
 
     @cached_property
     def names(self) -> Names | None:
-        """The answer set: the normalised names."""
+        """The answer set: the normalised names; None if the reply cannot be read."""
         return None if self.entities is None else frozenset(normalised(e.name) for e in self.entities)
 
 
 @lru_cache(maxsize=4096)
 def normalised(name: str) -> str:
-    """The form in which names are compared.
+    """Return the form in which names are compared.
 
-    Unicode NFKC, case folded, invisible characters dropped, one space between words (``core.words.folded``); every
-    kind of apostrophe, quotation mark and hyphen made one; quotes, brackets, emphasis and punctuation at the ends
-    dropped; a possessive ``'s`` at the end dropped; leading articles dropped, as long as a word remains.
+    - Unicode NFKC, folded case, no invisible characters, one space between words (``core.words.folded``)
+    - one kind of apostrophe, quotation mark and hyphen
+    - no quotes, brackets, emphasis and punctuation at the ends, and no possessive ``'s``
+    - no leading articles, as long as a word remains
     """
     text = folded(name).translate(_QUOTE_MARKS)
     while True:
@@ -98,7 +99,7 @@ def normalised(name: str) -> str:
 
 
 def contains_words(text: str, part: str) -> bool:
-    """Whether ``part`` stands in ``text`` as whole words; both normalised. Nothing stands in nothing."""
+    """Return whether ``text`` contains ``part`` as whole words. Both are normalised; "" is never contained."""
     start = text.find(part) if part else -1
     while start >= 0:
         stop = start + len(part)
@@ -113,102 +114,101 @@ def _joins(text: str, left: int, right: int) -> bool:
 
 
 def read_list(reply: str, text: str = "") -> ListReading:
-    """A reply to prompt 1 as entities, read leniently; never raises.
+    """Read a reply to prompt 1 leniently as entities. Never raises.
 
-    Taken are numbered lines, else lines with bullets, else bare lines ``class: entity``; in code fences, with bold
-    marks or quotes, after a preamble, or all on one line. A line is ``class: entity`` unless ``text`` decides
-    otherwise: where a name is not in it but its first half is, the list is read as ``entity: class``; the same goes
-    for ``entity (class)``, for remarks after the name, and for several names on one line. A name stands once.
+    The items are those of :func:`list_lines`. A line is ``class: entity`` unless ``text`` contradicts: if the first
+    halves are in it and the second halves are not, the list is read as ``entity: class``. In the same way, ``text``
+    decides on ``entity (class)``, on remarks after the name, and on several names on one line. Each name is kept once.
 
-    :param text: the sentence that was asked about; without it only the form decides.
+    :param text: the sentence of the prompt; without it, only the form of the lines counts.
     """
     if not reply.strip():
         return ListReading(None, "the reply is empty")
     reply = reply[:LONGEST_READ]
     lines = list_lines(reply)
     if not lines:
-        bare = reply.strip(_EDGES).lower()
-        if bare in _NONE or _SAYS_NONE.search(reply.replace("’", "'")):
+        if reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'")):
             return ListReading(())
-        return ListReading(None, "the reply is no list")
-    where = normalised(text)
-    pairs = [_halves(line, where) for line in lines]
-    turned = _is_turned(pairs, text)
-    found: dict[str, Extracted] = {}
+        return ListReading(None, "the reply is not a list")
+    sentence = normalised(text)
+    pairs = [_halves(line, sentence) for line in lines]
+    is_entity_first = _is_entity_first(pairs, text)
+    entities: dict[str, Extracted] = {}
     dropped = False
-    for entity in (entity for pair in pairs for entity in _entities(*pair, where, turned)):
+    for entity in (entity for pair in pairs for entity in _entities(*pair, sentence, is_entity_first)):
         key = normalised(entity.name)
-        if key in _NONE or (_SAYS_NONE.search(entity.name[:LONGEST_NAME]) and not contains_words(where, key)):
+        says_none = _SAYS_NONE.search(entity.name[:LONGEST_NAME]) and not contains_words(sentence, key)
+        if key in _NONE or says_none:
             continue
         if any(map(str.isalnum, key)) and len(entity.name) <= LONGEST_NAME:
-            found.setdefault(key, entity)
+            entities.setdefault(key, entity)
         else:
             dropped = True
-    if dropped and not found:
+    if dropped and not entities:
         return ListReading(None, "the list has no names")
-    return ListReading(tuple(found.values()))
+    return ListReading(tuple(entities.values()))
 
 
-def _halves(line: str, where: str) -> tuple[str, str]:
-    """What stands before and after the first colon; ("", line) where no class stands before it."""
+def _halves(line: str, sentence: str) -> tuple[str, str]:
+    """Split a line at its first colon into class and entity; ("", line) if no class comes before the colon."""
     left, _, right = line.partition(":")
     left, right = left.strip(_EDGES), right.strip()
     if not left or not right.strip(_EDGES):
         return "", line.strip()
-    if (_NO_CLASS.search(left) or len(left.split()) > 4) and not contains_words(where, normalised(left)):
+    if (_NO_CLASS.search(left) or len(left.split()) > 4) and not contains_words(sentence, normalised(left)):
         return "", line.strip()
     # The colon may be part of the name: "Mission: Impossible", "Mission: Impossible (film)".
     head = _before_remark(line)[0] or line
-    return ("", line.strip()) if contains_words(where, normalised(head)) else (left, right)
+    return ("", line.strip()) if contains_words(sentence, normalised(head)) else (left, right)
 
 
-def _is_turned(pairs: Sequence[tuple[str, str]], text: str) -> bool:
-    """Whether the list is ``entity: class``: on more lines only the first half stands in the sentence.
+def _is_entity_first(pairs: Sequence[tuple[str, str]], text: str) -> bool:
+    """Return whether the list is ``entity: class``: on more lines, the sentence contains only the first half.
 
-    A first half counts as it is written; in lower case before a capital it is a class whose word the sentence
-    happens to have ("novel: Twilight", of a sentence on a novel).
+    The case of a first half counts. In lower case before a capital, it is a class that is also a word of the sentence
+    ("novel: Twilight", for a sentence about a novel).
     """
-    where = normalised(text)
+    sentence = normalised(text)
     first = second = 0
     for left, right in pairs:
         if left:
-            found = contains_words(where, normalised(right))
+            has_second = contains_words(sentence, normalised(right))
             class_like = left.islower() and not right.islower()
-            second += found
-            first += not found and not class_like and contains_words(text, left)
+            second += has_second
+            first += not has_second and not class_like and contains_words(text, left)
     return first > second
 
 
-def _entities(left: str, right: str, where: str, turned: bool) -> list[Extracted]:
-    if turned and left:
+def _entities(left: str, right: str, sentence: str, is_entity_first: bool) -> list[Extracted]:
+    if is_entity_first and left:
         return [Extracted(_clean(left), _kind(right))]
     name, kind = _clean(right), _kind(left)
-    if contains_words(where, normalised(name)):
+    if contains_words(sentence, normalised(name)):
         return [Extracted(name, kind)]
     parts = [part for part in _SPLIT.split(name) if part.strip(_EDGES)]
     if len(parts) > 1:
-        # "Tom Cruise (actor), Nicole Kidman (actress)" are two with a remark each.
-        bare = [
-            part if contains_words(where, normalised(part)) else _before_remark(part)[0] for part in parts
+        # "Tom Cruise (actor), Nicole Kidman (actress)" are two names, each with a remark.
+        heads = [
+            part if contains_words(sentence, normalised(part)) else _before_remark(part)[0] for part in parts
         ]
-        if all(contains_words(where, normalised(part)) for part in bare):
-            return [Extracted(_clean(part), kind) for part in bare]
+        if all(contains_words(sentence, normalised(part)) for part in heads):
+            return [Extracted(_clean(part), kind) for part in heads]
     head, rest = _before_remark(name)
-    if head and (contains_words(where, normalised(head)) or not (where or left)):
+    if head and (contains_words(sentence, normalised(head)) or not (sentence or left)):
         return [Extracted(head, kind or _kind(rest))]
     return [Extracted(name, kind)]
 
 
 def _before_remark(name: str) -> tuple[str, str]:
-    """``Tom Cruise (actor)`` and ``Tom Cruise - actor`` as name and remark; ("", "") without one."""
-    found = _AFTER.search(name)
-    if found is None or not name[: found.start()].strip(_EDGES):
+    """Split ``Tom Cruise (actor)`` or ``Tom Cruise - actor`` into name and remark; ("", "") without a remark."""
+    match = _AFTER.search(name)
+    if match is None or not name[: match.start()].strip(_EDGES):
         return "", ""
-    return _clean(name[: found.start()]), name[found.end() :]
+    return _clean(name[: match.start()]), name[match.end() :]
 
 
 def _clean(name: str) -> str:
-    """A name without quotes, emphasis and punctuation around it; brackets and full stops that belong to it stay."""
+    """Remove quotes, emphasis and punctuation around a name. Brackets and full stops that belong to it stay."""
     name = _CLOSING.sub("", name).strip(' \t*_`"“”„«»').rstrip(",;:!")
     if name.startswith(("'", "‘")):
         name = name.strip("'‘’")
@@ -221,10 +221,10 @@ def _kind(text: str) -> str:
 
 @dataclass(frozen=True)
 class Samples:
-    """The readings of one sentence's repeated askings, in order.
+    """The sampled replies about one sentence, read as lists, in order.
 
-    :param refused: how many replies a content filter withheld; they are among the unread.
-    :param planned: they are the empty replies of a plan.
+    :param refused: number of replies that a content filter withheld; also counted as unread.
+    :param planned: whether they are the empty replies of a plan.
     """
 
     text: str
@@ -239,16 +239,16 @@ class Samples:
 
     @property
     def unread(self) -> int:
-        """Replies that are no list, cut off or refused."""
+        """Number of replies that are not a list, cut off or refused."""
         return sum(reading.entities is None for reading in self.readings)
 
     def first_with(self, names: Names) -> tuple[Extracted, ...]:
-        """The entities of the first reply whose set this is, as that reply writes them."""
+        """Return the entities of the first reply with the answer set ``names``, as that reply writes them."""
         return next(r.entities for r in self.readings if r.entities is not None and r.names == names)
 
 
 def samples_of(text: str, replies: Iterable[Reply]) -> Samples:
-    """The replies to prompt 1 about ``text``. One that was cut off is unread: its last entities are not known."""
+    """Read the replies to prompt 1 about ``text``. A reply that was cut off is unread: its end is unknown."""
     readings = []
     refused = 0
     planned = False
@@ -265,7 +265,7 @@ def samples_of(text: str, replies: Iterable[Reply]) -> Samples:
 
 
 def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:
-    """The set that came most often and how often; the first seen among equals. ``(frozenset(), 0)`` for none."""
+    """Return the most frequent set and its count; the first of equally frequent ones; ``(frozenset(), 0)`` for none."""
     counts = Counter(sets)
-    # Counter keeps the order of first appearance, and max the first of equals.
+    # Counter keeps the order of first appearance, and max returns the first of equals.
     return max(counts.items(), key=lambda item: item[1], default=(frozenset(), 0))

@@ -1,21 +1,22 @@
 """Items of the oracle-checker: sentences for the linearity test, and pairs for the paraphrase decision.
 
-Files, under the data folder; all are optional but those that are built in:
+Files in the data folder. Only the built-in ones are required:
 
 =============================================  ===================================================================
 ``oracle/general.jsonl``, ``technical.jsonl``  built in: sentences with labelled entities
 ``oracle/pairs.jsonl``                         built in: pairs of sentences with their label
 ``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
 ``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
-``oracle/sentences.txt``                       the user's own, a sentence a line (``data.prepare_oracle``); not
-                                               labelled. Where ``SOURCE.json`` says so, it is all that is read
+``oracle/sentences.txt``                       the user's own sentences, one per line, without labels
+                                               (``tools/sentences.py``). If ``SOURCE.json`` is there too, no other
+                                               file is read
 =============================================  ===================================================================
 
-Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), each standing literally in the text;
+Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), where ``text`` contains every name literally;
 ``domain`` (``general``, ``technical``, ``published`` or ``own``). The items of a Re-DocRED document are one cluster.
 
-Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not: ``first``, ``second``, ``label`` (a bool)
-and ``level`` (``clear`` or ``subtle``, "" in published pairs).
+Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not equivalent: ``first``, ``second``,
+``label`` (a bool) and ``level`` (``clear`` or ``subtle``, "" in published pairs).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ DOMAINS = ("general", "technical")
 LEVELS = ("clear", "subtle")
 PAIRS = "oracle/pairs.jsonl"
 OWN = "oracle/sentences.txt"
-#: the letter of a file in its items' ids
+#: letter in the ids of the items -> file
 REDOCRED: Mapping[str, str] = {
     "d": "redocred/dev_revised.json",
     "t": "redocred/test_revised.json",
@@ -44,16 +45,16 @@ REDOCRED: Mapping[str, str] = {
 }
 MSRP = ("msrp/msr_paraphrase_train.txt", "msrp/msr_paraphrase_test.txt")
 MSRP_COLUMNS = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
-#: longest line that is taken for a sentence, in characters
+#: maximum length of a sentence, in characters
 LONGEST = 2000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
 
 
 def items(files: DataFiles) -> Iterator[Item]:
-    """The items that are there: sentences, then pairs, each file in its order.
+    """Yield the items of all available files: sentences, then pairs, in the order of each file.
 
-    :raises DataError: a file is not what it should be, or there is none.
+    :raises DataError: if a file is invalid, or if no file exists.
     """
     if files.source == "builtin":
         for domain in DOMAINS:
@@ -64,7 +65,7 @@ def items(files: DataFiles) -> Iterator[Item]:
     corpora = {letter: path for letter, path in REDOCRED.items() if published and files.exists(path)}
     pairs = [path for path in MSRP if published and files.exists(path)]
     if not (corpora or pairs or files.exists(OWN)):
-        files.text(MSRP[0] if published else OWN)  # names a missing file, and how to get it
+        files.text(MSRP[0] if published else OWN)  # raises DataError, which says how to get the file
     for letter, path in corpora.items():
         yield from _redocred_items(files, letter, path)
     if files.exists(OWN):
@@ -73,24 +74,26 @@ def items(files: DataFiles) -> Iterator[Item]:
 
 
 def own_sentences(text: str, path: str) -> tuple[str, ...]:
-    """The sentences of a text, one a line, without white space at their ends; blank lines are skipped.
+    """Return the sentences of a text with one sentence per line. Blank lines and surrounding white space are dropped.
 
     :param path: the file, for messages.
-    :raises DataError: there is none; a line has control characters or more than ``LONGEST`` characters.
+    :raises DataError: if there is no sentence, or a line has control characters or more than ``LONGEST`` characters.
     """
-    found: list[str] = []
-    # not splitlines(), which splits at characters that a sentence may have
+    sentences: list[str] = []
+    # splitlines() also splits at characters that may be part of a sentence, such as U+2028.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         sentence = " ".join(line.split())
         if len(sentence) > LONGEST:
-            _fail(f"{path}: line {number}", f"{len(sentence)} characters", "write a sentence a line")
+            _fail(f"{path}: line {number}", f"{len(sentence)} characters", "write one sentence per line")
         if any(unicodedata.category(character) == "Cc" for character in sentence):
-            _fail(f"{path}: line {number}", "has control characters", "write plain text, a sentence a line")
+            _fail(
+                f"{path}: line {number}", "has control characters", "write plain text, one sentence per line"
+            )
         if sentence:
-            found.append(sentence)
-    if not found:
-        _fail(path, "there is no sentence in it", "write a sentence a line")
-    return tuple(found)
+            sentences.append(sentence)
+    if not sentences:
+        _fail(path, "has no sentences", "write one sentence per line")
+    return tuple(sentences)
 
 
 def _linearity(
@@ -111,32 +114,32 @@ def _labelled_items(files: DataFiles, domain: str) -> Iterator[Item]:
 
 def _entities(entities: Any, text: str, place: str) -> tuple[tuple[str, str], ...]:
     if type(entities) is not list:
-        _fail(place, "'entities' is no list", 'write [{"name": "Oslo", "kind": "city"}] or []')
-    found: dict[str, str] = {}
+        _fail(place, "'entities' is not a list", 'write [{"name": "Oslo", "kind": "city"}] or []')
+    kinds: dict[str, str] = {}
     for entity in entities:
         name, kind = (entity.get("name"), entity.get("kind")) if type(entity) is dict else (None, None)
         if type(name) is not str or type(kind) is not str or not name.strip() or not kind.strip():
-            _fail(place, f"the entity {entity!r}", 'write {"name": "Oslo", "kind": "city"}')
-        if name in found:
-            _fail(place, f"the entity {name!r} stands twice", "name it once")
-        if not stands_in(name, text):
-            _fail(place, f"the entity {name!r} does not stand in the text", "write it as it stands there")
-        found[name] = kind
-    return tuple(found.items())
+            _fail(place, f"invalid entity {entity!r}", 'write {"name": "Oslo", "kind": "city"}')
+        if name in kinds:
+            _fail(place, f"the entity {name!r} is listed twice", "list it once")
+        if not occurs_in(name, text):
+            _fail(place, f"the entity {name!r} is not in the text", "write the name as it is in the text")
+        kinds[name] = kind
+    return tuple(kinds.items())
 
 
-def stands_in(name: str, text: str) -> bool:
-    """Whether ``name`` stands literally in ``text``, not as part of a longer word."""
+def occurs_in(name: str, text: str) -> bool:
+    """Return whether ``text`` contains ``name`` literally, and not as part of a longer word."""
     left = r"(?<!\w)" if name[:1].isalnum() else ""
     right = r"(?!\w)" if name[-1:].isalnum() else ""
     return re.search(left + re.escape(name) + right, text) is not None
 
 
 def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
-    for found in labelled_sentences(files.json(path), path):
-        cluster = f"oracle/p/{letter}{found.document:04d}"
-        name = f"{cluster}-{found.sentence:02d}"
-        yield _linearity(name, found.text, found.entities, "published", files.source, cluster)
+    for sentence in labelled_sentences(files.json(path), path):
+        cluster = f"oracle/p/{letter}{sentence.document:04d}"
+        name = f"{cluster}-{sentence.sentence:02d}"
+        yield _linearity(name, sentence.text, sentence.entities, "published", files.source, cluster)
 
 
 def _own_items(files: DataFiles) -> Iterator[Item]:
@@ -170,23 +173,23 @@ def _msrp_items(files: DataFiles, paths: Iterable[str]) -> Iterator[Item]:
             label, one, two, first, second = (row[column] for column in MSRP_COLUMNS)
             if label not in ("0", "1"):
                 _fail(place, f"the Quality is {label!r}", "write 1 for equivalent sentences, 0 for others")
-            own = f"{_id(one, place)}-{_id(two, place)}"
-            if own in seen:
-                _fail(place, f"repeats the pair {own} of {seen[own]}", "give every pair ids of its own")
-            seen[own] = f"{path}, row {number}"
+            pair = f"{_id(one, place)}-{_id(two, place)}"
+            if pair in seen:
+                _fail(place, f"repeats the pair {pair} of {seen[pair]}", "use different ids for every pair")
+            seen[pair] = f"{path}, row {number}"
             first, second = _sentence(first, place), _sentence(second, place)
-            yield _pair(f"oracle/pair/{own}", first, second, label == "1", "", files.source)
+            yield _pair(f"oracle/pair/{pair}", first, second, label == "1", "", files.source)
 
 
 def _id(value: Any, place: str) -> str:
     if type(value) is not str or not _ID.match(value):
-        _fail(place, f"the id is {value!r}", "write letters, digits and _ . - (up to 60)")
+        _fail(place, f"the id is {value!r}", "use up to 60 letters, digits and _ . -")
     return value
 
 
 def _sentence(value: Any, place: str) -> str:
     if type(value) is not str or not value.strip():
-        _fail(place, "a sentence is empty", "write it out")
+        _fail(place, "a sentence is empty", "write the sentence")
     return value.strip()
 
 

@@ -1,7 +1,7 @@
 """Replies to prompts 5 to 7, read strictly as JSON, with one repair (Zeng et al., appendix B.1).
 
-A reply is one JSON object, bare or between fences; the keys that were asked for are read, others are ignored.
-Anything else is a problem, told to the model once. What cannot be read then is no answer: neither yes nor no.
+A reply is one JSON object, with or without code fences. Only the requested keys are read. If a reply cannot be read,
+the model gets one request to repair it. If the second reply cannot be read either, there is no answer, yes or no.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
 
 FENCE = "```"
-#: most of an unreadable reply that is sent back with the request to repair it, in characters
+#: maximum length of an unreadable reply in the request to repair it, in characters
 LONGEST_SENT_BACK = 4_000
-#: longest paraphrase that is taken, in characters: it is put into further prompts
+#: maximum length of a paraphrase, in characters, because further prompts contain it
 LONGEST_PARAPHRASE = 4_000
 _SAID = {"yes": True, "no": False}
 
@@ -32,9 +32,11 @@ _SAID = {"yes": True, "no": False}
 class Notes:
     """How a reply was read.
 
-    :param problem: why it cannot be read, in one phrase; empty where it can. :param fenced: the JSON stood between
-        fences. :param repaired: the reply read is the second, after the request to repair the first.
-    :param refused: a content filter stopped it. :param text: the reply itself, untrusted.
+    :param problem: why it cannot be read, in one phrase; empty if it can.
+    :param fenced: whether the JSON was in code fences.
+    :param repaired: whether this is the second reply, after the request to repair the first.
+    :param refused: whether a content filter stopped the reply.
+    :param text: the reply itself, untrusted.
     """
 
     problem: str = ""
@@ -46,7 +48,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply to prompt 5 or 6: ``said`` is True for yes, False for no, None where no answer can be read."""
+    """A reply to prompt 5 or 6: ``said`` is True for yes, False for no, None if it cannot be read."""
 
     said: bool | None
     explanation: str = ""
@@ -60,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Paraphrases:
-    """A reply to prompt 7; ``texts`` is empty where it cannot be read."""
+    """A reply to prompt 7; ``texts`` is empty if it cannot be read."""
 
     texts: tuple[str, ...]
     notes: Notes = Notes()
@@ -70,16 +72,16 @@ _Read = TypeVar("_Read", Answer, Paraphrases)
 
 
 def read_answer(reply: str) -> Answer:
-    """``{"answer": "yes", "explanation": "..."}``; yes or no in any case; the explanation may be missing."""
+    """Read ``{"answer": "yes", "explanation": "..."}``. Case is ignored; the explanation is optional."""
     data, notes = _read_object(reply)
     if data is None:
         return Answer(None, "", notes)
     if "answer" not in data:
         return Answer(None, "", replace(notes, problem="the key 'answer' is missing"))
-    given = data["answer"]
-    said = _SAID.get(given.strip().casefold()) if isinstance(given, str) else None
+    value = data["answer"]
+    said = _SAID.get(value.strip().casefold()) if isinstance(value, str) else None
     if said is None:
-        shown = short(given) if isinstance(given, str) else "not a text"
+        shown = short(value) if isinstance(value, str) else "not a text"
         problem = f'the value of \'answer\' is {shown}: it must be "yes" or "no"'
         return Answer(None, "", replace(notes, problem=problem))
     explanation = data.get("explanation")
@@ -87,23 +89,23 @@ def read_answer(reply: str) -> Answer:
 
 
 def read_paraphrases(reply: str) -> Paraphrases:
-    """``{"paraphrases": ["...", ...]}``: a list of texts, of which none is empty, in the reply's order."""
+    """Read ``{"paraphrases": ["...", ...]}``: a list of non-empty texts, in the order of the reply."""
     data, notes = _read_object(reply)
     if data is None:
         return Paraphrases((), notes)
     if "paraphrases" not in data:
         return Paraphrases((), replace(notes, problem="the key 'paraphrases' is missing"))
-    given = data["paraphrases"]
-    problem = _list_problem(given)
+    texts = data["paraphrases"]
+    problem = _list_problem(texts)
     if problem:
         return Paraphrases((), replace(notes, problem=problem))
-    return Paraphrases(tuple(" ".join(text.split()) for text in given), notes)
+    return Paraphrases(tuple(" ".join(text.split()) for text in texts), notes)
 
 
-def _list_problem(given: Any) -> str:
-    if not isinstance(given, list) or not given:
+def _list_problem(texts: Any) -> str:
+    if not isinstance(texts, list) or not texts:
         return "the value of 'paraphrases' is not a list of sentences"
-    for number, text in enumerate(given, 1):
+    for number, text in enumerate(texts, 1):
         if not isinstance(text, str) or not text.strip() or not is_unicode(text):
             return f"element {number} of 'paraphrases' is not a text, or is empty"
         if len(text) > LONGEST_PARAPHRASE:
@@ -112,19 +114,25 @@ def _list_problem(given: Any) -> str:
 
 
 async def ask_answer(oracle: Oracle, messages: Messages, *, sample: int = 0) -> Answer:
-    """The oracle's yes or no to prompt 5 or 6. :raises BackendError: the call could not be made."""
-    return await _asked(oracle, messages, ANSWER_FORM, read_answer, sample)
+    """Ask prompt 5 or 6 and return the yes or no.
+
+    :raises BackendError: if the call could not be made.
+    """
+    return await _ask(oracle, messages, ANSWER_FORM, read_answer, sample)
 
 
 async def ask_paraphrases(oracle: Oracle, sentence: str, *, sample: int = 0) -> Paraphrases:
-    """The oracle's paraphrases by prompt 7. :raises BackendError: the call could not be made."""
-    return await _asked(oracle, paraphrases_prompt(sentence), PARAPHRASES_FORM, read_paraphrases, sample)
+    """Ask prompt 7 and return the paraphrases.
+
+    :raises BackendError: if the call could not be made.
+    """
+    return await _ask(oracle, paraphrases_prompt(sentence), PARAPHRASES_FORM, read_paraphrases, sample)
 
 
-async def _asked(
+async def _ask(
     oracle: Oracle, messages: Messages, form: str, read: Callable[[str], _Read], sample: int
 ) -> _Read:
-    """Ask, and once more where the reply cannot be read; a filtered reply would be filtered again."""
+    """Ask, and ask again once if the reply cannot be read. A filtered reply would be filtered again."""
     first = await _read_reply(oracle, messages, read, sample)
     if not first.notes.problem or first.notes.refused:
         return first
@@ -135,18 +143,18 @@ async def _asked(
 
 async def _read_reply(oracle: Oracle, messages: Messages, read: Callable[[str], _Read], sample: int) -> _Read:
     reply = await oracle(messages, sample=sample)
-    found = read(reply.text)
-    problem = found.notes.problem
+    result = read(reply.text)
+    problem = result.notes.problem
     refused = bool(problem) and reply.finish_reason == "content_filter"
     if refused:
         problem = "a content filter refused"
     elif problem and reply.finish_reason == "length":
         problem += " (cut off)"
-    return replace(found, notes=replace(found.notes, problem=problem, refused=refused))
+    return replace(result, notes=replace(result.notes, problem=problem, refused=refused))
 
 
 def _read_object(reply: str) -> tuple[dict[str, Any] | None, Notes]:
-    """The reply's object, or None with the problem."""
+    """Return the JSON object of a reply, or None and the problem."""
     text = reply.strip()
     parts = text.split(FENCE)
     fenced = len(parts) == 3 and not parts[0].strip() and not parts[2].strip()

@@ -1,8 +1,7 @@
 """The proof strategy: a "yes" is accepted when an alignment of phrases proves it (Zeng et al., sections 4.3, 5.2.2).
 
-Algorithm 1 gives potential alignments. Only where one covers a sentence is the oracle asked: each distinct phrase
-pair of the directions that are covered, by prompt 6, all at once. A pair that it refuses is no mapping, and coverage
-is computed again from those that are left.
+Algorithm 1 returns potential alignments. If one of them covers a sentence, the oracle gets prompt 6 for each distinct
+phrase pair of that direction, all at once. A refused pair is not a mapping: coverage is computed again without it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 class Proof:
     """An attempt to prove that two sentences are equivalent.
 
-    :param potential: the alignments before the oracle was asked. :param confirmed: without the refused pairs.
-    :param answers: of each pair that was asked; empty where no potential alignment covers.
+    :param potential: the alignments before the oracle was asked.
+    :param confirmed: the same without the refused pairs.
+    :param answers: each pair that was asked, with the answer; empty if no potential alignment covers a sentence.
     """
 
     potential: Alignments
@@ -31,17 +31,17 @@ class Proof:
 
     @property
     def rho(self) -> Rho:
-        """The alignments that hold; their ``phi_or`` or ``phi_and`` is what a proof needs."""
+        """The confirmed alignments. A proof needs their ``phi_or`` or ``phi_and``."""
         return self.confirmed.rho
 
     @property
     def refused(self) -> tuple[PhrasePair, ...]:
-        """Pairs that the oracle did not confirm: a "no", or a reply that cannot be read."""
+        """Pairs that the oracle did not confirm: it said no, or its reply cannot be read."""
         return tuple(pair for pair, answer in self.answers if not answer.said)
 
     @property
     def evidence(self) -> ProofEvidence:
-        """The phrase pairs of a proof (table 13), and what is in its way: the leftover words (table 12)."""
+        """The phrase pairs of a proof (table 13), and the leftover words that prevent one (table 12)."""
         if self.potential.missing:
             return ProofEvidence(missing=self.potential.missing)
         phrases = [
@@ -58,12 +58,12 @@ class Proof:
 
     @property
     def failure(self) -> str:
-        """One phrase on why there is no proof in both directions: the words left over in each sentence."""
+        """Why no proof exists in both directions, in one phrase: the words left over in each sentence."""
         return self.potential.missing or f"left over: {self.evidence.uncovered}"
 
     @property
     def values(self) -> dict[str, float]:
-        """Flat numbers: see the table of ``paraphrase``."""
+        """Flat numbers; see the table in ``paraphrase_record``."""
         rho, potential = self.rho, self.potential.rho
         first, second = self.confirmed.leftovers
         numbers = {
@@ -91,17 +91,17 @@ def _why_not(answer: Answer) -> str:
 
 
 async def prove(alignments: Alignments, oracle: Oracle, *, ask_identical: bool = True) -> Proof:
-    """Put the phrase pairs of ``alignments`` to the oracle; of directions that cover no sentence there are none.
+    """Ask the oracle about the phrase pairs of ``alignments``, except of directions that cover no sentence.
 
-    :param ask_identical: False takes two phrases of the same words as equivalent without asking.
-    :raises BackendError: a call could not be made.
+    :param ask_identical: False treats two phrases with the same words as equivalent without asking.
+    :raises BackendError: if a call could not be made.
     """
     pairs = [
         pair
         for pair in alignments.pairs(aligned_only=True)
         if ask_identical or pair.first.casefold() != pair.second.casefold()
     ]
-    said = await asyncio.gather(*(ask_answer(oracle, phrases_prompt(p.first, p.second)) for p in pairs))
-    answers = tuple(zip(pairs, said, strict=True))
+    replies = await asyncio.gather(*(ask_answer(oracle, phrases_prompt(p.first, p.second)) for p in pairs))
+    answers = tuple(zip(pairs, replies, strict=True))
     refused = [pair for pair, answer in answers if not answer.said]
     return Proof(alignments, alignments.without(refused), answers)

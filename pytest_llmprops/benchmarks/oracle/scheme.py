@@ -1,8 +1,9 @@
 """The oracle-checker scheme in general (Zeng, Wang & Ibbetson, section 2).
 
-An *oracle* claims to compute a function; a *checker* puts further questions to it and accepts its answer, or not.
-A checker of one's own is a class with a ``name`` and an ``async check(x, oracle, rng)``: it asks ``oracle``, takes
-every random choice from ``rng``, and returns an :class:`Acceptance`. It does no I/O and reads no clock.
+An *oracle* claims to compute a function. A *checker* asks it further questions and accepts or rejects its answer.
+
+To write your own checker, define a class with a ``name`` and an ``async check(x, oracle, rng)``. It asks ``oracle``,
+takes every random choice from ``rng``, and returns an :class:`Acceptance`. It does no I/O and reads no clock.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pytest_llmprops.core.strict_json import JSON
 
 X = TypeVar("X", contravariant=True)
 
-#: how a chat reaches a model; a benchmark's ``ask`` is one, and so is any async function of a chat
+#: sends a chat to a model: the ``ask`` of a benchmark, or any async function of a chat
 AskChat = Callable[[Chat], Awaitable[Reply]]
-#: what is asked: one user turn, or all turns of a conversation
+#: one user turn, or all turns of a conversation
 Prompt = str | Sequence[Message]
 
 
@@ -116,9 +117,9 @@ class Checker(Protocol[X]):
 
 
 def fill(template: str, **fields: Any) -> str:
-    """``template`` with each ``{name}`` of ``fields`` replaced, all at once.
+    """Return ``template`` with each ``{name}`` of ``fields`` replaced in one pass.
 
-    Other braces stay, and so do braces inside the values: sentences are not templates.
+    Other braces are kept, also those in the values, because sentences are not templates.
     """
     parts = template.split("{")
     done = [parts[0]]

@@ -1,9 +1,8 @@
-"""Constituency trees as Algorithm 1 walks them, and sentences with their trees (Zeng et al., section 4.3).
+"""Constituency trees for Algorithm 1, and sentences with their trees (Zeng et al., section 4.3).
 
-A leaf is a token under its part of speech, one node. Unary chains are collapsed: two nodes over the same tokens
-have the same vector (``alignment.node_vectors``), so they are one node to the algorithm. Kept apart, a chain
-would stop paths at places that depend on the parser's labels alone, and ``ROOT`` over ``S`` would let the whole
-sentence be a phrase, which the paper rules out.
+A token and its part of speech are one leaf node. Unary chains are collapsed into one node, because two nodes over the
+same tokens have the same vector (``alignment.node_vectors``). Otherwise paths would stop at places that depend only on
+the parser's labels. ``ROOT`` over ``S`` would also allow the whole sentence as a phrase, which the paper rules out.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from pytest_llmprops.core.errors import DataError
 #: half-open: from the first token (or character) to the one after the last
 Span = tuple[int, int]
 
-#: how treebanks write a bracket in a token
+#: treebank escape -> bracket in a token
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _BRACKET = re.compile("|".join(_BRACKETS))
 _ESCAPES = {bracket: escape for escape, bracket in _BRACKETS.items()}
 _PIECES = re.compile(r"[()]|[^\s()]+")
-#: quotation marks, which treebanks write as `` and '' whatever stands in the text
+#: quotation marks; treebanks write all of them as `` and ''
 _QUOTES = re.compile("``|''|[\"“”„«»]")
-#: category P in Unicode, though they are read as words
-_SAID = frozenset("%&#@")
-#: tags of prepositions: Penn Treebank's, and Universal Dependencies'
+#: category P in Unicode, but read as words
+_WORD_MARKS = frozenset("%&#@")
+#: tags of prepositions in the Penn Treebank and in Universal Dependencies
 _PREPOSITION_TAGS = frozenset({"IN", "TO", "ADP"})
-#: words that Penn tags IN although they join clauses; as such they are no prepositions
+#: conjunctions that the Penn Treebank also tags IN; they are not prepositions
 _SUBORDINATORS = frozenset(
     [
         "although",
@@ -52,7 +51,7 @@ _SUBORDINATORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A constituent: ``label``, the tokens ``[start, end)`` it covers, and its parts, none for a token."""
+    """A constituent: ``label``, the tokens ``[start, end)`` it covers, and its children (none for a token)."""
 
     label: str
     start: int
@@ -61,7 +60,7 @@ class Node:
 
     @property
     def size(self) -> int:
-        """Tokens it covers."""
+        """Number of tokens it covers."""
         return self.end - self.start
 
 
@@ -69,11 +68,13 @@ class Node:
 class Tree:
     """A sentence's constituents.
 
-    :param tokens: in order. :param tags: their parts of speech.
-    :ivar nodes: in pre-order, the root first. :ivar parents: of each node, its parent's place in ``nodes``;
-        -1 for the root. :ivar leaves: of each token, the place of its node. :ivar core: the span from the first
-        to the last token that is more than punctuation; of all tokens where none is.
-    :raises DataError: when the leaves are not the tokens, one each in order.
+    :param tokens: in order.
+    :param tags: the part of speech of each token.
+    :ivar nodes: in pre-order, the root first.
+    :ivar parents: for each node, the index of its parent in ``nodes``; -1 for the root.
+    :ivar leaves: for each token, the index of its node.
+    :ivar core: the span from the first to the last token that is not only punctuation; all tokens if there is none.
+    :raises DataError: if the leaves are not exactly the tokens, in order.
     """
 
     root: Node
@@ -96,10 +97,10 @@ class Tree:
         leaves = [place for place, node in enumerate(nodes) if not node.children]
         spans = [(nodes[place].start, nodes[place].end) for place in leaves]
         if spans != [(token, token + 1) for token in range(len(self.tokens))] or not spans:
-            raise DataError("a tree whose leaves are not its tokens, one each: check the parser's output")
+            raise DataError("the leaves of a tree are not exactly its tokens: check the parser's output")
         if len(self.tags) != len(self.tokens):
             raise DataError(
-                f"a tree with {len(self.tokens)} tokens and {len(self.tags)} tags: give one a token"
+                f"a tree has {len(self.tokens)} tokens but {len(self.tags)} tags: it must have one tag per token"
             )
         object.__setattr__(self, "nodes", tuple(nodes))
         object.__setattr__(self, "parents", tuple(parents))
@@ -109,17 +110,17 @@ class Tree:
 
     @classmethod
     def from_brackets(cls, text: str, *, collapse: bool = True) -> Tree:
-        """The tree of ``(ROOT (S (NP (PRP It)) (VP (VBZ rains))))``; several are put under one root ``TEXT``.
+        """Read a tree such as ``(ROOT (S (NP (PRP It)) (VP (VBZ rains))))``. Several trees get one root ``TEXT``.
 
-        :param collapse: make one node, ``ROOT+S``, of a node and its only child.
-        :raises DataError: in one line, for brackets that do not close, a node without a label or without parts.
+        :param collapse: merge a node and its only child into one node, such as ``ROOT+S``.
+        :raises DataError: if a bracket is not closed, or a node has no label or no children.
         """
         trees, tokens, tags = _read(text, collapse)
         root = trees[0] if len(trees) == 1 else Node("TEXT", 0, len(tokens), tuple(trees))
         return cls(root, tuple(tokens), tuple(tags))
 
     def siblings(self, place: int) -> tuple[Node, ...]:
-        """The other parts of the node's parent, in order; none for the root."""
+        """Return the other children of the node's parent, in order; none for the root."""
         parent = self.parents[place]
         if parent < 0:
             return ()
@@ -127,7 +128,7 @@ class Tree:
         return tuple(other for other in self.nodes[parent].children if other.start != node.start)
 
     def is_whole(self, place: int) -> bool:
-        """Whether the node lacks nothing of the sentence, or only punctuation."""
+        """Return whether the node covers the whole sentence, except punctuation at its ends."""
         node = self.nodes[place]
         return node.start <= self.core[0] and node.end >= self.core[1]
 
@@ -146,7 +147,7 @@ class Tree:
 
 
 def collapsed(node: Node) -> Node:
-    """``node`` with every unary chain below made one node; labels are joined by ``+``, the upper one first."""
+    """Return ``node`` with every unary chain merged into one node, labels joined by ``+`` from the top."""
     children = tuple(collapsed(child) for child in node.children)
     if len(children) == 1:
         return Node(f"{node.label}+{children[0].label}", node.start, node.end, children[0].children)
@@ -154,16 +155,18 @@ def collapsed(node: Node) -> Node:
 
 
 def is_punctuation(token: str) -> bool:
-    """Only punctuation (Unicode category P and the backtick, without ``% & # @``)."""
-    return all((unicodedata.category(mark)[0] == "P" and mark not in _SAID) or mark in "`´" for mark in token)
+    """Return whether a token is only punctuation: Unicode category P or a backtick, without ``% & # @``."""
+    return all(
+        (unicodedata.category(mark)[0] == "P" and mark not in _WORD_MARKS) or mark in "`´" for mark in token
+    )
 
 
 def _read(text: str, collapse: bool) -> tuple[list[Node], list[str], list[str]]:
-    """Trees, tokens and tags of a bracketed string, without recursion: its depth is the parser's affair."""
+    """Return trees, tokens and tags of a bracketed string. No recursion, because a tree may have any depth."""
     tokens: list[str] = []
     tags: list[str] = []
     done: list[Node] = []
-    # One entry an open bracket: its label, where it starts, its parts, its token.
+    # One entry per open bracket: label, start, children, words.
     opened: list[tuple[str, int, list[Node], list[str]]] = []
     pieces = _PIECES.findall(text)
     for index, piece in enumerate(pieces):
@@ -176,7 +179,7 @@ def _read(text: str, collapse: bool) -> tuple[list[Node], list[str], list[str]]:
             node = _closed(text, *opened.pop(), tokens, tags, collapse)
             (opened[-1][2] if opened else done).append(node)
         elif not opened:
-            raise _malformed(text, f"{piece[:40]!r} stands outside of all brackets")
+            raise _malformed(text, f"{piece[:40]!r} is outside all brackets")
         elif pieces[index - 1] != "(":
             opened[-1][3].append(piece)
     if opened or not done:
@@ -197,13 +200,13 @@ def _closed(
     if bool(parts) == bool(words) or len(words) > 1:
         raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
     if words:
-        tokens.append(_BRACKET.sub(lambda found: _BRACKETS[found[0]], words[0]))
+        tokens.append(_BRACKET.sub(lambda match: _BRACKETS[match[0]], words[0]))
         tags.append(label)
         return Node(label, start, start + 1)
     if not collapse or len(parts) > 1:
         return Node(label, start, len(tokens), tuple(parts))
     only = parts[0]
-    # A bare bracket around a tree, as treebank files have it, adds no label.
+    # Treebank files have a bracket without a label around each tree.
     return Node(f"{label}+{only.label}" if label else only.label, start, only.end, only.children)
 
 
@@ -215,8 +218,8 @@ def _malformed(text: str, problem: str) -> DataError:
 class Parsed:
     """A sentence with its tree.
 
-    :param spans: of each token, its characters in ``text``.
-    :raises DataError: when there is not one span a token.
+    :param spans: for each token, ``[start, end)`` in characters of ``text``.
+    :raises DataError: if there is not one span per token.
     """
 
     text: str
@@ -226,27 +229,30 @@ class Parsed:
     def __post_init__(self) -> None:
         if len(self.spans) != len(self.tree.tokens):
             raise DataError(
-                f"{len(self.spans)} places for {len(self.tree.tokens)} tokens in {self.text[:60]!r}: "
-                "give one a token"
+                f"{len(self.spans)} spans for {len(self.tree.tokens)} tokens in {self.text[:60]!r}: "
+                "there must be one span per token"
             )
 
     @classmethod
     def of(cls, text: str, brackets: str) -> Parsed:
-        """``text`` with its tree as brackets. :raises DataError: where tree and text do not fit."""
+        """Read the tree of ``text`` from brackets.
+
+        :raises DataError: if the tree is malformed or its tokens are not those of the text.
+        """
         tree = Tree.from_brackets(brackets)
-        return cls(text, tree, located(text, tree.tokens))
+        return cls(text, tree, token_spans(text, tree.tokens))
 
     def phrase(self, span: Span) -> str:
-        """The tokens ``[start, end)`` as they stand in the text."""
+        """Return the text of the tokens ``[start, end)``."""
         start, end = span
         return self.text[self.spans[start][0] : self.spans[end - 1][1]]
 
     def uncovered(self, covered: Sequence[bool]) -> tuple[str, ...]:
-        """Runs of tokens that are not covered although one of them must be, as they stand in the text."""
+        """Return the texts of uncovered runs of tokens, if at least one token of the run must be covered."""
         return tuple(self.phrase(run) for run in self._runs(covered))
 
     def _runs(self, covered: Sequence[bool]) -> Iterator[Span]:
-        """Such runs, without the punctuation at their ends."""
+        """Yield the uncovered runs, without the punctuation at their ends."""
         start = 0
         count = len(covered)
         while start < count:
@@ -259,30 +265,32 @@ class Parsed:
             start = end + 1
 
 
-def located(text: str, tokens: Sequence[str]) -> tuple[Span, ...]:
-    """Characters ``[start, end)`` of each token in ``text``, in order.
+def token_spans(text: str, tokens: Sequence[str]) -> tuple[Span, ...]:
+    """Return ``[start, end)`` of each token in ``text``, in characters, in order.
 
-    Treebank quotes (two backticks, two apostrophes) are found as whichever quotation mark stands there, and brackets
-    also as treebanks write them: a tree has ``-LRB-`` for a bracket and for the letters ``-LRB-`` alike.
+    Treebank quotes (two backticks, two apostrophes) match any quotation mark. A bracket also matches its treebank
+    escape, because a tree has ``-LRB-`` both for a bracket and for the letters ``-LRB-``.
 
-    :raises DataError: naming the first token that does not come next, only spaces left out.
+    :raises DataError: if a token is not the next text after white space; the message names the token.
     """
     spans: list[Span] = []
     place = 0
     for token in tokens:
         while place < len(text) and text[place].isspace():
             place += 1
-        found = _written(token).match(text, place)
-        if found is None:
-            raise DataError(f"the parser's token {token[:40]!r} is not what follows {text[:place][-40:]!r}")
-        spans.append(found.span())
-        place = found.end()
+        match = _token_pattern(token).match(text, place)
+        if match is None:
+            raise DataError(
+                f"the parser's token {token[:40]!r} does not follow {text[:place][-40:]!r} in the text"
+            )
+        spans.append(match.span())
+        place = match.end()
     return tuple(spans)
 
 
 @lru_cache(maxsize=1024)
-def _written(token: str) -> re.Pattern[str]:
-    """All ways in which a tree's token may stand in a text."""
+def _token_pattern(token: str) -> re.Pattern[str]:
+    """Return a pattern for all spellings of a tree's token in a text."""
     if _QUOTES.fullmatch(token):
         return _QUOTES
     marks = (f"(?:{re.escape(m)}|{_ESCAPES[m]})" if m in _ESCAPES else re.escape(m) for m in token)

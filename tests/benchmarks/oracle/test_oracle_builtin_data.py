@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.items import items, stands_in
+from pytest_llmprops.benchmarks.oracle.items import items, occurs_in
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
@@ -93,7 +93,7 @@ def test_no_sentence_twice() -> None:
 def test_entities_stand_in_the_text(domain: str) -> None:
     """Every labelled name is literally in its sentence as whole words, once in the list, with a kind."""
     for item in sentences(domain):
-        assert all(stands_in(name, item["text"]) for name in named(item)), item.id
+        assert all(occurs_in(name, item["text"]) for name in named(item)), item.id
         assert len(set(named(item))) == len(named(item)), item.id
         assert all(re.fullmatch(r"[a-z]+", kind) for _, kind in item["entities"]), item.id
 

@@ -141,7 +141,7 @@ def test_most_often_first() -> None:
 
 def test_unread_replies_have_no_bits() -> None:
     """A test that fails because a reply could not be read names no entity, and says why."""
-    unread = Samples("", (ListReading(None, "the reply is no list"),) * 11)
+    unread = Samples("", (ListReading(None, "the reply is not a list"),) * 11)
     assert found(x11=unread) == ()
     text = explanation([OneTest(X, Y, 0, 1)], ())
     assert text == "1 of 1 test failed; some replies could not be read"

@@ -125,9 +125,9 @@ def test_no_entities_is_an_answer(reply: str) -> None:
     [
         ("", "empty"),
         (" \n ", "empty"),
-        ("I'm sorry, but I can't help with that.", "no list"),
-        ("I cannot perform entity recognition.", "no list"),
-        ("The sentence is about Tom Cruise.", "no list"),
+        ("I'm sorry, but I can't help with that.", "not a list"),
+        ("I cannot perform entity recognition.", "not a list"),
+        ("The sentence is about Tom Cruise.", "not a list"),
         (f"1. {'x' * 500}", "no names"),
         ("1. ...\n2. ---", "no names"),
     ],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, collapsed, is_punctuation, located
+from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, collapsed, is_punctuation, token_spans
 from pytest_llmprops.core.errors import DataError
 
 TEXT = "The old dog, tired of barking, slept."
@@ -91,8 +91,8 @@ def test_whole_sentence_is_whole_without_punctuation() -> None:
         ("(S (NP a) b)", "either nodes or one token"),
         ("(S (NP a b))", "either nodes or one token"),
         ("(S ())", "either nodes or one token"),
-        ("a (S (NP b))", "outside of all brackets"),
-        ("None", "outside of all brackets"),
+        ("a (S (NP b))", "outside all brackets"),
+        ("None", "outside all brackets"),
     ],
 )
 def test_malformed_brackets(brackets: str, problem: str) -> None:
@@ -123,9 +123,9 @@ def test_a_deep_tree() -> None:
 def test_leaves_must_be_the_tokens() -> None:
     """A tree made by hand must have a leaf and a tag for each token."""
     root = Node("S", 0, 2, (Node("A", 0, 1), Node("B", 1, 2)))
-    with pytest.raises(DataError, match="leaves are not its tokens"):
+    with pytest.raises(DataError, match="leaves of a tree are not exactly its tokens"):
         Tree(root, ("a", "b", "c"), ("A", "B", "C"))
-    with pytest.raises(DataError, match="2 tokens and 1 tags"):
+    with pytest.raises(DataError, match="2 tokens but 1 tags"):
         Tree(root, ("a", "b"), ("A",))
 
 
@@ -161,7 +161,7 @@ def test_places_in_the_text() -> None:
     """Tokens are found in order, treebank brackets and quotes as what they stand for; phrases are the text's."""
     text = 'He (the "boss") didn\'t  go.'
     tokens = ("He", "(", "the", "``", "boss", "''", ")", "did", "n't", "go", ".")
-    spans = located(text, tokens)
+    spans = token_spans(text, tokens)
     assert [text[start:end] for start, end in spans] == [
         *("He", "(", "the", '"', "boss", '"', ")", "did", "n't", "go", ".")
     ]
@@ -180,19 +180,23 @@ def test_brackets_that_stand_in_the_text_as_treebanks_write_them(text: str) -> N
     assert sentence.phrase((1, 4)) == text[4:-6]
     assert sentence.phrase((4, 7)) == "or b."
     glued = text[4:-6]
-    assert located(text, ("See", "(a)", "or", "b", ".")) == ((0, 3), (4, 4 + len(glued)), *sentence.spans[4:])
+    assert token_spans(text, ("See", "(a)", "or", "b", ".")) == (
+        (0, 3),
+        (4, 4 + len(glued)),
+        *sentence.spans[4:],
+    )
 
 
 @pytest.mark.parametrize("tokens", [("He", "goes"), ("go", "He"), ("He",) * 2, ("He", "home")])
 def test_tokens_that_are_not_in_the_text(tokens: tuple[str, ...]) -> None:
     """A token that does not come next is refused: its phrases would be another sentence's."""
-    with pytest.raises(DataError, match="is not what follows"):
-        located("He did go home", tokens)
+    with pytest.raises(DataError, match="does not follow"):
+        token_spans("He did go home", tokens)
 
 
-def test_one_place_a_token() -> None:
-    """A sentence needs as many places as tokens."""
-    with pytest.raises(DataError, match="1 places for 2 tokens"):
+def test_one_span_per_token() -> None:
+    """A sentence needs one span per token."""
+    with pytest.raises(DataError, match="1 spans for 2 tokens"):
         Parsed("a b", Tree.from_brackets("(S (A a) (B b))"), ((0, 1),))
 
 
