@@ -18,7 +18,7 @@ from pytest_llmprops.core.verdicts import Verdict
 
 
 class Ask(TypingProtocol):
-    """The function with which a benchmark sends requests to models. There is no other way."""
+    """The only function through which a benchmark sends requests to models."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -27,15 +27,14 @@ class Ask(TypingProtocol):
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles for which there is a helper."""
+        """The roles that have a helper."""
         ...
 
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
         """Send a request and return the reply.
 
         :param role: ``subject`` for the model under test, otherwise the role of a helper (``reader`` ...).
-        :raises BackendError: if the call could not be made. A benchmark does not catch it: the item is then an
-            error.
+        :raises BackendError: if the call fails. A benchmark does not catch it, and the item becomes an error.
         """
         ...
 
@@ -48,7 +47,7 @@ class DataFiles(TypingProtocol):
     """Read access to one data folder.
 
     Paths are relative to the folder. Every reader raises :class:`DataError` with the file, the line and the fix.
-    Every file that was read is recorded with its sha256.
+    Every file that is read is recorded with its sha256.
     """
 
     @property
@@ -88,7 +87,7 @@ class DataFiles(TypingProtocol):
         ...
 
     def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
-        """Return the rows of a tab-separated file with a header; quotes are normal characters.
+        """Return the rows of a tab-separated file with a header; quotes are ordinary characters.
 
         :param required: columns that the header must have.
         """
@@ -105,7 +104,7 @@ class DataFiles(TypingProtocol):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Items, and the context that is needed to evaluate them.
+    """Items, and the context needed to evaluate them.
 
     :param items: the items, in file order.
     :param context: an immutable object, such as few-shot examples or rules; passed to ``evaluate``.
@@ -132,33 +131,33 @@ class Counterexample:
 class Searched(TypingProtocol):
     """The property of one item, as :meth:`Benchmark.search` returns it.
 
-    It should remember what it asked, because a search repeats points.
+    It should remember its results, because a search repeats points.
     """
 
     @property
     def size(self) -> int:
-        """The number that a test function needs to draw a point, such as the length of a vector."""
+        """The size that a test function needs to draw a point, such as the length of a vector."""
         ...
 
     async def holds(self, *point: int) -> bool | None:
         """Return whether the property holds at ``point``; None if no more calls are allowed.
 
-        :raises BackendError: if a call could not be made.
+        :raises BackendError: if a call fails.
         """
         ...
 
     async def counterexample(self) -> Counterexample | None:
-        """Return the smallest counterexample so far, without a call; None if there is none."""
+        """Return the smallest counterexample so far, without a call; None if there are none."""
         ...
 
 
-#: returns the verdict on the item, from memory if it is known; raises BackendError if the item is in error
+#: returns the verdict on the item, without a call if it is known; raises BackendError if the item is an error
 Measured = Callable[[], Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
 class NoSettings:
-    """Settings of a benchmark without parameters."""
+    """Settings of a benchmark that has no parameters."""
 
 
 class Benchmark:
@@ -174,13 +173,13 @@ class Benchmark:
     title: ClassVar[str] = ""
     #: One line for reports: what a case tests.
     about: ClassVar[str] = ""
-    #: What a model gets right, in a sentence: "gpt-4o answers 90.0% of *oracle cases*". Default: ``name``.
+    #: The noun for what a model gets right, in a sentence: "gpt-4o answers 90.0% of *oracle cases*". Default: ``name``.
     noun: ClassVar[str] = ""
     #: The verb in that sentence.
     verb: ClassVar[str] = "answers"
     #: One line per task for reports: what the task tests.
     task_about: ClassVar[Mapping[str, str]] = {}
-    #: Tasks that are controls of another task: a wrong answer there is not a fault of the model.
+    #: Tasks that are controls of another task. A wrong answer to a control is not a fault of the model.
     controls: ClassVar[frozenset[str]] = frozenset()
     #: Other tasks that do not count in the benchmark's headline figure.
     side_tasks: ClassVar[frozenset[str]] = frozenset()
@@ -189,7 +188,7 @@ class Benchmark:
     #: The task of the printed results that are shown next to the headline figure.
     printed_task: ClassVar[str] = ""
     #: The direction of every metric that :meth:`metrics` may return, by name. With it, a gate is checked before the
-    #: first call, otherwise afterwards.
+    #: first call; otherwise after the last.
     metric_directions: ClassVar[Mapping[str, str]] = {}
     #: The kinds of request; the model under test must serve at least one of them.
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
@@ -198,9 +197,9 @@ class Benchmark:
         "paper": NamedSettings(NoSettings()),
         "quick": NamedSettings(NoSettings()),
     }
-    #: Tasks that depend on the answer: ``Verdict.task`` has the task, and ``Item.task`` is only a guess.
+    #: Tasks that depend on the answer. ``Verdict.task`` is the task; ``Item.task`` is only a guess.
     tasks_by_answer: ClassVar[frozenset[str]] = frozenset()
-    #: The best accuracy of tasks where it is not 1. Gates take no ``min_accuracy`` there.
+    #: The best accuracy of tasks whose best accuracy is not 1. Gates accept no ``min_accuracy`` for them.
     accuracy_targets: ClassVar[Mapping[str, float]] = {}
     #: Settings that change only how cases are shown. Runs that differ in them are comparable.
     presentation: ClassVar[frozenset[str]] = frozenset()
@@ -214,14 +213,14 @@ class Benchmark:
     def prepared(self, part: Loaded, files: DataFiles, settings: Any) -> Loaded:
         """Return ``part``, a result of :meth:`load`, prepared for these settings.
 
-        Read files here that only some settings need, and with ``files.given`` the files that settings name.
+        Read here the files that only some settings need. ``files.given`` reads a file that a setting names.
 
         :raises DataError: if a file is invalid.
         """
         return part
 
     def check_selected(self, items: Sequence[Item], context: Any, settings: Any) -> None:
-        """Refuse selected items that these settings do not cover.
+        """Raise an error for selected items that these settings do not cover.
 
         Called before the first call, with all selected items of one :class:`Loaded`.
 
@@ -237,7 +236,7 @@ class Benchmark:
         return self.kinds
 
     def roles_of(self, task: str) -> frozenset[str]:
-        """Return the helper roles that items of a task require; without them, these items are not served.
+        """Return the helper roles that items of a task require; without them, these items are skipped.
 
         See also :meth:`helpers`.
         """
@@ -265,16 +264,16 @@ class Benchmark:
         function draws the points. A search writes no verdict and changes no score, metric or gate.
 
         :param measured: async function that returns the item's verdict, for a search that depends on it.
-        :raises BackendError: if a call could not be made.
+        :raises BackendError: if a call fails.
         """
         raise NotImplementedError(f"{type(self).__name__} must define search(...)")
 
     def case_names(self, items: Sequence[Item], settings: Any) -> Sequence[str] | None:
-        """Return the name of the pytest case that reports each item; None, the default: one case per item.
+        """Return the name of the pytest case that reports each item. None, the default, means one case per item.
 
-        A case of several items fails if one of them is wrong. It is an error if some are in error and all others
-        are correct. The run record has the verdict of every item. This method is not used with a sequential gate:
-        each item is then a case.
+        A case of several items fails if one of them is wrong. It is an error if some items are errors and all others
+        are correct. The run record has the verdict of every item. With a sequential gate, this method is not used and
+        each item is a case.
         """
         return None
 

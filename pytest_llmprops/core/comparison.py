@@ -3,8 +3,8 @@
 A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference* is
 candidate - baseline, a *drop* its negative. Scores are fractions in [0, 1]. :func:`judge` is the one place where two
 runs are judged: gates, ``llmprops compare`` and reports use it.
-Every "no clear difference" comes with the drop that these pairs would have shown, so that nobody mistakes a
-small sample for a safe model. scipy is imported where it is used: most runs have nothing to compare.
+Every "no clear difference" comes with the smallest drop that these pairs can show, so that a small sample is not
+mistaken for a safe model. scipy is imported where it is used, because most runs compare nothing.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 #: significance level of a drop, and of a gain: one-sided
 ALPHA = 0.05
 
-#: where the pairs could not have shown a drop of this size, seeing none is inconclusive
+#: if the pairs cannot show a drop of this size, a comparison without a drop is inconclusive
 DETECT = 0.10
 
 Conclusion = Literal["drop", "gain", "no clear difference", "inconclusive"]
 
-#: differences below this are rounding: repeats averaged in another order
+#: smaller differences are rounding errors: repeats averaged in another order
 ROUNDING = 1e-12
 
-#: up to 14 clusters all sign flips are listed; beyond, this many are drawn
+#: for up to 14 clusters all sign flips are enumerated; for more, this many are drawn
 SIGN_FLIPS = 2**14
 
 #: resamples of the bootstrap interval of a drop
 DRAWS = 10_000
 
-#: with fewer clusters a percentile bootstrap is too short: at 5 it holds the true drop in some 85% of cases
+#: with fewer clusters a percentile bootstrap interval is too short: with 5, its coverage is about 85%
 FEWEST_CLUSTERS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one a pair.
+    """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one of each per pair.
 
-    :raises ValueError: for tuples of different lengths, or a score outside of [0, 1].
+    :raises ValueError: if the tuples have different lengths, or a score is outside [0, 1].
     """
 
     baseline: tuple[float, ...]
@@ -60,11 +60,11 @@ class Pairs:
         if not len(self.baseline) == len(self.candidate) == len(self.clusters):
             lengths = f"{len(self.baseline)}, {len(self.candidate)} and {len(self.clusters)}"
             raise ValueError(
-                f"pairs need as many baseline scores as candidate scores and clusters, not {lengths}"
+                f"baseline scores, candidate scores and clusters must be equally many, not {lengths}"
             )
         for score in (*self.baseline, *self.candidate):
             if not 0 <= score <= 1:
-                raise ValueError(f"a score lies in [0, 1], not {score}")
+                raise ValueError(f"a score must be in [0, 1], not {score}")
 
     @property
     def n(self) -> int:
@@ -73,7 +73,7 @@ class Pairs:
 
     @property
     def drops(self) -> tuple[float, ...]:
-        """Baseline - candidate of each pair; what is only rounding is 0."""
+        """Baseline - candidate of each pair; rounding errors are set to 0."""
         raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
         return tuple(0.0 if abs(d) < ROUNDING else d for d in raw)
 
@@ -89,12 +89,12 @@ class Pairs:
 
     @property
     def drop(self) -> float:
-        """Mean of baseline - candidate, in [-1, 1]; positive where the candidate is worse.
+        """Mean of baseline - candidate, in [-1, 1]; positive if the candidate is worse.
 
-        :raises ValueError: without any pair.
+        :raises ValueError: if there are no pairs.
         """
         if not self.n:
-            raise ValueError("there is no drop without pairs")
+            raise ValueError("a drop needs at least one pair")
         return math.fsum(self.drops) / self.n
 
     @property
@@ -113,7 +113,7 @@ class Pairs:
         return self.cluster_count < self.n
 
     def by_cluster(self) -> list[list[float]]:
-        """The drops of each cluster's pairs, clusters in order of first appearance."""
+        """Return the drops of each cluster's pairs, with the clusters in order of first appearance."""
         grouped: dict[str, list[float]] = {}
         for difference, cluster in zip(self.drops, self.clusters, strict=True):
             grouped.setdefault(cluster, []).append(difference)
@@ -145,7 +145,7 @@ class PairedResult:
 
 
 class DropTest(NamedTuple):
-    """One-sided p-value of "the candidate is no worse" and the name of the test that gave it."""
+    """One-sided p-value of "the candidate is not worse", and the name of the test."""
 
     p: float
     method: str
@@ -158,7 +158,9 @@ def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> Floats: ...
 
 
 def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> float | Floats:
-    """One-sided exact McNemar test of a drop: P(Bin(losses + gains, 1/2) >= losses); 1 without either.
+    """Return the p-value of the one-sided exact McNemar test of a drop.
+
+    It is P(Bin(losses + gains, 1/2) >= losses), and 1 if there are neither losses nor gains.
 
     The conditional test of McNemar (1947); see Fagerland, Lydersen & Laake (2014), section 4. Broadcasts over
     arrays of counts.
@@ -172,36 +174,36 @@ def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> float | Floats:
 
 
 def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> float:
-    """One-sided sign-flip permutation test of a drop on each cluster's sum of differences.
+    """Return the p-value of a one-sided sign-flip permutation test of a drop, on each cluster's sum of differences.
 
-    Were the models equally good, every cluster's difference could as well have had the other sign (Good 2005,
+    If the models are equally good, both signs of a cluster's difference are equally likely (Good 2005,
     *Permutation, Parametric and Bootstrap Tests of Hypotheses*, section 3.2). The p-value is the share of sign
-    patterns whose sum is at least the observed one: all patterns up to 14 clusters that differ, beyond that
-    16,384 drawn ones, the observed one counted among them so that p is never 0.
+    patterns whose sum is at least the observed one. Up to 14 clusters that differ, all patterns are counted. For
+    more clusters, 16,384 patterns are drawn; the observed one is among them, so that p is never 0.
     """
     import numpy as np
     from scipy.stats import monte_carlo_test, permutation_test
 
     sums = np.array([d for d in cluster_differences if abs(d) >= ROUNDING])
-    if len(sums) < 2:  # scipy wants two
+    if len(sums) < 2:  # scipy requires two
         return 0.5 if sums.sum() > 0 else 1.0
 
     def total(values: Floats, axis: int) -> Floats:
-        # thirds that cancel must tie with those that do not: scipy's tolerance is relative to the sum
+        # Equal sums must tie although their rounding errors differ: scipy's tolerance is relative to the sum.
         rounded: Floats = np.round(values.sum(axis=axis), 9)
         return rounded
 
     if 2 ** len(sums) <= SIGN_FLIPS:
-        every = permutation_test(
+        exact = permutation_test(
             (sums,), total, permutation_type="samples", alternative="greater", n_resamples=SIGN_FLIPS
         )
-        return float(every.pvalue)
+        return float(exact.pvalue)
     rng = np.random.default_rng(seed)
 
     def flipped(size: tuple[int, ...]) -> Floats:
         return np.where(rng.integers(0, 2, size, dtype=np.bool_), sums, -sums)
 
-    # permutation_test would draw the same null, 30 times slower: it shuffles index arrays
+    # permutation_test draws from the same null distribution but is 30 times slower: it shuffles index arrays.
     drawn = monte_carlo_test(
         sums, flipped, total, alternative="greater", n_resamples=SIGN_FLIPS - 1, batch=1 + 10**6 // len(sums)
     )
@@ -209,7 +211,7 @@ def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> fl
 
 
 def drop_test(pairs: Pairs) -> DropTest:
-    """Exact McNemar for independent right-or-wrong pairs, else sign flips of clusters (of items, if fractional)."""
+    """Test for a drop: exact McNemar for independent binary pairs, otherwise sign flips of clusters (or items)."""
     if pairs.binary and not pairs.clustered:
         return DropTest(mcnemar_drop(pairs.losses, pairs.gains), "exact McNemar")
     p = sign_flip_drop([math.fsum(differences) for differences in pairs.by_cluster()])
@@ -225,13 +227,13 @@ def judge(
     test: DropTest | None = None,
     tests: int = 1,
 ) -> PairedResult:
-    """Judge a candidate by the pairs that it has with the baseline.
+    """Judge a candidate by its pairs with the baseline.
 
     :param alpha: one-sided significance level. A gain is the same test with the runs exchanged.
     :param detect: the drop, in (0, 1], that the pairs must be able to show with 80% power.
-    :param level: coverage of the interval, which does not decide.
-    :param test: the test of a drop where its p-value is corrected for several, ``tests`` in number.
-    :raises ValueError: without any pair.
+    :param level: coverage of the interval, which does not affect the conclusion.
+    :param test: the test of a drop, if its p-value is already corrected for ``tests`` tests.
+    :raises ValueError: if there are no pairs.
     """
     test = test or drop_test(pairs)
     interval = drop_interval(pairs, level)
@@ -260,10 +262,10 @@ def judge(
 def paired_limits(
     losses: ArrayLike, gains: ArrayLike, n: ArrayLike, level: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """Lower and upper limits of (losses - gains) / n, broadcast over arrays of counts.
+    """Return the lower and upper limits of (losses - gains) / n, broadcast over arrays of counts.
 
     The adjusted Wald interval of Bonett & Price (2012), *J. Educ. Behav. Stat.* 37, 479-488: one loss, one gain
-    and two pairs are added, and the limits kept in [-1, 1].
+    and two pairs are added, and the limits are clipped to [-1, 1].
     """
     import numpy as np
 
@@ -274,28 +276,30 @@ def paired_limits(
 
 
 def paired_interval(losses: float, gains: float, n: float, level: float = 0.95) -> Interval:
-    """Interval of the drop (losses - gains) / n on independent pairs: see :func:`paired_limits`.
+    """Return the interval of the drop (losses - gains) / n on independent pairs; see :func:`paired_limits`.
 
     :raises ValueError: unless losses, gains >= 0, losses + gains <= n, n > 0 and 0 < level < 1.
     """
-    # the counts may be shares of clusters or of effective items, exact but for rounding
+    # The counts may be shares of clusters or of effective items, with rounding errors.
     if n <= 0 or min(losses, gains) < 0 or losses + gains > n + NO_WIDTH * n:
-        raise ValueError(f"paired_interval cannot have {losses} losses and {gains} gains among {n} pairs")
+        raise ValueError(
+            f"paired_interval: there cannot be {losses} losses and {gains} gains among {n} pairs"
+        )
     low, high = paired_limits(losses, gains, n, level)
     return Interval(float(low), float(high), "Bonett-Price")
 
 
 @lru_cache(maxsize=64)
 def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
-    """Interval of the drop: Bonett-Price for independent right-or-wrong pairs, else a bootstrap over clusters.
+    """Return the interval of the drop: Bonett-Price for independent binary pairs, otherwise a bootstrap over clusters.
 
-    With fewer than 10 clusters, or where resampling changes nothing, a bootstrap would claim too much. Clusters
-    are then counted as pairs, each lost or gained by its share of the drop, in the Bonett-Price interval: its
-    variance E|D| - E(D)^2 is never below the clusters' own.
+    With fewer than 10 clusters, or if resampling changes nothing, a bootstrap interval is too short. The Bonett-Price
+    interval is then used with clusters as pairs, each lost or gained by its share of the drop: its variance
+    E|D| - E(D)^2 is never below the variance between the clusters.
 
-    The last ones are remembered: several checks of one gate rule show the same one, and a bootstrap takes time.
+    Results are cached: several checks of one gate rule show the same interval, and a bootstrap takes time.
 
-    :raises ValueError: without any pair.
+    :raises ValueError: if there are no pairs.
     """
     if pairs.binary and not pairs.clustered:
         return paired_interval(pairs.losses, pairs.gains, pairs.n, level)
@@ -310,12 +314,12 @@ def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for being several (Holm 1979), in the order given; none for none.
+    """Return the p-values adjusted for multiple tests (Holm 1979), in their order.
 
-    :raises ValueError: for a p-value outside of [0, 1].
+    :raises ValueError: if a p-value is outside [0, 1].
     """
     if any(not 0 <= p <= 1 for p in p_values):
-        raise ValueError(f"p-values lie in [0, 1], not {list(p_values)}")
+        raise ValueError(f"p-values must be in [0, 1], not {list(p_values)}")
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -325,15 +329,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> float:
-    """Smallest true drop that :func:`drop_test` would have found on these pairs.
+    """Return the smallest true drop that :func:`drop_test` can detect on these pairs with this power.
 
-    For independent right-or-wrong pairs this is :func:`detectable_drop`. For others it is the larger of that value
-    (a fractional difference is that fraction of a flip) and of one for clusters: the detectable effect of a
-    one-sided t-test on their number, times the standard deviation of their contributions to the drop, taken to be
-    the same under a drop; where these do not vary, the McNemar value with clusters as pairs.
+    For independent binary pairs this is :func:`detectable_drop`. For other pairs it is the larger of two values. The
+    first is :func:`detectable_drop`, where a fractional difference counts as that fraction of a flip. The second is
+    the detectable effect of a one-sided t-test on the clusters: the effect size for their number, times the standard
+    deviation of their contributions to the drop, which is assumed to be the same under a drop. If the contributions
+    do not vary, the second value is the McNemar value with clusters as pairs.
 
-    :returns: a fraction, or ``math.inf`` where no drop up to 1, or no pattern of signs, could be significant.
-    :raises ValueError: without any pair, or unless 0 < alpha < power < 1.
+    :returns: a fraction, or ``math.inf`` if no drop up to 1, or no pattern of signs, can be significant.
+    :raises ValueError: if there are no pairs, or unless 0 < alpha < power < 1.
     """
     lost = math.fsum(d for d in pairs.drops if d > 0)
     gained = -math.fsum(d for d in pairs.drops if d < 0)
@@ -349,7 +354,7 @@ def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> fl
 
 
 def _detectable_mean(contributions: list[float], alpha: float, power: float) -> float:
-    """Detectable mean of clusters that vary as these do; inf above 1, which no drop can be."""
+    """Return the detectable mean of clusters with this variance; inf if it is above 1, the largest possible drop."""
     import numpy as np
 
     count = len(contributions)
@@ -358,21 +363,21 @@ def _detectable_mean(contributions: list[float], alpha: float, power: float) -> 
         return detectable_drop(0, 0, count, alpha=alpha, power=power)
     from scipy.special import nctdtrinc, stdtrit
 
-    # The t statistic has a noncentral distribution: this is the noncentrality at which it exceeds its critical value
-    # with the probability ``power``, and the effect size times the root of the number of clusters.
+    # Under a drop the t statistic has a noncentral t distribution. Solve for the noncentrality (effect size times
+    # sqrt(clusters)) at which it exceeds its critical value with probability ``power``.
     noncentrality = float(nctdtrinc(count - 1, 1 - power, stdtrit(count - 1, 1 - alpha)))
     drop = noncentrality / math.sqrt(count) * deviation
     return drop if drop <= 1 else math.inf
 
 
 def pairs_to_settle(pairs: Pairs, max_drop: float, level: float = 0.95) -> int | None:
-    """How many pairs would bring the whole interval of the drop to one side of ``max_drop``.
+    """Return the number of pairs with which the whole interval of the drop would be on one side of ``max_drop``.
 
-    Taken with the same churn and the same estimated drop, as an interval's half width falls with the root of
-    the number of pairs. At least one more than there are; None where the estimate is ``max_drop`` itself, which
-    no number of pairs settles.
+    The estimate assumes the same churn and the same drop: the half width of an interval falls with the square root of
+    the number of pairs. The result is at least one more than the present number. It is None if the estimated drop
+    equals ``max_drop``, which no number of pairs settles.
 
-    :raises ValueError: without any pair.
+    :raises ValueError: if there are no pairs.
     """
     distance = max_drop - pairs.drop
     if abs(distance) <= 1e-9:

@@ -1,4 +1,4 @@
-"""Bytes of a file that should be UTF-8."""
+"""Decoding of files that must be UTF-8."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def utf8(raw: bytes, name: str) -> str:
-    """The text of a file's bytes, without a byte-order mark.
+    """Return the text of a file's bytes, without a byte-order mark.
 
     :param name: the file, for the message.
-    :raises DataError: where the bytes are no UTF-8; the message says what else they look like.
+    :raises DataError: if the bytes are not UTF-8; the message names the likely encoding.
     """
     start = len(_BOM) if raw.startswith(_BOM) else 0
     try:

@@ -1,14 +1,14 @@
-"""Everything this project raises on purpose.
+"""The exceptions of this project.
 
     LLMPropsError
-    ├── UsageError           an option, a setting or a model name that cannot be used
-    │   └── MissingExtra     a backend whose package is not installed
-    ├── DataError            a data file that cannot be read as what it should be
-    ├── StoreError           the reply store cannot be opened or written
-    ├── RunStopped           the run cannot go on: wrong key, unknown model, spent budget
-    └── BackendError         one call that could not be made; never a wrong answer
+    ├── UsageError           an option, a setting or a model name is invalid
+    │   └── MissingExtra     the package of a backend is not installed
+    ├── DataError            a data file is missing or invalid
+    ├── StoreError           the reply store cannot be opened, read or written
+    ├── RunStopped           the run cannot continue: wrong key, unknown model, budget used up
+    └── BackendError         one call failed; never a wrong answer
 
-Every message is one line: what, where, how to fix it.
+Every message is one line: what happened, where, how to fix it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class UsageError(LLMPropsError, ValueError):
 
 
 class MissingExtra(UsageError):
-    """A backend whose package is not installed; ``extra`` is empty for what every install should have."""
+    """The package of a backend is not installed.
+
+    :param extra: the extra of this project that installs it; empty for a package that every installation has.
+    """
 
     def __init__(self, what: str, *, package: str, extra: str) -> None:
         name = f"pytest-llmprops[{extra}]" if extra else package
@@ -41,18 +44,16 @@ class StoreError(LLMPropsError):
 
 
 class RunStopped(LLMPropsError):
-    """The run cannot go on; cases without a verdict stay open."""
+    """The run cannot continue; cases without a verdict stay open."""
 
 
 class BackendError(LLMPropsError):
-    """A call could not be made.
-
-    Models may also return it as a result instead of a reply.
+    """A call failed. Models may also return it as a result in place of a reply.
 
     :param kind: ``status 500``, ``timeout``, ``connection``, ``key``, ``model``, ``request``, ``empty`` ...
     :param transient: a retry may succeed.
     :param fatal: no further call of this run can succeed (wrong key, unknown model).
-    :param retry_after: seconds the server asked to wait, if it did.
+    :param retry_after: seconds that the server asks to wait before the next call; None if it does not say.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Evidence: the JSON object in which a verdict keeps what the benchmark knew when it judged.
 
-A benchmark documents its own keys. Reports read them back through the small readers below, which accept any JSON:
-a record may come from another version or from another person's machine.
+A benchmark documents its own keys. Reports read them with the functions below, which accept any JSON, because
+a record may come from another version or another machine.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ def without_empty(evidence: Evidence) -> dict[str, JSON]:
 
 
 def text_in(evidence: Evidence, key: str) -> str:
-    """Return the text under ``key``; an empty one where there is none."""
+    """Return the text under ``key``; an empty one if there is no text."""
     value = evidence.get(key)
     return value if isinstance(value, str) else ""
 
 
 def texts_in(evidence: Evidence, key: str) -> tuple[str, ...]:
-    """Return the texts in the list under ``key``, without what is not a text."""
+    """Return the texts in the list under ``key``; other values are left out."""
     return _texts(evidence.get(key))
 
 
 def text_lists_in(evidence: Evidence, key: str) -> tuple[tuple[str, ...], ...]:
-    """Return the lists of texts in the list under ``key``; what is not a list counts as an empty one."""
+    """Return the lists of texts in the list under ``key``; other values count as empty lists."""
     return tuple(_texts(value) for value in _list(evidence.get(key)))
 
 
 def objects_in(evidence: Evidence, key: str) -> tuple[Evidence, ...]:
-    """Return the objects in the list under ``key``, without what is not an object."""
+    """Return the objects in the list under ``key``; other values are left out."""
     return tuple(value for value in _list(evidence.get(key)) if isinstance(value, Mapping))
 
 
 def object_in(evidence: Evidence, key: str) -> Evidence:
-    """Return the object under ``key``; an empty one where there is none."""
+    """Return the object under ``key``; an empty one if there is no object."""
     value = evidence.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def count_in(evidence: Evidence, key: str) -> int:
-    """Return the whole number under ``key``; 0 where there is none, or a negative one."""
+    """Return the integer under ``key``; 0 if there is none, or if it is negative."""
     value = evidence.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def flag_in(evidence: Evidence, key: str) -> bool | None:
-    """Return the true or false under ``key``; None where there is neither."""
+    """Return the boolean under ``key``; None if there is none."""
     value = evidence.get(key)
     return value if isinstance(value, bool) else None
 
 
 def evidence_texts(evidence: Evidence) -> list[tuple[str, str]]:
-    """Return each key of ``evidence`` as a heading, with its value as text for a person to read.
+    """Return each key of ``evidence`` as a heading, with its value as readable text.
 
-    Texts stay as they are, control characters included: escape them where they are shown.
+    Texts keep their control characters: escape them before you show them.
     """
     return [(_heading(key), "\n".join(_lines(value))) for key, value in evidence.items()]
 
@@ -85,7 +85,7 @@ def _lines(value: JSON) -> Iterator[str]:
 
 
 def _led(lead: str, value: JSON) -> Iterator[str]:
-    """The lines of ``value`` behind ``lead``: on its line where there is one, else indented."""
+    """Yield the lines of ``value`` after ``lead``: on the same line if there is one line, otherwise indented."""
     lines = list(_lines(value))
     if len(lines) == 1:
         yield f"{lead} {lines[0]}".rstrip()

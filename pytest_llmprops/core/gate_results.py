@@ -1,4 +1,4 @@
-"""What ``run.json`` holds of a gate: its decision under ``gate``, and the plan of a sequential one."""
+"""The parts of ``run.json`` about a gate: its decision, and the plan of a sequential gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
 class Check:
     """One requirement, what was measured, and whether it is met.
 
-    ``value`` and its limits are fractions, or a metric's own unit; None where there is nothing to show.
+    ``value`` and its limits are fractions, or in the metric's own unit; None if there is no value.
     """
 
     kind: str
@@ -29,7 +29,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What became of one rule. ``partial``: not all of its items were drawn."""
+    """The result of one rule.
+
+    :param partial: not all of its items were drawn.
+    """
 
     name: str
     verdict: CheckVerdict
@@ -40,7 +43,10 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The gate's decision; ``passed`` is what an exit code says."""
+    """The gate's decision.
+
+    :param passed: whether the exit code is that of a passed gate.
+    """
 
     decision: GateDecision
     passed: bool = False
@@ -58,7 +64,10 @@ class GateResult:
 
     @classmethod
     def from_json(cls, gate: Mapping[str, Any]) -> GateResult:
-        """Read a result. :raises ValueError: in one phrase, without a decision, or for a field of the wrong type."""
+        """Read a result.
+
+        :raises ValueError: with one phrase, if the decision is missing or a field has the wrong type.
+        """
         try:
             known = {name: gate[name] for name in cls.__slots__ if name in gate}
             rules = tuple(
@@ -68,10 +77,10 @@ class GateResult:
             texts = {name: tuple(map(str, known.get(name, ()))) for name in ("reasons", "notes")}
             return cls(**{**known, **texts, "rules": rules})
         except (TypeError, LookupError) as error:
-            raise ValueError(f"'gate' is no gate's result ({error})") from None
+            raise ValueError(f"'gate' is not the result of a gate ({error})") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The result as it is written."""
+        """Return the result as plain JSON."""
         return asdict(self)
 
 
@@ -79,8 +88,9 @@ class GateResult:
 class RulePlan:
     """What a sequential gate knows about one rule before the first call.
 
-    :param effective: ``items`` counted as independent ones (see ``runs/gate_bounds.py``); so ``pairs_effective``.
-    :param faults: ids that cannot be a pair, by what is wrong. :param pairs: None for a rule that does not compare.
+    :param effective: effective number of independent items (see ``runs/gate_bounds.py``); likewise ``pairs_effective``.
+    :param faults: reason -> ids of the items that cannot be compared for that reason.
+    :param pairs: None for a rule that does not compare.
     """
 
     items: int
@@ -90,7 +100,7 @@ class RulePlan:
     pairs_effective: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written."""
+        """Return the plan as plain JSON."""
         plan: dict[str, Any] = {"items": self.items, "effective": self.effective, "faults": dict(self.faults)}
         if self.pairs is not None:
             plan |= {"pairs": self.pairs, "pairs_effective": self.pairs_effective}
@@ -99,9 +109,10 @@ class RulePlan:
 
 @dataclass(frozen=True, slots=True)
 class SequentialPlan:
-    """The plan of a run that draws its items, under ``sequential``.
+    """The plan of a run with a sequential gate: ``sequential`` in ``run.json``.
 
-    :param gate: sha256 of the gate file. :param baseline: hash of the baseline's answered items.
+    :param gate: sha256 of the gate file.
+    :param baseline: hash of the items that the baseline answered.
     :param ended: the gate was decided before all cases were measured.
     """
 
@@ -113,16 +124,19 @@ class SequentialPlan:
 
     @classmethod
     def from_json(cls, plan: Mapping[str, Any]) -> SequentialPlan:
-        """Read the plan; what it lacks is empty. :raises ValueError: in one phrase, for a field of the wrong type."""
+        """Read the plan; missing fields are empty.
+
+        :raises ValueError: with one phrase, if a field has the wrong type.
+        """
         try:
             rules = {name: RulePlan(**rule) for name, rule in plan.get("rules", {}).items()}
             known = {name: plan[name] for name in ("gate", "baseline", "seed") if name in plan}
             return cls(**known, ended=plan.get("ended") is True, rules=rules)
         except (TypeError, LookupError, AttributeError) as error:
-            raise ValueError(f"'sequential' is no plan of a gate ({error})") from None
+            raise ValueError(f"'sequential' is not the plan of a gate ({error})") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written."""
+        """Return the plan as plain JSON."""
         rules = {name: rule.to_json() for name, rule in self.rules.items()}
         return {
             "gate": self.gate, "baseline": self.baseline, "seed": self.seed, "ended": self.ended, "rules": rules,

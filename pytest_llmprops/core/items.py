@@ -1,4 +1,4 @@
-"""Benchmark items, and which of them a limited run takes."""
+"""Benchmark items, and the selection of items for a limited run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class Item:
 
 
 def check_unique(items: Iterable[Item], benchmark: str) -> None:
-    """Raise :class:`DataError` when two items share an id."""
+    """Check that no two items share an id.
+
+    :raises DataError: if two items do.
+    """
     seen: set[str] = set()
     for item in items:
         if item.id in seen:
@@ -63,10 +66,10 @@ def _order(seed: int, base_id: str) -> bytes:
 
 
 def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster: bool = False) -> list[Item]:
-    """The first ``limit`` items of each task, language and source (or cluster), in file order.
+    """Return at most ``limit`` items of each task, language and source (or cluster), in file order.
 
-    The choice is a shuffle keyed by (seed, id without its control suffix), so that every model, control
-    and setting gets the same items.
+    The items are shuffled by a hash of the seed and the id without its control suffix. Every model, control and
+    setting gets the same items.
     """
     if limit is None:
         return list(items)
@@ -82,7 +85,7 @@ def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster:
 
 
 class Placed(Protocol):
-    """Whatever gate rules and tables sort by benchmark, task, language and source."""
+    """An object with a benchmark, task, language and source, by which gate rules and tables select it."""
 
     @property
     def benchmark(self) -> str: ...
@@ -95,7 +98,7 @@ class Placed(Protocol):
 
 
 class PlacedItem(Placed, Protocol):
-    """Something :class:`Placed` that is about one item."""
+    """A :class:`Placed` object that is about one item."""
 
     @property
     def id(self) -> str: ...
@@ -104,7 +107,7 @@ class PlacedItem(Placed, Protocol):
 
 
 class ItemPlace(NamedTuple):
-    """An item and where it is counted, before it has a verdict."""
+    """An item without a verdict: its id, and the benchmark, task, language and source that count it."""
 
     benchmark: str
     task: str

@@ -1,4 +1,4 @@
-"""Rows of the run record's ``summary`` and ``metrics``."""
+"""A benchmark's metrics: the rows of ``metrics`` in ``run.json``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
-VerdictRecord = VerdictRecord
-
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -18,8 +16,8 @@ class Metric:
     :param value: None if it is undefined (nothing to average over).
     :param n: number of observations.
     :param group: distinguishes rows with the same name.
-    :param ci_low: lower limit of the 95% interval, if there is one.
-    :param ci_high: upper limit of the 95% interval, if there is one.
+    :param ci_low: lower limit of the 95% interval; None without an interval.
+    :param ci_high: upper limit of the 95% interval.
     :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
     """
 

@@ -1,4 +1,4 @@
-"""Measurement protocols: the parameters that define how an item is measured, never which items."""
+"""Measurement protocols: the parameters that define how an item is measured. They never select items."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def resolve(
     overrides: Mapping[str, str],
     seed: int,
 ) -> Protocol[S]:
-    """The named protocol with ``--llm-set BENCHMARK.FIELD=VALUE`` applied.
+    """Return the named protocol with ``--llm-set BENCHMARK.FIELD=VALUE`` applied.
 
-    :raises UsageError: for an unknown protocol or field, or a value of the wrong type.
+    :raises UsageError: if the protocol or a field is unknown, or a value has the wrong type.
     """
     if name not in named:
         raise UsageError(f"--llm-protocol {name}: {benchmark} has {', '.join(sorted(named))}")
@@ -95,23 +95,23 @@ def resolve(
     return Protocol(name, settings, seed, base.assumed, base.gives_up, changed)
 
 
-def _typed(text: str, wanted: Any, where: str) -> Any:
-    origin = typing.get_origin(wanted)
+def _typed(text: str, expected: Any, where: str) -> Any:
+    origin = typing.get_origin(expected)
     if origin is typing.Literal:
-        for choice in typing.get_args(wanted):
+        for choice in typing.get_args(expected):
             if text == str(choice):
                 return choice
-        raise UsageError(f"{where}: must be one of {', '.join(map(str, typing.get_args(wanted)))}")
+        raise UsageError(f"{where}: must be one of {', '.join(map(str, typing.get_args(expected)))}")
     if origin in (typing.Union, types.UnionType):
-        if text.lower() == "none" and type(None) in typing.get_args(wanted):
+        if text.lower() == "none" and type(None) in typing.get_args(expected):
             return None
-        wanted = next(a for a in typing.get_args(wanted) if a is not type(None))
-    if wanted is bool:
+        expected = next(a for a in typing.get_args(expected) if a is not type(None))
+    if expected is bool:
         words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         if text.lower() not in words:
             raise UsageError(f"{where}: must be true or false")
         return words[text.lower()]
     try:
-        return wanted(text)
+        return expected(text)
     except (TypeError, ValueError):
-        raise UsageError(f"{where}: must be of type {wanted.__name__}") from None
+        raise UsageError(f"{where}: must be of type {expected.__name__}") from None

@@ -1,7 +1,7 @@
-"""The records of a run: one named type for each line or row that one part writes and another reads.
+"""The records of a run: one type for each line or row that one part of the program writes and another reads.
 
 ``from_json`` reads a record strictly: it raises :class:`ValueError` with a phrase that completes "line 7 …" and names
-what is wrong. ``to_json`` returns plain JSON, keys in the documented order.
+the problem. ``to_json`` returns plain JSON with the keys in the documented order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBER = (int, float, type(None))
 
 
 class Group(NamedTuple):
-    """What one summary row is about."""
+    """The model, benchmark, task, language and source that one summary row counts."""
 
     model: str
     benchmark: str
@@ -32,7 +32,7 @@ class Group(NamedTuple):
 class VerdictRecord:
     """One line of ``verdicts.jsonl``: one sample of one item.
 
-    :param score: None where ``status`` is ``error``.
+    :param score: None if ``status`` is ``error``.
     :param values: flat numbers from which every metric of the benchmark can be recomputed.
     :param evidence: the benchmark's own JSON object; empty in a record of schema 1.
     :param requests: keys of the lines of ``requests.jsonl``, in the order of the calls.
@@ -57,37 +57,37 @@ class VerdictRecord:
 
     @property
     def group(self) -> Group:
-        """The summary row that counts this record."""
+        """The group of the summary row that counts this record."""
         return Group(self.model, self.benchmark, self.task, self.language, self.source)
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """Model, benchmark, id and sample: of several records with one key, the last counts."""
+        """Model, benchmark, id and sample. The last record with a key counts."""
         return (self.model, self.benchmark, self.id, self.sample)
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> VerdictRecord:
         """Read a line of schema 1 or 2.
 
-        :raises ValueError: naming the first field that is missing or of the wrong type.
+        :raises ValueError: with the first field that is missing or has the wrong type.
         """
         for name in _VERDICT_TEXTS:
             if not isinstance(line.get(name), str):
                 raise ValueError(
-                    f"has no text '{name}'" if name not in line else f"has a '{name}' that is no text"
+                    f"has no string '{name}'" if name not in line else f"has a '{name}' that is not a string"
                 )
         evidence = line.get("evidence", {})
         for name, kinds in _VERDICT_OTHERS.items():
             if name not in line:
                 raise ValueError(f"has no '{name}'")
             if not isinstance(line[name], kinds):
-                raise ValueError(f"has a '{name}' of the wrong kind ({type(line[name]).__name__})")
+                raise ValueError(f"has a '{name}' of the wrong type ({type(line[name]).__name__})")
         if not isinstance(evidence, dict):
-            raise ValueError(f"has a 'evidence' of the wrong kind ({type(evidence).__name__})")
+            raise ValueError(f"has an 'evidence' of the wrong type ({type(evidence).__name__})")
         if line["status"] not in RECORD_STATUSES:
             known = ", ".join(sorted(RECORD_STATUSES))
-            raise ValueError(f"has the status {line['status'][:40]!r}, which is none of {known}")
-        # A quarter of a million records may stay in memory; most of their texts are the same few.
+            raise ValueError(f"has the status {line['status'][:40]!r}, which is not one of {known}")
+        # 250,000 records may be in memory, and most of these strings are repeated.
         shared: dict[str, Any] = {name: sys.intern(line[name]) for name in _REPEATED}
         return cls(
             id=line["id"], sample=line["sample"], score=line["score"], expected=line["expected"],
@@ -96,7 +96,7 @@ class VerdictRecord:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """The line as it is written."""
+        """Return the line as plain JSON."""
         return {
             "model": self.model,
             "benchmark": self.benchmark,
@@ -131,7 +131,7 @@ _VERDICT_OTHERS: dict[str, tuple[type, ...]] = {
 class SummaryRow:
     """One row of ``summary`` in ``run.json``: the counts and the accuracy of one group.
 
-    :param accuracy: ``correct / (items - errors)``; None, as its 95% interval, where nothing was answered.
+    :param accuracy: ``correct / (items - errors)``; it and its 95% interval are None if nothing was answered.
     :param ci_method: ``wilson`` or ``cluster bootstrap``; None without an interval.
     """
 
@@ -154,31 +154,35 @@ class SummaryRow:
 
     @property
     def group(self) -> Group:
-        """What the row is about."""
+        """The group that the row counts."""
         return Group(self.model, self.benchmark, self.task, self.language, self.source)
 
     @property
     def estimate(self) -> tuple[float, float, float] | None:
-        """The accuracy and the limits of its interval; None where nothing was answered."""
+        """The accuracy and the limits of its interval; None if nothing was answered."""
         if self.accuracy is None or self.ci_low is None or self.ci_high is None:
             return None
         return self.accuracy, self.ci_low, self.ci_high
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> SummaryRow:
-        """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
+        """Read a row.
+
+        :raises ValueError: with the first column that is missing or has the wrong type.
+        """
         return cls(**_columns(row, _SUMMARY))
 
     def to_json(self) -> dict[str, Any]:
-        """The row as it is written."""
+        """Return the row as plain JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One row of ``metrics`` in ``run.json``: one number of a benchmark beside accuracy.
+    """One row of ``metrics`` in ``run.json``: one number of a benchmark in addition to accuracy.
 
-    :param value: None where the metric is undefined. :param n: over how many records it is computed.
+    :param value: None if the metric is undefined.
+    :param n: number of observations.
     :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
     """
 
@@ -204,11 +208,14 @@ class MetricRow:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> MetricRow:
-        """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
+        """Read a row.
+
+        :raises ValueError: with the first column that is missing or has the wrong type.
+        """
         return cls(**_columns(row, _METRIC))
 
     def to_json(self) -> dict[str, Any]:
-        """The row as it is written."""
+        """Return the row as plain JSON."""
         return asdict(self)
 
 
@@ -216,9 +223,11 @@ class MetricRow:
 class SearchRecord:
     """One line of ``searches.jsonl``: the search for a counterexample on one item.
 
-    :param requests: calls of the search itself. :param calls: those that the store did not answer.
-    :param spent: it stopped at its limit of calls.
-    :param error: what ended it, a call that could not be made; else empty.
+    :param examples: number of points tried.
+    :param requests: requests of the search itself.
+    :param calls: requests that the store did not answer.
+    :param spent: the search stopped at its limit of calls.
+    :param error: the failed call that ended the search; otherwise empty.
     :param counterexample: None, or an object with ``why``, ``evidence`` (an object) and the benchmark's own keys.
     """
 
@@ -237,7 +246,7 @@ class SearchRecord:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Model, benchmark and id: of several searches with one key, the last counts."""
+        """Model, benchmark and id. The last search with a key counts."""
         return (self.model, self.benchmark, self.id)
 
     @property
@@ -247,22 +256,25 @@ class SearchRecord:
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> SearchRecord:
-        """Read a line. :raises ValueError: naming the first field that is missing or of the wrong type."""
+        """Read a line.
+
+        :raises ValueError: with the first field that is missing or has the wrong type.
+        """
         for name in (*Group._fields, "id", "error"):
             if not isinstance(line.get(name), str):
-                raise ValueError(f"has no text '{name}'")
+                raise ValueError(f"has no string '{name}'")
         for name in ("examples", "requests", "calls"):
             if type(line.get(name)) is not int:
-                raise ValueError(f"has no whole number '{name}'")
+                raise ValueError(f"has no integer '{name}'")
         if not isinstance(line.get("spent"), bool):
-            raise ValueError("has no 'spent', true or false")
+            raise ValueError("has no 'spent' that is true or false")
         shown = line.get("counterexample", ...)
         if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
-            raise ValueError("has no 'counterexample', null or an object with a text 'why'")
+            raise ValueError("has no 'counterexample' that is null or an object with a string 'why'")
         return cls(**{name: line[name] for name in cls.__slots__})
 
     def to_json(self) -> dict[str, Any]:
-        """The line as it is written."""
+        """Return the line as plain JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -270,10 +282,12 @@ class SearchRecord:
 class SearchCounts:
     """One row of ``searches`` in ``run.json``: the searches of one benchmark and model.
 
-    :param searched: items whose search came to an end. :param counterexamples: how many of them have one.
-    :param examples: points that were tried. :param calls: calls that the store did not answer.
+    :param searched: items whose search was completed.
+    :param counterexamples: number of these items that have a counterexample.
+    :param examples: number of points tried.
+    :param calls: requests that the store did not answer.
     :param spent: searches that stopped at their limit of calls.
-    :param errors: searches that a failed call ended; none of them is in ``searched``.
+    :param errors: searches that a failed call ended; they are not in ``searched``.
     """
 
     benchmark: str
@@ -287,11 +301,14 @@ class SearchCounts:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> SearchCounts:
-        """Read a row. :raises ValueError: naming the first column that is missing or of the wrong type."""
+        """Read a row.
+
+        :raises ValueError: with the first column that is missing or has the wrong type.
+        """
         return cls(**_columns(row, _SEARCH_COUNTS))
 
     def to_json(self) -> dict[str, Any]:
-        """The row as it is written."""
+        """Return the row as plain JSON."""
         return asdict(self)
 
 
@@ -314,5 +331,5 @@ _SEARCH_COUNTS: dict[str, tuple[type, ...]] = {
 def _columns(row: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
     for column, allowed in kinds.items():
         if not isinstance(row, dict) or not isinstance(row.get(column, ...), allowed):
-            raise ValueError(f"has no fitting '{column}'")
+            raise ValueError(f"has no valid '{column}'")
     return {column: row[column] for column in kinds}

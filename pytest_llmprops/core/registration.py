@@ -1,4 +1,4 @@
-"""The one description of a benchmark: what the plugin, the gates, the reports and the commands need to know of it."""
+"""The registration of a benchmark: what the plugin, gates, reports and commands need to know about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def load_reference(reference: Reference, where: str) -> Callable[..., Any]:
     """Return the object of a reference.
 
     :param where: how an error names the reference.
-    :raises UsageError: when the text is not ``module:name``, or its module has no such object.
+    :raises UsageError: if the text is not ``module:name``, or its module has no such object.
     """
     if not isinstance(reference, str):
         return reference
@@ -78,7 +78,7 @@ class BenchmarkFacts:
 
     @classmethod
     def unknown(cls, name: str) -> BenchmarkFacts:
-        """Return the facts of a benchmark if only its name is known."""
+        """Return the facts of a benchmark of which only the name is known."""
         return cls(_title(name), name)
 
     def to_json(self) -> dict[str, Any]:
@@ -98,18 +98,18 @@ class BenchmarkFacts:
         default = cls.unknown(name)
         known: dict[str, Any] = {}
         for f in fields(cls):
-            found, usual = value.get(f.name), getattr(default, f.name)
-            if found is None:
-                known[f.name] = usual
-            elif isinstance(usual, tuple):
-                if not isinstance(found, list) or not all(isinstance(x, str) for x in found):
+            recorded, default_value = value.get(f.name), getattr(default, f.name)
+            if recorded is None:
+                known[f.name] = default_value
+            elif isinstance(default_value, tuple):
+                if not isinstance(recorded, list) or not all(isinstance(x, str) for x in recorded):
                     raise DataError(f"{where}.{f.name} is not a list of strings")
-                known[f.name] = tuple(found)
-            elif not isinstance(found, Mapping if isinstance(usual, Mapping) else str):
-                kind = "an object" if isinstance(usual, Mapping) else "a string"
+                known[f.name] = tuple(recorded)
+            elif not isinstance(recorded, Mapping if isinstance(default_value, Mapping) else str):
+                kind = "an object" if isinstance(default_value, Mapping) else "a string"
                 raise DataError(f"{where}.{f.name} is not {kind}")
             else:
-                known[f.name] = found
+                known[f.name] = recorded
         for f_name in ("chance", "accuracy_targets"):
             if not all(isinstance(x, int | float) for x in known[f_name].values()):
                 raise DataError(f"{where}.{f_name} has a value that is not a number")

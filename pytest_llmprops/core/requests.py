@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
-#: ``Reply.key`` of the empty replies from which a plan counts what a run would ask
+#: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests
 PLANNED = "planned"
 KINDS: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse")
 
@@ -29,8 +29,8 @@ class Message:
 class Chat:
     """A chat request: a conversation that the model continues with one reply.
 
-    :param temperature: None: the server's default.
-    :param max_tokens: maximum length of the reply; None: no limit.
+    :param temperature: None means the server's default.
+    :param max_tokens: maximum length of the reply; None means no limit.
     :param logprobs: number of alternatives to return per token (0: no log probabilities).
     :param sample: distinguishes repeated requests with the same prompt.
     :param extra: further parameters of the server, from ``--llm-param``.
@@ -60,7 +60,7 @@ class Chat:
 
     @property
     def prompt(self) -> str:
-        """All messages as one text. Calls with a common prefix are neighbours when sorted by it."""
+        """All messages as one text. Sorting by it groups requests with a common prefix."""
         if len(self.messages) == 1:
             return self.messages[0].content
         return "\n".join(m.content for m in self.messages)
@@ -68,7 +68,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A sentence to be cut into words."""
+    """A sentence to be split into words."""
 
     kind: ClassVar[Kind] = "segment"
     text: str
@@ -76,7 +76,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Sentiment:
-    """A sentence whose probability of being positive is wanted."""
+    """A sentence; the reply is the probability that its sentiment is positive."""
 
     kind: ClassVar[Kind] = "sentiment"
     text: str
@@ -84,7 +84,7 @@ class Sentiment:
 
 @dataclass(frozen=True, slots=True)
 class Translate:
-    """A sentence to be translated; languages as two-letter codes."""
+    """A sentence to be translated; languages are two-letter codes."""
 
     kind: ClassVar[Kind] = "translate"
     text: str
@@ -94,7 +94,7 @@ class Translate:
 
 @dataclass(frozen=True, slots=True)
 class FillMask:
-    """A text with one ``[MASK]``, and the candidate words whose probability is wanted."""
+    """A text with one ``[MASK]``; the reply has the probability of each candidate word."""
 
     kind: ClassVar[Kind] = "fill-mask"
     text: str
@@ -103,7 +103,7 @@ class FillMask:
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """A text whose token vectors (``tokens``) or single vector is wanted."""
+    """A text; the reply is one vector, or with ``tokens`` one vector per token."""
 
     kind: ClassVar[Kind] = "embed"
     text: str
@@ -112,7 +112,10 @@ class Embed:
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """A sentence to be analysed; ``analysis`` names what is wanted (constituency, dependency)."""
+    """A sentence to be parsed.
+
+    :param analysis: ``constituency`` or ``dependency``.
+    """
 
     kind: ClassVar[Kind] = "parse"
     text: str
@@ -127,7 +130,7 @@ _CLASSES: dict[str, type[Any]] = {
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
-    """The request as plain values; the inverse is :func:`request_from_json`."""
+    """Return the request as plain values; the inverse of :func:`request_from_json`."""
     data: dict[str, Any] = {"kind": request.kind}
     for name in request.__slots__:
         value = getattr(request, name)
@@ -140,7 +143,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
 
 
 def request_from_json(data: Mapping[str, Any]) -> Request:
-    """Rebuild a request from :func:`request_to_json`'s values."""
+    """Return the request from the values of :func:`request_to_json`."""
     fields = {k: v for k, v in data.items() if k != "kind"}
     if "messages" in fields:
         fields["messages"] = tuple(Message(role, content) for role, content in fields["messages"])
@@ -154,7 +157,7 @@ def request_from_json(data: Mapping[str, Any]) -> Request:
 
 
 def request_key(identity: Mapping[str, Any], request: Request) -> str:
-    """sha256 over all that can change the output: the model's ``identity`` and the request."""
+    """Return the sha256 of everything that can change the output: the model's ``identity`` and the request."""
     canonical = json.dumps(
         [identity, request_to_json(request)], sort_keys=True, ensure_ascii=False, separators=(",", ":")
     )
@@ -183,7 +186,7 @@ class Reply:
     :param finish_reason: ``stop``, ``length`` or ``content_filter``.
     :param served_model: the model that the server reports.
     :param logprobs: one entry per token: ``{"token", "logprob", "top"}``.
-    :param deviations: changes of the request that the API had forced by then.
+    :param deviations: changes to requests that the API had forced so far.
     :param seconds: duration of the call when it was made.
     :param stored: Unix time at which the call was made.
     :param cached: whether the reply comes from the store.

@@ -1,4 +1,4 @@
-"""``run.json``: what is recorded about a run as a whole."""
+"""The content of ``run.json``: what is recorded about a run as a whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_llmprops.core.records import MetricRow, SearchCounts, SummaryRow
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.strict_json import JSON
 
-#: what is written; 1 is read, too
+#: the schema that is written; schema 1 can also be read
 SCHEMA = 2
 T = TypeVar("T")
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 class ModelFacts:
     """One model or helper of a run.
 
-    :param identity: revision, file hash or whatever else tells versions apart; None before the model was used.
-    :param pinned: the identity names one version for good.
-    :param served_as: names under which the server said that it answered.
-    :param imported: the verdicts were not measured here.
+    :param imported: the verdicts were imported, not measured.
+    :param identity: revision, file hash or other values that identify the version; None until the model is used.
+    :param pinned: the identity names one exact version.
+    :param served_as: the model names that the server reported.
     """
 
     spec: str = ""
@@ -45,7 +45,7 @@ class ModelFacts:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written; what is not known yet is left out."""
+        """Return plain JSON, without the fields that are not known yet."""
         known: dict[str, Any] = {"spec": self.spec}
         if self.imported:
             known["imported"] = True
@@ -82,7 +82,7 @@ class ProtocolFacts:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written."""
+        """Return plain JSON."""
         return {
             "name": self.name,
             "settings": dict(self.settings),
@@ -97,8 +97,8 @@ class ProtocolFacts:
 class CallFacts:
     """The calls of a run, as the broker counts them.
 
-    :param cost_usd: None where the price of a call is unknown.
-    :param in_process: requests that models inside the pytest processes served; None where there is no such model.
+    :param cost_usd: None if the price of a call is unknown.
+    :param in_process: requests to models inside the pytest processes; None if there are no such models.
     """
 
     requests: int = 0
@@ -120,14 +120,17 @@ class CallFacts:
 
     @classmethod
     def from_json(cls, calls: Mapping[str, Any]) -> CallFacts:
-        """Read ``calls``. :raises ValueError: for a counter that is no number."""
+        """Read ``calls``.
+
+        :raises ValueError: if a counter is not a number.
+        """
         for name in cls.__slots__:
             if not isinstance(calls.get(name), int | float | None):
-                raise ValueError(f"'calls' has a '{name}' of the wrong kind ({type(calls[name]).__name__})")
+                raise ValueError(f"'calls' has a '{name}' of the wrong type ({type(calls[name]).__name__})")
         return cls(**{name: calls[name] for name in cls.__slots__ if name in calls})
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written."""
+        """Return plain JSON."""
         counters = asdict(self)
         if self.in_process is None:
             del counters["in_process"], counters["in_process_seconds"]
@@ -136,7 +139,10 @@ class CallFacts:
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """The commit that a run was started from; ``dirty``: with uncommitted changes."""
+    """The commit from which a run was started.
+
+    :param dirty: the work tree had uncommitted changes.
+    """
 
     commit: str
     dirty: bool = False
@@ -144,7 +150,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One line that a benchmark says about a model beside its numbers."""
+    """One line of a benchmark about a model, in addition to its numbers."""
 
     model: str
     benchmark: str
@@ -153,12 +159,14 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """``run.json`` in types.
+    """The content of ``run.json``.
 
-    :param expected: how many cases the run has; None while it is not known.
-    :param deviations: label of a model -> what its API forced. :param not_served: benchmark -> model -> items.
-    :param stopped: why the run ended before its last case. :param notes: one line each, for the person.
-    :param promoted_from: of a baseline, the folder it was copied from.
+    :param deviations: label of a model -> changes to requests that its API forced.
+    :param expected: number of cases of the run; None until it is known.
+    :param not_served: benchmark -> model -> number of items.
+    :param stopped: why the run ended before its last case.
+    :param notes: notes for the user, one line each.
+    :param promoted_from: for a baseline, the folder it was copied from.
     """
 
     run_id: str
@@ -197,9 +205,10 @@ class RunFacts:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any], run_id: str) -> RunFacts:
-        """Read ``run.json`` of schema 1 or 2; what it lacks is empty.
+        """Read ``run.json`` of schema 1 or 2; missing fields are empty.
 
-        :param run_id: for a file that has none. :raises ValueError: in one phrase, naming what is wrong.
+        :param run_id: the id for a file without one.
+        :raises ValueError: with one phrase that names the problem.
         """
         facts = {"run_id": run_id, **{name: value for name, value in facts.items() if value is not None}}
         for names, kind, what in ((_OBJECTS, dict, "an object"), (_LISTS, list, "a list")):
@@ -207,12 +216,12 @@ class RunFacts:
                 if not isinstance(facts.get(name, kind()), kind):
                     raise ValueError(f"'{name}' must be {what}")
         if not isinstance(facts["run_id"], str) or not isinstance(facts.get("complete", False), bool):
-            raise ValueError("'run_id' must be a text and 'complete' true or false")
+            raise ValueError("'run_id' must be a string and 'complete' true or false")
         tables = {name: _rows(name, facts.get(name, ()), read) for name, read in _TABLES.items()}
         for name, member_kind in _MEMBERS.items():
             for member, value in facts.get(name, {}).items():
                 if not isinstance(value, member_kind):
-                    raise ValueError(f"'{name}' has a '{member}' of the wrong kind ({type(value).__name__})")
+                    raise ValueError(f"'{name}' has a '{member}' of the wrong type ({type(value).__name__})")
         git, plan, gate = facts.get("git"), facts.get("sequential"), facts.get("gate")
         known = {name: facts[name] for name in _AS_WRITTEN if name in facts}
         return cls(
@@ -233,7 +242,7 @@ class RunFacts:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written."""
+        """Return plain JSON."""
         written: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ORDER}
         for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at"):
             if value := getattr(self, name):
@@ -264,13 +273,13 @@ _ORDER = (
 
 
 def _rows(name: str, rows: Sequence[Any], read: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
-    found = []
+    parsed = []
     for number, row in enumerate(rows, 1):
         try:
-            found.append(read(row))
+            parsed.append(read(row))
         except ValueError as error:
             raise ValueError(f"row {number} of '{name}' {error}") from None
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Random choices that do not depend on order, process or machine."""
+"""Random numbers that do not depend on order, process or machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 
 def generator(*key: int | str) -> random.Random:
-    """A generator seeded by ``key``, for example (seed, item id, test index).
+    """Return a random generator seeded by ``key``, for example (seed, item id, test index).
 
     The same key gives the same numbers in every process; different keys give unrelated ones.
     """

@@ -1,6 +1,6 @@
-"""Segmentations of a text into words: the edges of words, and the score of a segmentation against a gold one.
+"""Segmentation of a text into words: word boundaries, and scores against a gold segmentation.
 
-Positions count characters (code points) from 0; an edge at ``k`` lies before the character at ``k``.
+Positions count characters (code points) from 0. A boundary at ``k`` is before the character at ``k``.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ _SHOWN = 20
 
 
 def boundaries(words: Sequence[str], text: str) -> frozenset[int]:
-    """Where the words of ``text`` begin and end: 0, every boundary between two words, and ``len(text)``.
+    """Return the word boundaries of ``text``: 0, every position between two words, and ``len(text)``.
 
-    :raises BackendError: of kind ``segmentation`` where the words are not exactly ``text``: a segmenter that
-        changes, drops or adds characters gives no answer that could be right or wrong.
+    :raises BackendError: of kind ``segmentation`` if the joined words differ from ``text``. If a segmenter changes,
+        drops or adds characters, its answer is neither right nor wrong.
     """
     try:
         if "".join(words) == text:
             edges = frozenset(accumulate(map(len, words), initial=0))
             if len(edges) == len(words) + 1:
                 return edges
-            raise BackendError("the segmenter gave an empty word", kind="segmentation")
+            raise BackendError("the segmenter returned an empty word", kind="segmentation")
     except TypeError:
-        raise BackendError("the segmenter gave no list of words", kind="segmentation") from None
+        raise BackendError("the segmenter did not return a list of words", kind="segmentation") from None
     raise BackendError(f"the segmenter {_difference(''.join(words), text)}", kind="segmentation")
 
 
 def with_whitespace(words: Sequence[str], text: str) -> list[str]:
-    """``words`` with the whitespace of ``text`` put back, a run of it as one word.
+    """Return ``words`` with the whitespace of ``text`` restored; each run of whitespace is one word.
 
-    For segmenters that split at whitespace and leave it out. ``words`` is given back as it is where it is
-    not ``text`` without its whitespace, for :func:`boundaries` to say what is wrong.
+    For segmenters that split at whitespace and drop it. If ``words`` is not ``text`` without its whitespace, it is
+    returned unchanged, and :func:`boundaries` reports the difference.
     """
     pieces = text.split()
     if "".join(words) != "".join(pieces):
         return list(words)
-    # Where whitespace stands, in positions of the text without it.
+    # Whitespace by its position in the text without whitespace.
     gaps: dict[int, str] = {}
     position = count = 0
     for piece in pieces:
-        found = text.index(piece, position)
-        if found > position:
-            gaps[count] = text[position:found]
-        position, count = found + len(piece), count + len(piece)
+        start = text.index(piece, position)
+        if start > position:
+            gaps[count] = text[position:start]
+        position, count = start + len(piece), count + len(piece)
     if position < len(text):
         gaps[count] = text[position:]
     result: list[str] = []
@@ -66,15 +66,15 @@ def with_whitespace(words: Sequence[str], text: str) -> list[str]:
     return result
 
 
-def _difference(given: str, text: str) -> str:
-    """What happened to ``text`` that it became ``given``, in a few words."""
+def _difference(result: str, text: str) -> str:
+    """Describe in a few words how ``result`` differs from ``text``."""
     start = 0
-    while start < min(len(given), len(text)) and given[start] == text[start]:
+    while start < min(len(result), len(text)) and result[start] == text[start]:
         start += 1
     end = 0
-    while end < min(len(given), len(text)) - start and given[-1 - end] == text[-1 - end]:
+    while end < min(len(result), len(text)) - start and result[-1 - end] == text[-1 - end]:
         end += 1
-    lost, new = text[start : len(text) - end], given[start : len(given) - end]
+    lost, new = text[start : len(text) - end], result[start : len(result) - end]
     place = f"at character {start + 1}"
     if not new:
         return f"dropped {_shown(lost)} {place}"
@@ -90,15 +90,16 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SegmentationScore:
-    """Counts of a segmentation held against a gold one, and the rates made of them.
+    """Counts of a predicted segmentation compared with a gold one, and the rates computed from them.
 
-    The definitions are those of the second SIGHAN bakeoff (Emerson 2005, section 4): a gold word is recalled
-    where the segmentation has a word of the same beginning and end; out of vocabulary (OOV) is a gold word
-    that is not among the words of the training data, all others are in vocabulary (IV). A rate of nothing is
-    None; ``oov`` and ``oov_correct`` are None without the training words.
+    The definitions are those of the second SIGHAN bakeoff (Emerson 2005, section 4). A gold word is recalled if the
+    prediction has a word with the same start and end. A gold word is out of vocabulary (OOV) if it is not among the
+    words of the training data; all others are in vocabulary (IV). A rate without any word is None. ``oov`` and
+    ``oov_correct`` are None without the training words.
 
-    :param gold: words of the gold segmentation. :param predicted: words of the other.
-    :param correct: words in both.
+    :param gold: number of words of the gold segmentation.
+    :param predicted: number of words of the prediction.
+    :param correct: number of words in both.
     """
 
     gold: int
@@ -148,45 +149,45 @@ def score(
     known: Collection[str] | None = None,
     whole_text: bool = False,
 ) -> SegmentationScore:
-    """Hold a segmentation against a gold one, line by line.
+    """Compare a segmentation with a gold one, line by line.
 
-    :param gold: the words of each line. :param predicted: likewise, of the same text.
-    :param known: the words of the training data, for the recall of those that are not among them.
-    :param whole_text: compare the two texts as a whole, for files whose lines end at different places.
-    :raises DataError: where a line (with ``whole_text``: the text) of the two has other characters.
+    :param gold: the words of each line.
+    :param predicted: the predicted words of each line of the same text.
+    :param known: the words of the training data, to score the words that are not among them.
+    :param whole_text: compare the two texts as a whole, for files with different line breaks.
+    :raises DataError: if the characters of a line (with ``whole_text``: of the text) differ.
     """
     if whole_text:
         gold, predicted = [list(chain(*gold))], [list(chain(*predicted))]
-    for number, (right, given) in enumerate(zip(gold, predicted, strict=False), start=1):
-        if "".join(right) != "".join(given):
-            raise DataError(_unequal(number, right, given, gold, predicted, whole_text))
+    for number, (right, guess) in enumerate(zip(gold, predicted, strict=False), start=1):
+        if "".join(right) != "".join(guess):
+            raise DataError(_unequal(number, right, guess, gold, predicted, whole_text))
     if len(gold) != len(predicted):
         raise DataError(f"the gold file has {len(gold)} lines, the prediction {len(predicted)}")
-    words = found = correct = oov = oov_correct = 0
-    for right, given in zip(gold, predicted, strict=True):
-        edges = pairwise(accumulate(map(len, given), initial=0))
-        spans = set(edges)
+    words = guesses = correct = oov = oov_correct = 0
+    for right, guess in zip(gold, predicted, strict=True):
+        spans = set(pairwise(accumulate(map(len, guess), initial=0)))
         hits = [span in spans for span in pairwise(accumulate(map(len, right), initial=0))]
-        words, found, correct = words + len(right), found + len(given), correct + sum(hits)
+        words, guesses, correct = words + len(right), guesses + len(guess), correct + sum(hits)
         if known is not None:
             new = [hit for word, hit in zip(right, hits, strict=True) if word not in known]
             oov, oov_correct = oov + len(new), oov_correct + sum(new)
     if known is None:
-        return SegmentationScore(words, found, correct)
-    return SegmentationScore(words, found, correct, oov, oov_correct)
+        return SegmentationScore(words, guesses, correct)
+    return SegmentationScore(words, guesses, correct, oov, oov_correct)
 
 
 def _unequal(
     number: int,
     right: Sequence[str],
-    given: Sequence[str],
+    guess: Sequence[str],
     gold: Sequence[Sequence[str]],
     predicted: Sequence[Sequence[str]],
     whole_text: bool,
 ) -> str:
-    said = f"the prediction {_difference(''.join(given), ''.join(right))}"
+    message = f"the prediction {_difference(''.join(guess), ''.join(right))}"
     if whole_text:
-        return f"the texts differ: {said}"
+        return f"the texts differ: {message}"
     if "".join(chain(*gold)) == "".join(chain(*predicted)):
-        said += "; the texts as a whole are equal, only their lines end at different places: --whole-text"
-    return f"line {number} of the gold file and of the prediction differ: {said}"
+        message += "; only the line breaks differ; compare the texts as a whole with --whole-text"
+    return f"line {number} of the gold file and of the prediction differ: {message}"

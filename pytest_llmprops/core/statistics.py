@@ -1,6 +1,8 @@
-"""Intervals of one run. Closed forms stand here in plain Python, because every run prints them and importing
-scipy would cost more time than a small run; the tests hold them to statsmodels' values.
-The comparison of two runs is in ``core/comparison.py``."""
+"""Confidence intervals of one run.
+
+Closed forms are written in plain Python, because every run prints them and importing scipy takes longer than a small
+run. Tests compare them with statsmodels. The comparison of two runs is in ``core/comparison.py``.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
-#: a bootstrap interval narrower than this says that resampling changed nothing but rounding
+#: in a narrower bootstrap interval, resampling changed only rounding errors
 NO_WIDTH = 1e-9
 
-#: numbers drawn at a time by the bootstrap, which bounds its memory (8 bytes each, a few arrays)
+#: numbers that the bootstrap draws at a time; limits its memory (8 bytes each, a few arrays)
 _BLOCK = 1_000_000
 
 
 class Interval(NamedTuple):
-    """A confidence interval; ``method`` names how it was made, e.g. ``wilson`` or ``cluster bootstrap``."""
+    """A confidence interval; ``method`` is for example ``wilson`` or ``cluster bootstrap``."""
 
     low: float
     high: float
@@ -25,17 +27,17 @@ class Interval(NamedTuple):
 
 
 def two_sided_z(level: float) -> float:
-    """Standard normal quantile that leaves (1 - level) / 2 in each tail; 1.96 at 0.95.
+    """Return the standard normal quantile that leaves (1 - level) / 2 in each tail; 1.96 at 0.95.
 
     :raises ValueError: unless 0 < level < 1.
     """
     if not 0 < level < 1:
-        raise ValueError(f"a confidence level lies between 0 and 1, not {level}")
+        raise ValueError(f"a confidence level must be between 0 and 1, not {level}")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
-    """Wilson's score interval of a proportion (Wilson 1927), by default at 95%.
+    """Return Wilson's score interval of a proportion (Wilson 1927), by default at 95%.
 
     :raises ValueError: unless 0 <= successes <= n, n > 0 and 0 < level < 1.
     """
@@ -49,7 +51,7 @@ def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
 
 
 def clopper_pearson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """Clopper and Pearson's exact interval of a proportion (1934): never below its level, so never too short.
+    """Return Clopper and Pearson's exact interval of a proportion (1934); its coverage is never below its level.
 
     :raises ValueError: unless 0 <= successes <= n, n > 0 and 0 < level < 1.
     """
@@ -66,16 +68,16 @@ def _check_counts(name: str, successes: float, n: float) -> None:
 
 
 def binomial_standard_error(p: float, n: int) -> float:
-    """Standard error of a proportion, sqrt(p (1 - p) / n), as the homophone paper prints it (section 8)."""
+    """Return the standard error of a proportion, sqrt(p (1 - p) / n), as the homophone paper prints it (section 8)."""
     return math.sqrt(p * (1 - p) / n)
 
 
 def cluster_bootstrap(
     clusters: Sequence[Sequence[float]], *, draws: int = 2000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Percentile interval of the mean over all items when whole clusters are resampled.
+    """Return the percentile interval of the mean over all items, from resamples of whole clusters.
 
-    :param clusters: the scores of each cluster's items; at least one item in all.
+    :param clusters: the scores of each cluster's items; at least one item in total.
     """
     import numpy as np
 
@@ -93,10 +95,10 @@ def cluster_bootstrap(
 
 
 def mean_interval(scores: Sequence[float], clusters: Sequence[str], level: float = 0.95) -> Interval:
-    """Interval of an accuracy, by default at 95%: Wilson, or a cluster bootstrap where a cluster has several items.
+    """Return the interval of an accuracy: Wilson, or a cluster bootstrap if a cluster has several items.
 
-    The bootstrap has no width where there is one cluster or all have the same mean. As that would claim
-    certainty, Wilson's interval then stands in, with each cluster counted as one item: ``wilson over clusters``.
+    With one cluster, or if all clusters have the same mean, the bootstrap interval has no width and would claim
+    certainty. Wilson's interval is then used with each cluster as one item: ``wilson over clusters``.
     """
     grouped: dict[str, list[float]] = {}
     for score, cluster in zip(scores, clusters, strict=True):

@@ -1,4 +1,4 @@
-"""JSON as it was asked for: one document, no key twice, no NaN; and texts that a file and a message can hold."""
+"""Strict JSON: one document, no repeated key, no NaN. Also checks and shortens texts for messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _SHOWN = 60
 
 
 def strict_json(text: str) -> Any:
-    """One JSON document. :raises ValueError: in one line, for anything else, a key that stands twice, NaN."""
+    """Return the value of one JSON document.
+
+    :raises ValueError: with one line, for anything else, a repeated key, or NaN.
+    """
     try:
         return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -24,16 +27,16 @@ def strict_json(text: str) -> Any:
 
 
 def is_unicode(text: str) -> bool:
-    """No lone surrogate, which JSON can spell and no UTF-8 file can hold."""
+    """Return whether the text has no lone surrogates, which JSON can express but UTF-8 files cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _no_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {short(next(key for key in keys if keys.count(key) > 1))} stands twice")
-    return found
+        raise ValueError(f"the key {short(next(key for key in keys if keys.count(key) > 1))} occurs twice")
+    return result
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -41,5 +44,5 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def short(text: str) -> str:
-    """For messages: one line, not long, everything unprintable as an escape."""
+    """Return ``text`` for a message: one short line, with unprintable characters escaped."""
     return repr(shortened(text, _SHOWN))

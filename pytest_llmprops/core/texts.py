@@ -1,7 +1,7 @@
-"""Texts from models and files, made safe and short for a reader.
+"""Texts from models and files, made safe and short for display.
 
-Terminal, error lines, reports, Markdown and Allure have one policy: a control character is never printed as it is and
-never dropped, but spelled out, so that a reader sees it. ESC is ``␛``, a right-to-left override ``[U+202E]``.
+The terminal, error lines, reports, Markdown and Allure have one policy: a control character is neither printed nor
+dropped but replaced by a visible symbol. ESC becomes ``␛``, a right-to-left override ``[U+202E]``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 #: C0 and C1 controls except tab and line feed, DEL, line and paragraph separator, the bidirectional
 #: embeddings, overrides and isolates (they reorder the text around them), tags, BOM and lone surrogates.
-#: Zero-width joiners and direction marks stay: Persian, Tamil and Arabic are written with them.
+#: Zero-width joiners and direction marks are kept: Persian, Tamil and Arabic text needs them.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -18,12 +18,12 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """Spell out every control character except tabs and line feeds; CR LF becomes a line feed."""
+    """Replace every control character except tabs and line feeds by a visible symbol; CR LF becomes a line feed."""
     return _UNSEEN.sub(_spelled, text.replace("\r\n", "\n"))
 
 
 def terminal_line(text: str) -> str:
-    """Spell out every control character, tabs and line feeds too, so that no text can add a line of its own."""
+    """Replace every control character by a visible symbol, including tabs and line feeds."""
     return visible(text).replace("\t", "␉").replace("\n", "␊")
 
 
@@ -35,11 +35,11 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut ``text`` to at most ``most`` characters, the last of which is then an ellipsis."""
+    """Return ``text`` cut to at most ``most`` characters; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Return :func:`visible` with single spaces in place of spaces and line ends, cut to ``most`` characters."""
+    """Return :func:`visible` text with whitespace collapsed to single spaces, cut to ``most`` characters."""
     flat = " ".join(visible(text).split())
     return flat if most is None else shortened(flat, most)

@@ -20,8 +20,8 @@ class Verdict:
 
     :param status: ``correct``, ``wrong``, ``refused`` (the model declined) or ``unparsed`` (no answer
         could be read; this includes empty and cut-off replies).
-    :param expected: the expected answer, for people.
-    :param given: the model's answer, for people.
+    :param expected: the expected answer, as shown to people.
+    :param given: the model's answer, as shown to people.
     :param reason: one phrase that explains the status.
     :param score: 1.0 for correct, otherwise 0.0, unless the benchmark defines partial scores.
     :param values: flat numbers from which every metric of the benchmark can be computed.

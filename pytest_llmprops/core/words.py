@@ -1,14 +1,14 @@
-"""Words of any language without a model, and the folding by which two spellings of a word are the same.
+"""Tokenization of any language without a model, and the folding of texts before they are compared.
 
-Folding makes equal what a reader takes for the same word and leaves spelling alone:
+Folding removes differences that readers do not see as another spelling:
 
-- Unicode NFKC, so that composed and decomposed letters (100 published Tamil rows are not NFC), full-width and
-  half-width letters, and Arabic presentation forms are the same. Letters that only look alike stay apart: the
-  published Farsi variations list Arabic and Persian yeh as two forms, and so do we.
-- Case is folded: a translation may begin with the word.
-- Zero-width joiners and non-joiners, direction marks, soft hyphens and the Arabic tatweel are dropped: models
-  leave them out or add them, and the published files do not use them alike. Right-to-left text needs nothing
-  else, as its characters stand in reading order.
+- Unicode NFKC makes composed and decomposed letters (100 published Tamil rows are not NFC), full-width and
+  half-width letters, and Arabic presentation forms equal. Letters that only look alike stay different: the
+  published Farsi variations list Arabic and Persian yeh as two forms.
+- Case is folded, because a translation may begin with the word.
+- Zero-width joiners and non-joiners, direction marks, soft hyphens and the Arabic tatweel are dropped, because models
+  and the published files use them inconsistently. Right-to-left text needs nothing else: its characters are stored in
+  reading order.
 - Runs of whitespace become one space.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-#: how :func:`unicode_words` is named in records and tables
+#: the name of :func:`unicode_words` in records and tables
 TOKENIZER = "unicode-words"
 
 _INVISIBLE = re.compile("[\u00ad\u061c\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -25,22 +25,22 @@ _KANJI, _HIRAGANA, _KATAKANA = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\uf
 
 
 def folded(text: str) -> str:
-    """``text`` as it is compared; positions in records count its characters from 0."""
-    # NFKC first, as it brings out capitals and tatweels; again at the end, as the rest can undo it.
+    """Return ``text`` in the form that is compared; positions in records count the characters of this form from 0."""
+    # NFKC first, because it can produce capitals and tatweels; again at the end, because the other steps can undo it.
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
 def is_word_character(character: str) -> bool:
-    """Whether it is part of a word: a letter, a mark (Indic vowel signs, which ``\\w`` leaves out) or a digit."""
+    """Return whether a character is a letter, a mark (Indic vowel signs, which ``\\w`` does not match) or a digit."""
     return unicodedata.category(character)[0] in "LMN"
 
 
 def unicode_words(text: str) -> list[str]:
-    """Words of any language without a model: runs of letters, marks and digits, folded.
+    """Return the words of a text in any language: runs of letters, marks and digits, folded.
 
-    Where no spaces are written a run is cut between kanji, hiragana and katakana, which is coarse: a kanji
-    compound stays one word, and an inflected word leaves its ending behind.
+    In Japanese, a run is split between kanji, hiragana and katakana. This is coarse: a kanji compound stays one word,
+    and an inflected word is separated from its ending.
     """
     words: list[str] = []
     last = ""
@@ -57,7 +57,7 @@ def unicode_words(text: str) -> list[str]:
 
 
 def _kind(character: str, last: str) -> str:
-    """Script class of a word's character; empty where it is none. A mark or long-vowel sign goes on as before."""
+    """Return the script class of a word character; empty for others. Marks and long-vowel signs keep the last class."""
     if not is_word_character(character):
         return ""
     if _KANJI.match(character):

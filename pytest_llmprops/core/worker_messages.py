@@ -1,7 +1,7 @@
-"""What pytest's workers and their controller send each other, as typed values.
+"""The messages between pytest-xdist workers and their controller, as typed values.
 
-pytest-xdist carries plain values only: ``to_json`` makes them, ``from_json`` reads them again on the other side.
-Without workers the typed values are passed on as they are.
+pytest-xdist sends plain values only: ``to_json`` returns them, and ``from_json`` reads them on the other side. Without
+workers, the typed values are passed on directly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pytest_llmprops.core.run_facts import ProtocolFacts
 class WorkerSetup:
     """What the controller sends a worker before it starts.
 
-    :param socket: path of the broker's socket; None where every model is served inside the workers.
+    :param socket: path of the broker's socket; None if every model is served inside the workers.
     :param in_process: labels of the models that each worker serves itself.
     """
 
@@ -33,7 +33,7 @@ class WorkerSetup:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> WorkerSetup:
-        """Read what :meth:`to_json` returns."""
+        """Read the values that :meth:`to_json` returns."""
         return cls(data["socket"], tuple(data["in_process"]))
 
 
@@ -41,8 +41,10 @@ class WorkerSetup:
 class GroupLines:
     """The verdicts of a pytest case that has several items.
 
-    :param status: of the case. :param counts: number of items by status.
-    :param lines: the items' lines of ``verdicts.jsonl``. :param records: the same as values; None from a worker.
+    :param status: the status of the case.
+    :param counts: number of items by status.
+    :param lines: the items' lines of ``verdicts.jsonl``.
+    :param records: the same as values; None if sent by a worker.
     """
 
     status: RecordStatus
@@ -55,10 +57,12 @@ class GroupLines:
 class CaseReport:
     """What one report of pytest says about a case, in addition to passed, failed or skipped.
 
-    :param verdict: the verdict of a case with one item. :param group: those of a case with several.
-    :param search: the search for a counterexample. :param by_model: the case failed by its verdict or by a failed call
-        only, so that a gate may replace the failure.
-    :param not_needed: key of a case that a sequential gate did not need; else empty.
+    :param verdict: the verdict of a case with one item.
+    :param group: the verdicts of a case with several items.
+    :param search: the search for a counterexample.
+    :param by_model: the case failed only because of its verdict or a failed call, so that a gate may replace the
+        failure.
+    :param not_needed: key of a case that a sequential gate did not need; otherwise empty.
     :param not_searched: the item cannot be searched.
     """
 
@@ -71,13 +75,13 @@ class CaseReport:
 
     @property
     def status(self) -> RecordStatus | None:
-        """The status of the case's verdict; None where the report has none."""
+        """The status of the case's verdict; None if the report has none."""
         if self.group is not None:
             return self.group.status
         return None if self.verdict is None else self.verdict.status
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; of a group's verdicts the lines only, which are read again."""
+        """Return plain values. For a group, only the lines are sent; the controller reads the verdicts from them."""
         data: dict[str, Any] = {}
         if self.verdict is not None:
             data["verdict"] = self.verdict.to_json()
@@ -92,7 +96,7 @@ class CaseReport:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
-        """Read what :meth:`to_json` returns."""
+        """Read the values that :meth:`to_json` returns."""
         return cls(
             verdict=VerdictRecord.from_json(data["verdict"]) if "verdict" in data else None,
             group=GroupLines(*data["group"]) if "group" in data else None,
@@ -107,9 +111,12 @@ class CaseReport:
 class CollectionFacts:
     """What the run record needs to know about the collected cases. Every worker collects the same.
 
-    :param cases: number of items. :param sequential: plan of a sequential gate. :param data: file -> sha256.
-    :param groups: what the summary rows are about, in the order of the suites.
-    :param classes: benchmark -> where its class can be loaded from. :param not_served: benchmark -> model -> items.
+    :param cases: number of items.
+    :param sequential: plan of a sequential gate.
+    :param data: file -> sha256.
+    :param groups: the groups of the summary rows, in the order of the suites.
+    :param classes: benchmark -> where its class can be loaded from.
+    :param not_served: benchmark -> model -> number of items.
     """
 
     cases: int = 0
@@ -133,7 +140,7 @@ class CollectionFacts:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CollectionFacts:
-        """Read what :meth:`to_json` returns."""
+        """Read the values that :meth:`to_json` returns."""
         benchmarks = {
             name: BenchmarkFacts.from_json(name, facts) for name, facts in data["benchmarks"].items()
         }
@@ -154,10 +161,12 @@ class CollectionFacts:
 
 @dataclass(frozen=True, slots=True)
 class InProcessUse:
-    """What one process served with a model of its own.
+    """The use of a model that one process serves itself.
 
-    :param served_as: the names that its replies give. :param deviations: what the model could not do as asked.
-    :param identity: all that pins its output. :param pinned: the identity names an exact revision.
+    :param served_as: the model names in its replies.
+    :param deviations: changes to requests that the model forced.
+    :param identity: everything that determines its output.
+    :param pinned: the identity names an exact revision.
     """
 
     requests: int = 0
@@ -173,7 +182,8 @@ class WorkerSummary:
     """What a process that ran cases reports at its end.
 
     :param in_process: label -> use of each model that the process served itself.
-    :param refused: why nothing may start; None where it may. :param stopped: why the run ended early.
+    :param refused: why the run may not start; None if it may.
+    :param stopped: why the run ended early.
     """
 
     collection: CollectionFacts = field(default_factory=CollectionFacts)
@@ -192,7 +202,7 @@ class WorkerSummary:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> WorkerSummary:
-        """Read what :meth:`to_json` returns."""
+        """Read the values that :meth:`to_json` returns."""
         return cls(
             CollectionFacts.from_json(data["collection"]),
             {label: InProcessUse(**use) for label, use in data["in_process"].items()},

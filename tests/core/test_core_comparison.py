@@ -93,7 +93,7 @@ def test_no_pairs_have_no_drop() -> None:
     """Without pairs there is nothing to average, and no evidence of a drop."""
     nothing = Pairs((), (), ())
     assert (nothing.n, nothing.losses, nothing.clustered, drop_test(nothing).p) == (0, 0, False, 1.0)
-    with pytest.raises(ValueError, match="without pairs"):
+    with pytest.raises(ValueError, match="at least one pair"):
         _ = nothing.drop
 
 
@@ -324,5 +324,5 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
 @pytest.mark.parametrize("p_values", [[0.1, 1.2], [-0.1], [math.nan]])
 def test_holm_refuses_what_is_no_probability(p_values: list[float]) -> None:
     """A p-value outside of [0, 1] is a ValueError."""
-    with pytest.raises(ValueError, match=r"p-values lie in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"p-values must be in \[0, 1\]"):
         holm(p_values)

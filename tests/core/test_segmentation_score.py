@@ -41,8 +41,8 @@ def test_edges_of_words() -> None:
         (["留", "\x1b", "机"], r"changed '心' into '\x1b' at character 2"),
         ([], "dropped '留心机' at character 1"),
         (["留心", "", "机"], "an empty word"),
-        (["留心", None], "no list of words"),
-        (None, "no list of words"),
+        (["留心", None], "not return a list of words"),
+        (None, "not return a list of words"),
     ],
 )
 def test_words_that_are_not_the_text(words: list[str], said: str) -> None:

@@ -146,8 +146,8 @@ def _lose_accuracy(facts: dict[str, Any]) -> None:
         (lambda facts: facts.update(deviations={"old": "none"}), "'deviations' has a 'old'"),
         (lambda facts: facts.update(summary={}), "'summary' must be a list"),
         (lambda facts: facts["summary"].append(7), "row 2 of 'summary'"),
-        (_lose_accuracy, "row 1 of 'summary' has no fitting 'accuracy'"),
-        (lambda facts: facts["summary"][0].update(items="5"), "row 1 of 'summary' has no fitting 'items'"),
+        (_lose_accuracy, "row 1 of 'summary' has no valid 'accuracy'"),
+        (lambda facts: facts["summary"][0].update(items="5"), "row 1 of 'summary' has no valid 'items'"),
         (lambda facts: facts.update(metrics=[{"name": "x"}]), "row 1 of 'metrics'"),
         (lambda facts: facts.update(complete="yes"), "'complete'"),
         (lambda facts: facts.update(run_id=3), "'run_id'"),
@@ -206,7 +206,7 @@ def test_missing_field(field: str, tmp_path: Path) -> None:
     row = verdict().to_json()
     del row[field]
     set_line(folder, 1, json.dumps(row))
-    with pytest.raises(DataError, match=f"line 1 has no (text )?'{field}'"):
+    with pytest.raises(DataError, match=f"line 1 has no (string )?'{field}'"):
         read_run(folder)
 
 

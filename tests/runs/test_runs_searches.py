@@ -116,9 +116,9 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"id": 3}, "has no text 'id'"),
-        ({"calls": "many"}, "has no whole number 'calls'"),
-        ({"calls": True}, "has no whole number 'calls'"),
+        ({"id": 3}, "has no string 'id'"),
+        ({"calls": "many"}, "has no integer 'calls'"),
+        ({"calls": True}, "has no integer 'calls'"),
         ({"spent": None}, "has no 'spent'"),
         ({"counterexample": {"x": []}}, "has no 'counterexample'"),
         ({"counterexample": "no"}, "has no 'counterexample'"),
@@ -139,7 +139,7 @@ def test_counts_of_another_kind_are_named(tmp_path: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
     facts["searches"][0]["calls"] = "x"
     (run / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(DataError, match="row 1 of 'searches' has no fitting 'calls'"):
+    with pytest.raises(DataError, match="row 1 of 'searches' has no valid 'calls'"):
         read_run(run)
 
 

@@ -165,7 +165,7 @@ def test_replies_that_can_be_used(reply: str) -> None:
         ('{"leef/lewe": "a"}', "'woon' is missing"),
         ('{"leef": "a", "lewe": "a", "woon": "b"}', "'leef/lewe' is missing"),
         ('{"leef/lewe": "a", "woon": "b", "note": "c"}', "'note' was not asked for"),
-        ('{"leef/lewe": "a", "woon": "b", "woon": "c"}', "'woon' stands twice"),
+        ('{"leef/lewe": "a", "woon": "b", "woon": "c"}', "'woon' occurs twice"),
         ('{"leef/lewe": "a", "woon": {"rule": "b"}}', "'woon' is not a text"),
         ('{"leef/lewe": "", "woon": "b"}', "'leef/lewe' is not a text"),
         ('{"leef/lewe": "a", "woon": NaN}', "not JSON"),

@@ -70,7 +70,7 @@ def test_the_control_is_in_the_values(part: Any) -> None:
         (lambda words: [words[0][1:], *words[1:]], "dropped"),
         (lambda words: ["甲" + words[0][1:], *words[1:]], "changed"),
         (lambda words: [*words, ""], "empty word"),
-        (lambda words: None, "no list of words"),
+        (lambda words: None, "not return a list of words"),
     ],
 )
 def test_a_segmenter_that_changes_text_is_an_error(part: Any, change: Any, said: str) -> None:

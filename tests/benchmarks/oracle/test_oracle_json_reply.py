@@ -82,7 +82,7 @@ def test_what_was_not_asked_for_is_ignored() -> None:
         (YES + YES, "it is not JSON"),
         (f"```{YES}``` and ```{YES}```", "it is not JSON"),
         (f"```{YES}``````{YES}```", "it is not JSON"),
-        ('{"answer": "yes", "answer": "no"}', "stands twice"),
+        ('{"answer": "yes", "answer": "no"}', "occurs twice"),
         ('["yes"]', "not a JSON object"),
         ("NaN", "it is not JSON"),
         ("[" * 100_000, "nested too deeply"),

@@ -47,7 +47,6 @@ OUTCOMES = (
     "An answer is accepted when it survives further questions to the model itself; no right answers are needed. A"
     " rejected answer is not trusted; it is never turned into its opposite."
 )
-VerdictRecord = VerdictRecord
 
 
 def section(measured: Measured) -> Section:
