@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 
-from pytest_llmprops.benchmarks import find_benchmark
+from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.core.benchmark import loaded
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Reply, Request, Usage

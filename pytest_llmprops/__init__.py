@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks import register_benchmark
+    from pytest_llmprops.benchmark_registry import register_benchmark
     from pytest_llmprops.benchmarks.oracle.checker_benchmark import CheckerBenchmark
     from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, Oracle
     from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, DataFiles, Loaded, Searched
@@ -63,7 +63,7 @@ _HOMES = {
     "VerdictRecord": "core.records",
     "by_place": "core.metrics",
     "rate": "core.metrics",
-    "register_benchmark": "benchmarks",
+    "register_benchmark": "benchmark_registry",
     "register_model": "models.registry",
 }
 

@@ -54,14 +54,16 @@ IMPURE_FUNCTIONS = {"open", "print", "input", "eval", "exec"}
 
 
 def _part(module: str) -> tuple[str, str]:
-    """The part of the package that a module belongs to, and its benchmark (empty outside of benchmarks)."""
+    """Return the part of the package that a module belongs to, and its benchmark (empty outside of benchmarks)."""
     names = module.split(".")[1:]
     if not names:
         return "public", ""
+    if names[0] == "benchmark_registry":
+        return "registry", ""
     if names[0] != "benchmarks":
         return names[0], ""
     if len(names) == 1:
-        return "registry", ""
+        return "benchmark", ""
     folder = names[2] if len(names) > 2 else ""
     return (folder if folder in ("tools", "report", "cli") else "benchmark"), names[1]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.runs import ROOT, Finished
-from pytest_llmprops.benchmarks import benchmark_names
+from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.runs import ROOT, Runner
-from pytest_llmprops import benchmarks
+from pytest_llmprops import benchmark_registry
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.models import registry
 
@@ -36,8 +36,8 @@ def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
         group: {name: EntryPoint(name, value, group) for name, value in found.items()}
         for group, found in groups.items()
     }
-    monkeypatch.setattr(benchmarks, "_entry_points", lambda: points["pytest_llmprops.benchmarks"])
-    monkeypatch.setattr(benchmarks, "_registered", {})
+    monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: points["pytest_llmprops.benchmarks"])
+    monkeypatch.setattr(benchmark_registry, "_registered", {})
     backends = {name: point.load for name, point in points["pytest_llmprops.models"].items()}
     monkeypatch.setattr(registry, "_entries", backends)
     monkeypatch.setattr(registry, "_registered", {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_llmprops.benchmarks import registrations
+from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.kit import Groups, add_group, add_registered
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pytest_llmprops.benchmarks import registrations
+from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli import compare, data, gate, generate, report, runs, segment
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError

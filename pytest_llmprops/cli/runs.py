@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from pytest_llmprops.benchmarks import registrations
+from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.kit import Groups, add_group, add_registered, terminal_width, wrote
 from pytest_llmprops.core.errors import LLMPropsError
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_llmprops.benchmarks import benchmark_names, find_registration
+from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import data_folder

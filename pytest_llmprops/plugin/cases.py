@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pytest_llmprops.benchmarks import benchmark_names, find_benchmark, is_registered, registration_of
+from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, is_registered, registration_of
 from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, check_unique, limited

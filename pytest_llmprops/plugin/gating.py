@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from pytest_llmprops.benchmarks import benchmark_names, find_benchmark
+from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_llmprops.benchmarks import is_registered, registrations
+from pytest_llmprops.benchmark_registry import is_registered, registrations
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.models.registry import find_backend, parse_spec, together
 from pytest_llmprops.models.spec import ModelSpec

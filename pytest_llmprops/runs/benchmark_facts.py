@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
-from pytest_llmprops.benchmarks import installed_facts
+from pytest_llmprops.benchmark_registry import installed_facts
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.run_facts import RunFacts
 

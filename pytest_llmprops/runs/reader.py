@@ -233,7 +233,7 @@ def _counts_of_summary(rows: Iterable[SummaryRow]) -> Counter[tuple[str, ...]]:
 
 
 def _metrics(records: tuple[VerdictRecord, ...]) -> tuple[tuple[MetricRow, ...], list[str]]:
-    from pytest_llmprops.benchmarks import find_benchmark
+    from pytest_llmprops.benchmark_registry import find_benchmark
 
     rows: list[MetricRow] = []
     notes = []

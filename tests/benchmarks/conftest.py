@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks import find_registration
+from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import Benchmark, loaded
 from pytest_llmprops.core.items import Item

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fixtures import dtails_runs, oracle_runs
 from fixtures.runs import Runner
-from pytest_llmprops.benchmarks import benchmark_names
+from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON

@@ -26,7 +26,7 @@ needs_encoder = pytest.mark.skipif(
 NO_DEFAULTS = """
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks import find_registration, register_benchmark
+from pytest_llmprops.benchmark_registry import find_registration, register_benchmark
 
 register_benchmark(replace(find_registration("dtails"), default_helpers={}))
 """

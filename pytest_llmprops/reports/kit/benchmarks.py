@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks import benchmark_names, find_registration
+from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Section

@@ -93,7 +93,7 @@ def test_what_split_the_words_is_recorded(run: Runner, data: tuple[str, ...], wo
 DEFAULT = """
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks import find_registration, register_benchmark
+from pytest_llmprops.benchmark_registry import find_registration, register_benchmark
 
 register_benchmark(replace(find_registration("dtails"), default_helpers={helpers}))
 """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.eras_cases import BENCHMARK
-from pytest_llmprops.benchmarks import find_benchmark
+from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES, ErasSettings
 from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set

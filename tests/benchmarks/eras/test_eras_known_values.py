@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.runs import ROOT, Runner
-from pytest_llmprops.benchmarks import find_registration
+from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import loaded
 from pytest_llmprops.core.metrics import Metric

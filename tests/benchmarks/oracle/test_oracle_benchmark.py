@@ -22,7 +22,7 @@ from fixtures.oracle_runs import (
 )
 from fixtures.records import verdict as record
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
-from pytest_llmprops.benchmarks import find_benchmark
+from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.core.benchmark import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError

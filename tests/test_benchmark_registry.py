@@ -8,8 +8,13 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from pytest_llmprops import benchmarks
-from pytest_llmprops.benchmarks import find_benchmark, find_registration, register_benchmark, registrations
+from pytest_llmprops import benchmark_registry
+from pytest_llmprops.benchmark_registry import (
+    find_benchmark,
+    find_registration,
+    register_benchmark,
+    registrations,
+)
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.registration import BenchmarkFacts, Registration
@@ -18,14 +23,14 @@ from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    monkeypatch.setattr(benchmarks, "_registered", {})
+    monkeypatch.setattr(benchmark_registry, "_registered", {})
 
 
 def points(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     """Install these entry points, and no others."""
-    found = {name: EntryPoint(name, value, benchmarks.ENTRY_POINTS) for name, value in values.items()}
-    monkeypatch.setattr(benchmarks, "_entry_points", lambda: found)
-    benchmarks._installed.cache_clear()
+    found = {name: EntryPoint(name, value, benchmark_registry.ENTRY_POINTS) for name, value in values.items()}
+    monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: found)
+    benchmark_registry._installed.cache_clear()
 
 
 class Sums(Benchmark):
@@ -47,7 +52,7 @@ def test_entry_points_name_the_benchmarks(name: str) -> None:
 def test_listing_imports_no_benchmark() -> None:
     """All registrations can be read without the judging, the reports or anything heavy."""
     code = (
-        "import sys; from pytest_llmprops.benchmarks import registrations; registrations();"
+        "import sys; from pytest_llmprops.benchmark_registry import registrations; registrations();"
         "print(*(m for m in sys.modules if m.endswith('.benchmark') or '.report' in m or m == 'numpy'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -99,13 +104,14 @@ def test_facts_of_another_version() -> None:
     """Unknown fields are ignored and missing ones have their defaults; a wrong type is named."""
     read = BenchmarkFacts.from_json("two_sums", {"later": 1, "controls": ["a"]})
     assert (read.title, read.noun, read.controls, read.verb) == ("Two sums", "two_sums", ("a",), "answers")
-    for value in (
+    values: tuple[object, ...] = (
         [],
         {"controls": "a"},
         {"controls": [1]},
         {"chance": []},
         {"title": 3},
         {"chance": {"": "x"}},
-    ):
+    )
+    for value in values:
         with pytest.raises(DataError, match=r"run\.json: benchmarks\.sums"):
             BenchmarkFacts.from_json("sums", value)

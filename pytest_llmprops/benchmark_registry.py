@@ -1,0 +1,101 @@
+"""The registry of benchmarks: those of installed distributions and those that a ``conftest.py`` registers."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.registration import BenchmarkFacts, Registration
+
+ENTRY_POINTS = "pytest_llmprops.benchmarks"
+_registered: dict[str, Registration] = {}
+
+
+def register_benchmark(registration: Registration) -> None:
+    """Register a benchmark, or replace the one with the same name. Call it in a ``conftest.py``.
+
+    Packages use an entry point of the group ``pytest_llmprops.benchmarks`` instead.
+    """
+    _registered[registration.name] = registration
+
+
+def benchmark_names() -> list[str]:
+    """Return the names of all registered benchmarks, sorted; nothing is imported."""
+    return sorted({*_registered, *_entry_points()})
+
+
+def find_registration(name: str) -> Registration:
+    """Return the registration of the benchmark ``name``.
+
+    :raises UsageError: when no benchmark has this name, or its entry point is not a registration.
+    """
+    registration = _registered.get(name) or _installed(name)
+    if registration is None:
+        known = benchmark_names()
+        raise UsageError(
+            f"unknown benchmark '{name}': no entry point of the group {ENTRY_POINTS} has this name."
+            + (f" There are {', '.join(known)}" if known else " There are none: reinstall pytest-llmprops")
+        )
+    return registration
+
+
+def registrations() -> list[Registration]:
+    """Return all registrations, sorted by name. No benchmark's class is imported.
+
+    :raises UsageError: when an entry point is not a registration.
+    """
+    return [find_registration(name) for name in benchmark_names()]
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """Return a new benchmark of this name.
+
+    :raises UsageError: when no benchmark has this name.
+    """
+    return find_registration(name).load_class()()
+
+
+def is_registered(benchmark: type[Benchmark]) -> bool:
+    """Return whether a registration names this class; another class may have its name."""
+    name = benchmark.name
+    known = name in _registered or name in _entry_points()
+    return known and find_registration(name).load_class() is benchmark
+
+
+def registration_of(benchmark: type[Benchmark]) -> Registration:
+    """Return the registration of a class; of one that is not registered, a registration without further parts."""
+    if is_registered(benchmark):
+        return find_registration(benchmark.name)
+    return Registration(name=benchmark.name, benchmark=benchmark)
+
+
+def installed_facts(name: str) -> BenchmarkFacts | None:
+    """Return the facts of a registered benchmark; None if none of this name is installed, or it cannot be imported."""
+    if name not in _registered and name not in _entry_points():
+        return None
+    try:
+        return BenchmarkFacts.of(find_registration(name).load_class())
+    except (ImportError, UsageError):
+        return None
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+@cache
+def _installed(name: str) -> Registration | None:
+    point = _entry_points().get(name)
+    if point is None:
+        return None
+    where = f"entry point {name} of {point.dist.name if point.dist else 'an unknown distribution'}"
+    try:
+        loaded = point.load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{where}: {point.value} cannot be imported: {error}") from None
+    if not isinstance(loaded, Registration) or loaded.name != name:
+        raise UsageError(f"{where}: {point.value} is not a Registration with the name '{name}'")
+    return loaded
