@@ -1,11 +1,11 @@
-"""``llmprops eras``: the human evaluation, and sites for new paradigms."""
+"""``llmprops eras``: the human evaluation, sites for new paradigms, and accuracy on sentiment data."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.eras.cli import sentiment_accuracy as eras_accuracy
+from pytest_llmprops.benchmarks.eras.cli import sentiment_accuracy
 from pytest_llmprops.cli.kit import subcommands, wrote
 
 
@@ -52,7 +52,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--traditional", action="store_true", help="the lexicon uses traditional characters, like ANTUSD"
     )
     mine.set_defaults(command=_mine)
-    eras_accuracy.add_command(commands)
+    sentiment_accuracy.add_command(commands)
 
 
 def _annotate(options: argparse.Namespace) -> int:
@@ -62,8 +62,8 @@ def _annotate(options: argparse.Namespace) -> int:
     if options.set is not None:
         pairs = read_set(options.set)
     else:
-        need = max(1, options.annotators * options.per_paradigm)
-        pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=need))
+        needed = max(1, options.annotators * options.per_paradigm)
+        pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     return wrote(
         write_sheets(
             options.out,
@@ -87,6 +87,6 @@ def _mine(options: argparse.Namespace) -> int:
     from pytest_llmprops.core.errors import UsageError
 
     if options.top < 1:
-        raise UsageError("--top starts at 1")
+        raise UsageError("--top must be at least 1")
     print(table(mine_lexicon(options.lexicon, traditional=options.traditional), top=options.top))
     return 0

@@ -1,4 +1,4 @@
-"""``llmprops generate eras``: sentence pairs from templates."""
+"""``llmprops generate eras``: generate sentence pairs from templates."""
 
 from __future__ import annotations
 

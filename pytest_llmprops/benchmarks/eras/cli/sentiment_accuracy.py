@@ -1,4 +1,4 @@
-"""``llmprops eras sentiment-accuracy``: a sentiment model's accuracy on labelled files (ERAS, figure 5)."""
+"""``llmprops eras sentiment-accuracy``: measure a model's accuracy on labelled files (ERAS, figure 5)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def _accuracy(options: argparse.Namespace) -> int:
     kinds = find_backend(spec.backend).kinds(spec)
     if not kinds & {"sentiment", "chat"}:
         raise UsageError(f"--model {options.model}: give a sentiment classifier (hf:FOLDER) or a chat model")
-    # All files are read before the first call: a faulty one costs nothing.
-    read = []
+    # Read all files before the first call, so that a malformed file costs nothing.
+    files = []
     for file in options.files:
         text = DataFolder(file.parent, "given").text(file.name)
-        read.append((file, parse_labelled(text, str(file))))
+        files.append((file, parse_labelled(text, str(file))))
     rows: list[dict[str, Any]] = []
-    for file, labelled in read:
+    for file, labelled in files:
         texts = [row.text for row in labelled.rows]
         scored, errors = asyncio.run(_scores(texts, spec, options.base_url, chat="sentiment" not in kinds))
         scores = [score for score, _ in scored]
@@ -59,16 +59,16 @@ def _accuracy(options: argparse.Namespace) -> int:
             raise LLMPropsError(
                 f"{file}: no text could be scored: {errors[0] if errors else 'no answer was read'}"
             )
-        found = sentiment_accuracy([row for row, _ in kept], [score for _, score in kept])
+        accuracy = sentiment_accuracy([row for row, _ in kept], [score for _, score in kept])
         rows.append(
             {
                 "model": spec.label,
                 "file": file.name,
-                "accuracy": found.value,
-                "ci_low": found.ci_low,
-                "ci_high": found.ci_high,
-                "correct": found.correct,
-                "n": found.n,
+                "accuracy": accuracy.value,
+                "ci_low": accuracy.ci_low,
+                "ci_high": accuracy.ci_high,
+                "correct": accuracy.correct,
+                "n": accuracy.n,
                 "errors": len(errors),
                 "no_answer": len(texts) - len(kept) - len(errors),
                 "left_out": labelled.left_out,
@@ -90,8 +90,8 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['file']}: {100 * row['accuracy']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
     )
     text += f" on {row['n']} texts by {' and '.join(row['scored_by'])}"
-    left = {"errors": "errors", "no_answer": "without an answer", "left_out": "left out"}
-    counted = [f"{row[key]} {name}" for key, name in left.items() if row[key]]
+    labels = {"errors": "errors", "no_answer": "without an answer", "left_out": "left out"}
+    counted = [f"{row[key]} {name}" for key, name in labels.items() if row[key]]
     return (
         text + (f" ({', '.join(counted)})" if counted else "") + (f"; {row['note']}" if row["note"] else "")
     )
@@ -100,12 +100,12 @@ def _line(row: dict[str, Any]) -> str:
 async def _scores(
     texts: list[str], spec: ModelSpec, base_url: str | None, *, chat: bool
 ) -> tuple[list[tuple[Score | None, str]], list[str]]:
-    """(score or None, how it was had) a text; and the messages of the calls that failed."""
+    """Return (score or None, way of measuring) for each text, and the messages of the failed calls."""
     from pytest_llmprops.core.errors import BackendError
     from pytest_llmprops.engine.asking import OneModel
 
     async with OneModel(spec, base_url=base_url) as ask:
-        tasks = [_one(ask, text, chat) for text in texts]
+        tasks = [_score(ask, text, chat) for text in texts]
         results = await asyncio.gather(*tasks, return_exceptions=True)
     errors: list[str] = []
     scores: list[tuple[Score | None, str]] = []
@@ -118,7 +118,7 @@ async def _scores(
     return scores, errors
 
 
-async def _one(ask: OneModel, text: str, chat: bool) -> tuple[Score | None, str]:
+async def _score(ask: OneModel, text: str, chat: bool) -> tuple[Score | None, str]:
     from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
     from pytest_llmprops.benchmarks.eras.implicit import Score
     from pytest_llmprops.core.requests import Sentiment
@@ -126,5 +126,5 @@ async def _one(ask: OneModel, text: str, chat: bool) -> tuple[Score | None, str]
     if not chat:
         value = (await ask(Sentiment(text))).value
         return Score(value["positive"], value["log_odds"]), "classifier"
-    found = await score_pair([text], ask)
-    return (found.scores[0] if found.scores else None), found.way
+    result = await score_pair([text], ask)
+    return (result.scores[0] if result.scores else None), result.way

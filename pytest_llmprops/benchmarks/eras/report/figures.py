@@ -1,4 +1,4 @@
-"""ERAS's figure 5: accuracy on a sentiment corpus against the garden path error rate and the ERAS accuracy."""
+"""Figure 5 of ERAS: accuracy on a sentiment corpus against the garden path error rate and the ERAS accuracy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusSpot:
-    """A model: its accuracy on a corpus, and its two numbers on ERAS; ``series`` -1 for a printed one."""
+    """A model's accuracy on a corpus and its two ERAS figures; ``series`` is -1 for a published model."""
 
     label: str
     series: int
@@ -36,7 +36,7 @@ class CorpusSpot:
 
 
 def corpus_plot(spots: Sequence[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Plot:
-    """Two panels side by side, GPER and ERAS accuracy; hollow diamonds are the paper's."""
+    """Return a plot of two panels, GPER and ERAS accuracy; hollow diamonds are the paper's models."""
     figure = new_figure(WIDTH, 3.6)
     left, right = figure.subplots(1, 2, sharex=True)
     figure.subplots_adjust(left=0.09, right=0.98, top=0.86, bottom=0.15, wspace=0.28)
@@ -51,16 +51,17 @@ def _panel(
 ) -> None:
     if target is not None:
         axes.axhline(target, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
-    drawn = [(spot, value) for spot, value in spots if value is not None]
-    for spot, value in drawn:
-        ours = spot.series >= 0
-        shade = colour(spot.series) if ours else MUTED
+    points = [(spot, value) for spot, value in spots if value is not None]
+    for spot, value in points:
+        is_measured = spot.series >= 0
+        shade = colour(spot.series) if is_measured else MUTED
         axes.plot(
-            spot.corpus, value, marker=marker(spot.series) if ours else "D", markersize=8 if ours else 6,
-            markerfacecolor=shade if ours else PAPER, markeredgecolor=shade, linestyle="none", zorder=4,
+            spot.corpus, value, marker=marker(spot.series) if is_measured else "D",
+            markersize=8 if is_measured else 6, markerfacecolor=shade if is_measured else PAPER,
+            markeredgecolor=shade, linestyle="none", zorder=4,
         )  # fmt: skip
     axes.margins(0.12)
-    # Three digits, and no more than are needed: panels differ in what they span.
+    # Up to three digits, because the panels' ranges differ.
     axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.3g}%")
     axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.3g}%")
     axes.set_xlabel(f"Accuracy on {corpus}")
@@ -72,6 +73,6 @@ def _panel(
         axes.spines[side].set_visible(False)
     labels = [
         Label(shortened(s.label, 20), s.corpus, value, colour(s.series) if s.series >= 0 else MUTED)
-        for s, value in drawn
+        for s, value in points
     ]
     name_points(axes, labels, 7.5)

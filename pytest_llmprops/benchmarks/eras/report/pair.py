@@ -1,4 +1,4 @@
-"""One ERAS pair to look at, out of the verdicts of one or several segmenters."""
+"""Choose one ERAS pair as an example from the verdicts of one or several segmenters."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from pytest_llmprops.core.records import VerdictRecord
 
-#: how verdicts part the test sentence from its control (benchmarks/eras/judging.py)
+#: Separates the test sentence from its control in a verdict (benchmarks/eras/judging.py).
 _NEXT = " / "
 
 
 def chosen_pair(records: Sequence[Sequence[VerdictRecord]]) -> str | None:
-    """Id of the pair on which most segmenters go wrong at the test sentence and right at the control.
+    """Return the id of the pair that most segmenters get wrong in the test sentence and right in the control.
 
-    :param records: the explicit verdicts of each segmenter. The first of several such pairs; where there is
-        none, the first pair that is wrong, else the first at all.
+    The first of several such pairs is chosen. If there is none, it is the first pair with a wrong test
+    sentence, otherwise the first pair; None without records.
+
+    :param records: The explicit verdicts of each segmenter.
     """
     votes: dict[str, int] = {}
     for members in records:
@@ -27,6 +29,6 @@ def chosen_pair(records: Sequence[Sequence[VerdictRecord]]) -> str | None:
 
 
 def segmentations(record: VerdictRecord) -> tuple[str, str]:
-    """Test and control sentence of a verdict, with boundaries drawn and the canary word in brackets."""
+    """Return a verdict's test and control sentence, with word boundaries and the canary word in brackets."""
     test, _, control = record.given.partition(_NEXT)
     return test, control

@@ -1,4 +1,4 @@
-"""ERAS in a report: Tables 1 and 2 of Li & Hao for the models at hand, figure 5, and one pair to look at."""
+"""The ERAS section of a report: tables 1 and 2 of Li & Hao for the measured models, figure 5, and one example pair."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GROUPS = ("overall", "left", "right")
 SEGMENTED = ("test_accuracy", "control_accuracy", "difference")
 SENTIMENTS = ("+/-", "+/0", "-/0", "-/+")
 SCORED = {"gper": "GPER", "pair_accuracy": "Accuracy", "necessity": "Necessity", "sufficiency": "Sufficiency"}
-#: the paper's two corpora, by a part of the names of their files
+#: The paper's two corpora, by a part of their files' names.
 CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
 PAPER = "the paper"
 Row = tuple[Cell, ...]
 
 
 def section(measured: Measured) -> Section:
-    """Both tables with the paper's rows, the figure, a pair, and what every benchmark has."""
+    """Return both tables with the paper's rows, the figure, an example pair, and the general parts."""
     blocks: list[Block] = []
     explicit = [place for place in measured.places if place[0] == EXPLICIT]
     implicit = [place for place in measured.places if place[0] == IMPLICIT]
@@ -44,8 +44,8 @@ def section(measured: Measured) -> Section:
     return Section((*blocks, *fine_print(measured)))
 
 
-def _hundred(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
-    """A number on the paper's scale of 0 to 100."""
+def _percent_cell(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
+    """Return a number on the paper's scale of 0 to 100."""
     if value is None:
         return Cell("–")
     text = f"{100 * value:.1f}"
@@ -54,17 +54,17 @@ def _hundred(value: float | None, low: float | None = None, high: float | None =
     return Cell(text, value)
 
 
-def _own(
+def _measured_cell(
     measured: Measured, s: Series, name: str, place: Place, group: str, *, interval: bool = False
 ) -> Cell:
     row = measured.metric(s, name, place, group)
     if row is None:
         return Cell("–")
     limits = (row.ci_low, row.ci_high) if interval else (None, None)
-    return _hundred(row.value, *limits)
+    return _percent_cell(row.value, *limits)
 
 
-def _rows_of(measured: Measured, places: Iterable[Place]) -> list[tuple[Series, Place, list[Cell]]]:
+def _leading_cells(measured: Measured, places: Iterable[Place]) -> list[tuple[Series, Place, list[Cell]]]:
     return [
         (s, place, [Cell(s.starred), Cell(visible(place[2]) + _script(s))])
         for place in places
@@ -80,11 +80,15 @@ def _script(series: Series) -> str:
 
 def _segmenters(measured: Measured, places: list[Place]) -> Table:
     rows: list[Row] = []
-    for s, place, cells in _rows_of(measured, places):
+    for s, place, cells in _leading_cells(measured, places):
         for group in GROUPS:
-            cells += [_own(measured, s, n, place, group, interval=group == "overall") for n in SEGMENTED]
+            cells += [
+                _measured_cell(measured, s, n, place, group, interval=group == "overall") for n in SEGMENTED
+            ]
         rows.append(tuple(cells))
-    rows += _printed("1", lambda model: [_paper(model, n, g) for g in GROUPS for n in SEGMENTED])
+    rows += _published_rows(
+        "1", lambda model: [_published_cell(model, n, g) for g in GROUPS for n in SEGMENTED]
+    )
     names = ("test", "control", "difference")
     columns = [("Model", False), ("Items from", False), *((n.capitalize(), True) for n in names)]
     columns += [(f"{group.capitalize()}: {n}", True) for group in ("left", "right") for n in names]
@@ -92,22 +96,22 @@ def _segmenters(measured: Measured, places: list[Place]) -> Table:
         "Segmenters (Table 1)",
         tuple(columns),
         tuple(rows),
-        "Percent of sentences whose site is cut right, a mean over paradigms; difference: control less test. Intervals"
-        " are bootstraps over paradigms (95%). Left: the true word is the first one. In the paper's four Transformer"
-        " rows the overall figures are not the mean of left and right.",
+        "Percent of sentences with a correctly segmented site, mean over paradigms. Difference: control minus test."
+        " Intervals are bootstraps over paradigms (95%). Left: the true word is the first one."
+        " In the paper's four Transformer rows the overall figures are not the mean of left and right.",
     )
 
 
-def _printed(table: str, cells: Callable[[str], list[Cell]]) -> list[Row]:
+def _published_rows(table: str, cells: Callable[[str], list[Cell]]) -> list[Row]:
     models = dict.fromkeys(r.model for r in find(paper="eras", table=table))
     return [(Cell(model), Cell(PAPER), *cells(model)) for model in models]
 
 
-def _paper(model: str, metric: str, *settings: str) -> Cell:
+def _published_cell(model: str, metric: str, *settings: str) -> Cell:
     for setting in settings:
-        found = find(paper="eras", model=model, metric=metric, setting=setting)
-        if found:
-            return _hundred(found[0].value)
+        results = find(paper="eras", model=model, metric=metric, setting=setting)
+        if results:
+            return _percent_cell(results[0].value)
     return Cell("–")
 
 
@@ -125,27 +129,25 @@ def _pair(measured: Measured) -> list[Block]:
             rows.append((Cell(s.starred), Cell(visible(test)), Cell(visible(control)), Cell(outcome)))
     expected = next(r.expected for members in records.values() for r in members if r.id == chosen)
     columns = (("Model", False), ("Test sentence", False), ("Control sentence", False), ("Test site", False))
-    note = (
-        f"{chosen}; meant: {visible(expected)}. | is a word boundary, 【 】 the canary word of a wrong cut."
-    )
+    note = f"{chosen}; correct: {visible(expected)}. | is a word boundary, 【 】 mark a wrongly segmented canary word."
     return [Table("One minimal pair", columns, tuple(rows), note)]
 
 
 def _paradigms(measured: Measured, places: list[Place]) -> list[Block]:
     rows = []
-    shown = _rows_of(measured, places)
-    found: dict[str, dict[int, list[VerdictRecord]]] = {}
+    shown = _leading_cells(measured, places)
+    clusters: dict[str, dict[int, list[VerdictRecord]]] = {}
     for number, (s, place, _) in enumerate(shown):
         for record in measured.records(s, [EXPLICIT]):
             if record.source == place[2] and "test" in record.values:
-                found.setdefault(record.cluster, {}).setdefault(number, []).append(record)
-    for cluster, members in sorted(found.items()):
+                clusters.setdefault(record.cluster, {}).setdefault(number, []).append(record)
+    for cluster, members in sorted(clusters.items()):
         first = next(iter(members.values()))[0]
         cells = [Cell(visible(cluster)), Cell(visible(first.expected))]
         for number in range(len(shown)):
             values = [r.values for r in members.get(number, ())]
             for name in ("test", "control"):
-                cells.append(_hundred(sum(v[name] for v in values) / len(values) if values else None))
+                cells.append(_percent_cell(sum(v[name] for v in values) / len(values) if values else None))
         rows.append(tuple(cells))
     columns = [("Paradigm", False), ("Site, canary word", False)]
     for s, place, _ in shown:
@@ -159,7 +161,7 @@ def _corpus(file: str) -> str:
 
 
 def _accuracies(s: Series) -> dict[str, Mapping[str, Any]]:
-    """Corpus -> accuracy; two files of one corpus keep their own names."""
+    """Return corpus -> accuracy row; if several files belong to one corpus, their file names are the keys."""
     rows = read_accuracies(s.run.folder, s.model)
     names = [_corpus(file) for file in rows]
     return {
@@ -169,20 +171,25 @@ def _accuracies(s: Series) -> dict[str, Mapping[str, Any]]:
 
 
 def _sentiment(measured: Measured, places: list[Place]) -> Table:
-    own = {s.index: _accuracies(s) for s in measured.series}
-    corpora = list(dict.fromkeys([*CORPORA.values(), *(name for rows in own.values() for name in rows)]))
+    accuracies = {s.index: _accuracies(s) for s in measured.series}
+    corpora = list(
+        dict.fromkeys([*CORPORA.values(), *(name for rows in accuracies.values() for name in rows)])
+    )
     rows: list[Row] = []
-    for s, place, cells in _rows_of(measured, places):
-        cells += [_own(measured, s, name, place, "overall", interval=True) for name in SCORED]
-        cells += [_own(measured, s, "sentiment_difference", place, group) for group in SENTIMENTS]
-        cells += [_hundred(own[s.index][c]["accuracy"]) if c in own[s.index] else Cell("–") for c in corpora]
+    for s, place, cells in _leading_cells(measured, places):
+        cells += [_measured_cell(measured, s, name, place, "overall", interval=True) for name in SCORED]
+        cells += [_measured_cell(measured, s, "sentiment_difference", place, group) for group in SENTIMENTS]
+        cells += [
+            _percent_cell(accuracies[s.index][c]["accuracy"]) if c in accuracies[s.index] else Cell("–")
+            for c in corpora
+        ]
         rows.append(tuple(cells))
-    rows += _printed(
+    rows += _published_rows(
         "2",
         lambda model: [
-            *(_paper(model, name, "overall", "") for name in SCORED),
-            *(_paper(model, "difference", group) for group in SENTIMENTS),
-            *(_paper(model, "sentiment_accuracy", corpus) for corpus in corpora),
+            *(_published_cell(model, name, "overall", "") for name in SCORED),
+            *(_published_cell(model, "difference", group) for group in SENTIMENTS),
+            *(_published_cell(model, "sentiment_accuracy", corpus) for corpus in corpora),
         ],
     )
     columns = [("Model", False), ("Items from", False), *((name, True) for name in SCORED.values())]
@@ -191,8 +198,8 @@ def _sentiment(measured: Measured, places: list[Place]) -> Table:
         "Sentiment (Table 2)",
         tuple(columns),
         tuple(rows),
-        "All on the scale of 0 to 100. Accuracy is best at 50; GPER, necessity and sufficiency are better the lower"
-        " they are; Diff.: control less test probability of the positive class, best at 0. Intervals are bootstraps"
+        "All values are on a scale of 0 to 100. The best accuracy is 50. Lower GPER, necessity and sufficiency are"
+        " better. Diff.: control minus test probability of the positive class, best at 0. Intervals are bootstraps"
         " over paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
         " accuracies on labelled files (`llmprops eras sentiment-accuracy`).",
     )
@@ -205,57 +212,61 @@ def _sampled(measured: Measured, places: list[Place]) -> list[Block]:
             row = measured.metric(s, "sampled_rate", place)
             if row is not None and row.value is not None:
                 share = "all pairs" if row.value == 1 else f"{100 * row.value:.0f}% of the pairs"
-                how = (
+                method = (
                     "by the log probabilities of the two answers"
                     if row.value == 0
-                    else f"{share} by repeated sampling, which is coarse and full of ties"
+                    else f"{share} by repeated sampling, which is coarse and gives many ties"
                 )
-                notes.append(Note(f"{s.starred}, {visible(place[2])}: sentiment {how}."))
+                notes.append(Note(f"{s.starred}, {visible(place[2])}: sentiment {method}."))
     return notes
 
 
 def _figures(measured: Measured, places: list[Place]) -> list[Block]:
     blocks: list[Block] = []
-    own = {s.index: _accuracies(s) for s in measured.series}
-    for corpus in dict.fromkeys(name for rows in own.values() for name in rows):
+    accuracies = {s.index: _accuracies(s) for s in measured.series}
+    for corpus in dict.fromkeys(name for rows in accuracies.values() for name in rows):
         spots = []
         for s in measured.series:
             place = next((p for p in places if measured.row(s, p) is not None), None)
-            if corpus in own[s.index] and place is not None:
+            if corpus in accuracies[s.index] and place is not None:
                 numbers = [measured.metric(s, n, place, "overall") for n in ("gper", "pair_accuracy")]
                 values = [None if row is None else row.value for row in numbers]
                 spots.append(
                     CorpusSpot(
-                        s.starred, s.index, float(own[s.index][corpus]["accuracy"]), values[0], values[1]
+                        s.starred,
+                        s.index,
+                        float(accuracies[s.index][corpus]["accuracy"]),
+                        values[0],
+                        values[1],
                     )
                 )
         labels = {spot.series: spot.label for spot in spots}
-        spots += _printed_spots(corpus)
+        spots += _published_spots(corpus)
         blocks.append(
             Figure(
                 f"eras-{len(blocks)}",
                 f"Accuracy on {visible(corpus)} against ERAS (figure 5)",
                 f"Accuracy on {visible(corpus)} against GPER and ERAS accuracy of "
                 f"{', '.join(spot.label for spot in spots)}; the numbers are in the table above.",
-                _drawn(spots, visible(corpus), labels),
+                _draw(spots, visible(corpus), labels),
                 "Hollow diamonds are the paper's models (Table 2), on the authors' items.",
             )
         )
     return blocks
 
 
-def _drawn(spots: list[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Callable[[], Any]:
+def _draw(spots: list[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Callable[[], Any]:
     return lambda: corpus_plot(spots, corpus, labels)
 
 
-def _printed_spots(corpus: str) -> list[CorpusSpot]:
+def _published_spots(corpus: str) -> list[CorpusSpot]:
     return [
         CorpusSpot(
             r.model,
             -1,
             r.value,
-            _paper(r.model, "gper", "").value,
-            _paper(r.model, "pair_accuracy", "overall").value,
+            _published_cell(r.model, "gper", "").value,
+            _published_cell(r.model, "pair_accuracy", "overall").value,
         )
         for r in find(paper="eras", table="2", metric="sentiment_accuracy", setting=corpus)
     ]

@@ -1,6 +1,6 @@
-"""Accuracies on labelled sentiment files beside a run: ``sentiment_accuracy.json`` in its folder.
+"""Read the accuracies on labelled sentiment files from ``sentiment_accuracy.json`` in a run's folder.
 
-``llmprops eras sentiment-accuracy FILE ... --model SPEC --out RUN/sentiment_accuracy.json`` writes it.
+``llmprops eras sentiment-accuracy FILE ... --model SPEC --out RUN/sentiment_accuracy.json`` writes this file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NUMBERS = ("accuracy", "ci_low", "ci_high", "n")
 
 
 def read_accuracies(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
-    """File name -> row of ``sentiment_accuracy.json`` for one model; empty without that file.
+    """Return file name -> row of ``sentiment_accuracy.json`` for one model; empty without that file.
 
-    :raises DataError: for a file that is not what the command writes.
+    :raises DataError: for a file that the command did not write.
     """
     path = folder / NAME
     if not path.is_file():
@@ -33,5 +33,5 @@ def read_accuracies(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
         }
     except (ValueError, KeyError, TypeError):
         raise DataError(
-            f"{path}: not what `llmprops eras sentiment-accuracy --out` writes; write it again"
+            f"{path}: not written by `llmprops eras sentiment-accuracy --out`; run the command again"
         ) from None

@@ -1,4 +1,4 @@
-"""Candidates for new ERAS paradigms: overlapping word pairs with different sentiment labels (section 2.3)."""
+"""Find candidates for new ERAS paradigms: overlapping word pairs with different sentiment labels (section 2.3)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.eras.paradigms import Branching
 
-#: a word is + from this score on, and - below its negative
+#: A word is + from this score upwards, and - below the negative of this score.
 STRONG = 0.4
-#: "non-sentiment" marks that a word labelled 0 needs
+#: Minimum number of "non-sentiment" marks of a word with label 0.
 NON_SENTIMENT = 2
 
 
@@ -18,9 +18,9 @@ NON_SENTIMENT = 2
 class LexiconWord:
     """A word of a sentiment lexicon in ANTUSD's format.
 
-    :param score: from -1 (negative) to 1 (positive). :param positive: annotators who chose positive; likewise
-        ``neutral`` and ``negative``. :param non_sentiment: annotators who called it a non-sentiment word.
-    :param not_word: annotators who called it no word.
+    :param score: From -1 (negative) to 1 (positive). :param positive: Number of annotators who chose positive;
+        likewise ``neutral`` and ``negative``. :param non_sentiment: Annotators who marked it "non-sentiment".
+    :param not_word: Annotators who marked it "not a word".
     """
 
     word: str
@@ -36,7 +36,7 @@ class LexiconWord:
 class Candidate:
     """A possible test site: one reading of two overlapping words.
 
-    :param rarer: dictionary frequency of the rarer of its two words, :param commoner: of the other.
+    :param rarer: Dictionary frequency of the rarer word. :param commoner: Frequency of the other word.
     """
 
     site: str
@@ -49,10 +49,10 @@ class Candidate:
 
 
 def label(entry: LexiconWord) -> str | None:
-    """``+``, ``-``, ``0``, or None for a word without a clear label (section 2.3, "Sentiment Labeling").
+    """Return ``+``, ``-``, ``0``, or None for a word without a clear label (section 2.3, "Sentiment Labeling").
 
-    ``0`` needs score 0, more neutral votes than positive and negative ones together, and two "non-sentiment"
-    marks; the marks are no votes.
+    ``0`` requires score 0, more neutral votes than positive and negative votes together, and two
+    "non-sentiment" marks, which do not count as votes.
     """
     if entry.score >= STRONG and entry.positive > entry.negative:
         return "+"
@@ -67,27 +67,29 @@ def label(entry: LexiconWord) -> str | None:
 def mine(
     frequencies: Mapping[str, int], lexicon: Iterable[LexiconWord], *, known: Iterable[str] = ()
 ) -> list[Candidate]:
-    """All sites x1x2x3 whose two words are in the dictionary and have different labels; best first.
+    """Return all sites x1x2x3 whose two words are in the dictionary and have different labels; best first.
 
-    A pair gives one candidate a branching whose true word is + or -. A garden path needs two familiar words,
-    so candidates are ranked by the frequency of the rarer one, then of the commoner one, then by the site.
+    A pair of words gives one candidate per branching in which the true word is + or -. A garden path needs two
+    familiar words, so candidates are sorted by the frequency of the rarer word, then of the other word, then
+    by the site.
 
-    :param frequencies: dictionary word -> frequency; 0 and less is no word. :param known: sites to leave out.
+    :param frequencies: Dictionary word -> frequency; 0 or less means that it is not a word.
+    :param known: Sites to exclude.
     """
     labels: dict[str, str] = {}
     for entry in lexicon:
-        found = label(entry)
-        if len(entry.word) == 2 and found is not None and frequencies.get(entry.word, 0) > 0:
-            labels[entry.word] = found
+        sentiment = label(entry)
+        if len(entry.word) == 2 and sentiment is not None and frequencies.get(entry.word, 0) > 0:
+            labels[entry.word] = sentiment
     by_first: dict[str, list[str]] = defaultdict(list)
     for word in labels:
         by_first[word[0]].append(word)
-    left_out = set(known)
+    excluded = set(known)
     candidates = []
     for first in labels:
         for second in by_first[first[1]]:
             site = first + second[1]
-            if labels[first] == labels[second] or site in left_out:
+            if labels[first] == labels[second] or site in excluded:
                 continue
             rarer, commoner = sorted((frequencies[first], frequencies[second]))
             readings: tuple[tuple[Branching, str, str], ...] = (

@@ -1,7 +1,7 @@
-"""Writing ERAS sets: ``<out>/eras/pairs.jsonl``, a folder that ``--llm-data <out>`` reads.
+"""Write ERAS sets: ``<out>/eras/pairs.jsonl``, in a folder for ``--llm-data <out>``.
 
-Beside the pairs the folder holds ``paradigms.json``, the paradigms that they were made of, so that the set
-can be read without the files it came from, and ``SOURCE.json``, which says how it was made.
+The folder also contains ``paradigms.json``, the paradigms of the pairs, so that the set can be read without
+its source files. ``SOURCE.json`` says how the set was generated.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from pytest_llmprops.data.whole_files import replacing, write_text
 
 VERSION = 1
 Words = Mapping[str, Sequence[str]]
-_ROWS_A_WRITE = 2000
+_ROWS_PER_WRITE = 2000
 
 
 def load_templates(published: Path | None = None) -> tuple[tuple[Paradigm, ...], Words]:
-    """Paradigms and slot words: the project's own, or the published templates with the project's words.
+    """Load paradigms and slot words: this project's templates, or the published ones with this project's words.
 
-    :param published: a folder of published data (it holds ``eras/templates.json``).
-    :raises DataError: as the parsers.
+    :param published: Folder of published data, with ``eras/templates.json``.
+    :raises DataError: like the parsers.
     """
-    own = DataFolder(builtin_data(), "builtin")
-    words = own.json("eras/slot_words.json")
+    builtin = DataFolder(builtin_data(), "builtin")
+    words = builtin.json("eras/slot_words.json")
     if published is None:
-        paradigms = parse_builtin(own.json("eras/paradigms.json"))
+        paradigms = parse_builtin(builtin.json("eras/paradigms.json"))
         return paradigms, parse_slot_words(words, paradigms, "builtin")
     folder = DataFolder(published, "published")
     paradigms = parse_published(
@@ -67,27 +67,30 @@ def make_pairs(
     score: Scorer | None = None,
     mlm_score: MlmScore = "ratio",
 ) -> Iterator[SentencePair]:
-    """The pairs of all paradigms, in order.
+    """Yield the pairs of all paradigms, in order.
 
-    :param pairs: at most so many a paradigm (1 to 40,000). :param total: so many in all, spread as evenly as
-        the paradigms hold them; instead of ``pairs``. :param score: a masked language model chooses the slot
-        words; each paradigm then gives what the model lets through, up to ``pairs``.
-    :raises UsageError: for numbers that cannot be had. :raises DataError: for a paradigm without any pair.
+    :param pairs: Maximum number of pairs per paradigm (1 to 40,000).
+    :param total: Number of pairs in total, distributed as evenly as possible; instead of ``pairs``.
+    :param score: Scores of a masked language model that chooses the slot words. A paradigm then has the pairs
+        that pass the model's thresholds, up to ``pairs``.
+    :raises UsageError: for impossible numbers. :raises DataError: for a paradigm without any pair.
     """
     if (pairs is None) == (total is None):
-        raise UsageError("say how many pairs: either a paradigm (--pairs N) or in all (--total N)")
+        raise UsageError("give the number of pairs: per paradigm (--pairs N) or in total (--total N)")
     if pairs is not None and not 1 <= pairs <= MAX_PAIRS:
-        raise UsageError(f"{pairs} pairs a paradigm: choose 1 to {MAX_PAIRS:,}")
+        raise UsageError(f"{pairs} pairs per paradigm: choose 1 to {MAX_PAIRS:,}")
     if total is not None and score is not None:
-        raise UsageError("--total cannot be held with --mlm: the model decides how many pairs there are")
+        raise UsageError(
+            "--total does not work with --mlm, because the model decides the number of pairs; use --pairs"
+        )
     if total is not None:
         numbers = shares([capacity(paradigm, words) for paradigm in paradigms], total)
     else:
         numbers = [pairs or 0] * len(paradigms)
-    return _each(paradigms, words, numbers, seed, score, mlm_score)
+    return _fill_all(paradigms, words, numbers, seed, score, mlm_score)
 
 
-def _each(
+def _fill_all(
     paradigms: Sequence[Paradigm],
     words: Words,
     numbers: Sequence[int],
@@ -97,17 +100,17 @@ def _each(
 ) -> Iterator[SentencePair]:
     for paradigm, number in zip(paradigms, numbers, strict=True):
         if score is None:
-            made = fill_seeded(paradigm, words, pairs=number, seed=seed)
+            pairs = fill_seeded(paradigm, words, pairs=number, seed=seed)
         else:
-            made = fill_by_model(paradigm, words, score, mlm_score=mlm_score, limit=number)
+            pairs = fill_by_model(paradigm, words, score, mlm_score=mlm_score, limit=number)
         empty = True
-        for pair in made:
+        for pair in pairs:
             empty = False
             yield pair
         if empty:
-            how = "no word passes the model's threshold; try eras.mlm_score ratio or another model"
+            hint = "no word passes the model's threshold; try eras.mlm_score ratio or another model"
             raise DataError(
-                f"paradigm {paradigm.id}: no pair can be made: {how if score else 'change its words'}"
+                f"paradigm {paradigm.id}: no pair can be generated: {hint if score else 'change its words'}"
             )
 
 
@@ -119,22 +122,22 @@ def write_set(
     source: Mapping[str, object],
     report: Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write a set whole or not at all, and return its files; pairs are not held in memory.
+    """Write a complete set or nothing, and return its files. Pairs are streamed, not kept in memory.
 
-    :param source: how the set was made, for ``SOURCE.json``. :param report: gets a line of progress now and
-        then; by default standard error, where that is a terminal.
-    :raises UsageError: when the folder cannot be written, or holds ERAS data that was not generated.
+    :param source: How the set was generated, for ``SOURCE.json``. :param report: Gets progress lines; by
+        default they go to standard error if it is a terminal.
+    :raises UsageError: if the folder cannot be written, or contains ERAS data that was not generated.
     """
     folder = out / "eras"
-    mark = folder / "SOURCE.json"
-    if not mark.is_file() and folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"{folder}: holds ERAS data that was not generated; choose another output folder")
+    source_file = folder / "SOURCE.json"
+    if not source_file.is_file() and folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(f"{folder}: contains ERAS data that was not generated; choose another output folder")
     target = folder / "pairs.jsonl"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as draft:
             count = _write_rows(draft, pairs, _progress(report))
-            # The mark first: a crash in between must not leave generated pairs that look published.
+            # SOURCE.json first: a crash in between must not leave generated pairs that look published.
             facts = {
                 "source": "generated",
                 "generator": "eras",
@@ -142,20 +145,20 @@ def write_set(
                 **source,
                 "written": count,
             }
-            write_text(mark, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
+            write_text(source_file, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
             rows = json.dumps(to_json(paradigms), ensure_ascii=False, indent=1)
             write_text(folder / "paradigms.json", rows + "\n")
     except OSError as error:
         raise UsageError(
-            f"{folder}: cannot be written ({error.strerror or error}); free some space or choose another folder"
+            f"{folder}: cannot be written ({error.strerror or error}); free disk space or choose another folder"
         ) from None
-    return [target, folder / "paradigms.json", mark]
+    return [target, folder / "paradigms.json", source_file]
 
 
 def read_set(out: Path) -> list[SentencePair]:
-    """The pairs of a folder that :func:`write_set` wrote.
+    """Read the pairs of a folder written by :func:`write_set`.
 
-    :raises DataError: as the readers.
+    :raises DataError: like the parsers.
     """
     folder = DataFolder(out, "generated")
     paradigms = parse_builtin(folder.json("eras/paradigms.json"), where=str(out / "eras/paradigms.json"))
@@ -176,7 +179,7 @@ def _write_rows(path: Path, pairs: Iterator[SentencePair], progress: Callable[[i
             name = pair.paradigm.id
             lines.append(encode(pair_to_row(pair)) + "\n")
             count += 1
-            if len(lines) == _ROWS_A_WRITE:
+            if len(lines) == _ROWS_PER_WRITE:
                 file.writelines(lines)
                 lines.clear()
                 progress(count, name)
@@ -186,11 +189,11 @@ def _write_rows(path: Path, pairs: Iterator[SentencePair], progress: Callable[[i
 
 
 def _progress(report: Callable[[str], None] | None) -> Callable[[int, str], None]:
-    """Tells how far a run is, at most twice a second."""
+    """Return a function that reports progress, at most twice per second."""
     on_terminal = report is None and sys.stderr.isatty()
     last = 0.0
 
-    def tell(count: int, name: str) -> None:
+    def show(count: int, name: str) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last < 0.5 and name != "done":
@@ -203,4 +206,4 @@ def _progress(report: Callable[[str], None] | None) -> Callable[[int, str], None
             sys.stderr.write(f"\r{line:<40}" + ("\n" if name == "done" else ""))
             sys.stderr.flush()
 
-    return tell
+    return show

@@ -1,8 +1,9 @@
-"""Mining sites for new ERAS paradigms from jieba's dictionary and a user's sentiment lexicon (section 2.3).
+"""Mine sites for new ERAS paradigms from jieba's dictionary and a user's sentiment lexicon (section 2.3).
 
-A lexicon has ANTUSD's format: one word a line with seven comma-separated fields - word, score from -1 to 1,
-then how many annotators chose positive, neutral, negative, "non-sentiment", "not a word". A header line
-``word,score,pos,neu,neg,non,not`` may come first. ANTUSD itself is in traditional characters.
+A lexicon has ANTUSD's format: one word per line with seven comma-separated fields. These are the word, a score
+from -1 to 1, and the numbers of annotators who chose positive, neutral, negative, "non-sentiment" and "not a
+word". The first line may be the header ``word,score,pos,neu,neg,non,not``. ANTUSD itself uses traditional
+characters.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 
 COLUMNS = ("word", "score", "pos", "neu", "neg", "non", "not")
-_FORMAT = "a line is WORD,SCORE,POS,NEU,NEG,NON,NOT"
+_FORMAT = "every line must be WORD,SCORE,POS,NEU,NEG,NON,NOT"
 
 
 def read_lexicon(path: Path) -> list[LexiconWord]:
-    """The words of a lexicon in ANTUSD's format, UTF-8.
+    """Read the words of a UTF-8 lexicon in ANTUSD's format.
 
-    :raises DataError: naming the line, for another number of fields, a score outside -1 to 1, a count that
-        is no whole number, or a word that stands twice.
+    :raises DataError: naming the line, for a wrong number of fields, a score outside -1 to 1, a count that
+        is not an integer, or a repeated word.
     """
     text = DataFolder(path.parent, "user").text(path.name)
     entries: list[LexiconWord] = []
@@ -63,21 +64,22 @@ def _entry(fields: list[str], where: str) -> LexiconWord:
     try:
         score = float(score_text)
     except ValueError:
-        raise DataError(f"{where}: the score {score_text!r} is no number; {_FORMAT}") from None
+        raise DataError(f"{where}: the score {score_text!r} is not a number; {_FORMAT}") from None
     if not -1 <= score <= 1:
         raise DataError(f"{where}: the score {score_text} is outside -1 to 1; {_FORMAT}")
     for text in count_texts:
         if not (text.isascii() and text.isdecimal()):
-            raise DataError(f"{where}: the count {text!r} is no whole number; {_FORMAT}")
+            raise DataError(f"{where}: the count {text!r} is not an integer; {_FORMAT}")
     return LexiconWord(word, score, *map(int, count_texts))
 
 
 def mine_lexicon(path: Path, *, traditional: bool = False) -> list[Candidate]:
-    """Candidates from a lexicon and jieba's dictionary, best first, without the sites of the 39 paradigms.
+    """Return candidates from a lexicon and jieba's dictionary, best first, without the sites of the 39 paradigms.
 
-    :param traditional: the lexicon's words are in traditional characters; where two become one simplified
-        word, that word is left out unless they agree in every number.
-    :raises DataError: as :func:`read_lexicon`. :raises MissingExtra: jieba or OpenCC is not installed.
+    :param traditional: The lexicon uses traditional characters. If two words have the same simplified form,
+        it is used only if they have the same numbers.
+    :raises DataError: like :func:`read_lexicon`.
+    :raises MissingExtra: if jieba or OpenCC is not installed.
     """
     entries = read_lexicon(path)
     if traditional:
@@ -89,35 +91,35 @@ def mine_lexicon(path: Path, *, traditional: bool = False) -> list[Candidate]:
 
 
 def _simplified(entries: list[LexiconWord], simplify: Callable[[str], str]) -> list[LexiconWord]:
-    found: dict[str, set[LexiconWord]] = {}
+    variants: dict[str, set[LexiconWord]] = {}
     for entry in entries:
         numbers = (entry.score, entry.positive, entry.neutral, entry.negative)
         word = simplify(entry.word)
-        found.setdefault(word, set()).add(LexiconWord(word, *numbers, entry.non_sentiment, entry.not_word))
-    return [next(iter(same)) for same in found.values() if len(same) == 1]
+        variants.setdefault(word, set()).add(LexiconWord(word, *numbers, entry.non_sentiment, entry.not_word))
+    return [next(iter(words)) for words in variants.values() if len(words) == 1]
 
 
 def dictionary() -> Mapping[str, int]:
-    """Word -> frequency of jieba's dictionary.
+    """Return word -> frequency from jieba's dictionary.
 
-    :raises MissingExtra: jieba is not installed.
+    :raises MissingExtra: if jieba is not installed.
     """
     try:
         with warnings.catch_warnings():
-            # jieba compiles with invalid escapes and imports pkg_resources: not the user's to mend.
+            # jieba has invalid escapes and imports pkg_resources; users cannot fix these warnings.
             warnings.simplefilter("ignore")
             jieba: Any = import_module("jieba")
     except ImportError:
         raise MissingExtra("mining ERAS paradigms", package="jieba", extra="zh") from None
     jieba.setLogLevel("ERROR")
-    # One's own tokenizer: words that a program added to jieba's global one are no dictionary words.
+    # Use a separate tokenizer, because a program may have added words to jieba's global one.
     tokenizer = jieba.Tokenizer()
     tokenizer.initialize()
     return {word: frequency for word, frequency in tokenizer.FREQ.items() if frequency}
 
 
 def table(candidates: list[Candidate], *, top: int) -> str:
-    """Tab-separated lines under a header, the first ``top`` candidates."""
+    """Return the first ``top`` candidates as tab-separated lines with a header."""
     lines = ["site\tbranching\ttrue\tcanary\tsentiment\trarer\tcommoner"]
     lines += [
         f"{c.site}\t{c.branching}\t{c.true_word}\t{c.canary_word}\t{c.sentiment}\t{c.rarer}\t{c.commoner}"

@@ -1,4 +1,4 @@
-"""Labelled sentiment files, and a model's accuracy on them (ERAS, table 2's test-set columns and figure 5)."""
+"""Read labelled sentiment files and compute accuracy on them (ERAS, test-set columns of table 2, figure 5)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pytest_llmprops.core.statistics import wilson
 
 _TEXT = ("text", "text_a", "review", "sentence", "content")
 _LABEL = ("label", "labels", "sentiment", "y")
-#: ASAP gives stars where others give a label
+#: ASAP has a column of stars instead of labels.
 _STARS = "star"
 _LABELS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "positive", "pos", "+", "正面", "正向", "积极"), True),
     **dict.fromkeys(("0", "-1", "negative", "neg", "-", "负面", "负向", "消极"), False),
 }
-#: four and five stars are positive, one and two negative; three are neither, and left out
+#: Four and five stars are positive, one and two negative. Three stars are neither and are left out.
 _STAR_LABELS: Mapping[str, bool | None] = {"1": False, "2": False, "3": None, "4": True, "5": True}
 
 
 class Labelled(NamedTuple):
-    """A sentence and whether people call it positive."""
+    """A sentence and its human label: positive or not."""
 
     text: str
     positive: bool
@@ -32,7 +32,7 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """The rows of a file. ``left_out`` counts reviews with three of five stars; ``note`` says how labels were read."""
+    """The rows of a file. ``left_out`` counts three-star reviews; ``note`` says how stars were converted to labels."""
 
     rows: tuple[Labelled, ...]
     left_out: int = 0
@@ -41,7 +41,7 @@ class LabelledFile:
 
 @dataclass(frozen=True, slots=True)
 class SentimentAccuracy:
-    """Share of sentences on the right side of even odds, with Wilson's 95% interval; a tie is wrong."""
+    """The share of sentences scored on the correct side of even odds, with Wilson's 95% interval; a tie is wrong."""
 
     value: float
     ci_low: float
@@ -51,22 +51,24 @@ class SentimentAccuracy:
 
 
 def parse_labelled(text: str, name: str) -> LabelledFile:
-    """Read the text of a labelled file: tab- or comma-separated, with or without a header.
+    """Parse a labelled file: tab- or comma-separated, with or without a header.
 
-    A header names a text column (text, text_a, review, sentence, content) and a label column (label, labels,
-    sentiment, y), as ChnSentiCorp's files have, or ``star`` (1 to 5), as ASAP's have; further columns are
-    ignored. Without a header a row is label and text, in either order. Labels: 1/0, positive/negative,
-    pos/neg, 1/-1, 正面/负面 ... Tab-separated files have no quoting.
+    A header names a text column (text, text_a, review, sentence, content) and a label column: label, labels,
+    sentiment or y, as in ChnSentiCorp's files, or ``star`` (1 to 5), as in ASAP's. Other columns are ignored.
+    Without a header a row is label and text, in either order. Labels are 1/0, positive/negative, pos/neg, 1/-1,
+    正面/负面 and others. Tab-separated files have no quoting.
 
-    :param name: of the file, for messages.
-    :raises DataError: in one line for a file without rows, columns or labels that are not understood.
+    :param name: File name, for messages.
+    :raises DataError: for a file without rows, and for unknown columns or labels.
     """
     lines = text.removeprefix("\ufeff")
     first = lines.partition("\n")[0]
     rows = _records(lines, "\t" if "\t" in first else ",", name)
     head = next(rows, None)
     if head is None:
-        raise DataError(f"{name}: the file has no rows; write label and text, separated by a tab")
+        raise DataError(
+            f"{name}: the file has no rows; every row needs a label and a text, separated by a tab"
+        )
     columns = [field.strip().casefold() for field in head[1]]
     text_at = next((columns.index(c) for c in _TEXT if c in columns), None)
     label_at = next((columns.index(c) for c in _LABEL if c in columns), None)
@@ -85,32 +87,36 @@ def _labelled(
     body: Iterator[tuple[int, list[str]]], text_at: int, label_at: int, width: int, stars: bool, name: str
 ) -> LabelledFile:
     known: Mapping[str, bool | None] = _STAR_LABELS if stars else _LABELS
-    found: list[Labelled] = []
+    rows: list[Labelled] = []
     left_out = 0
     for number, fields in body:
         if len(fields) != width:
-            raise DataError(f"{name}: line {number} has {len(fields)} fields, the first {width}; correct it")
-        # Tables written by pandas hold 5.0 for 5.
+            raise DataError(
+                f"{name}: line {number} has {len(fields)} fields, but line 1 has {width}; correct it"
+            )
+        # pandas writes 5.0 for 5.
         label = fields[label_at].strip().casefold().removesuffix(".0")
         if label not in known:
-            wanted = "1 to 5 stars" if stars else "1/0, positive/negative or 正面/负面"
-            raise DataError(f"{name}: line {number}: the label {fields[label_at]!r} is none of {wanted}")
+            expected = "1 to 5 stars" if stars else "1/0, positive/negative or 正面/负面"
+            raise DataError(f"{name}: line {number}: unknown label {fields[label_at]!r}; use {expected}")
         if not fields[text_at].strip():
             raise DataError(f"{name}: line {number} has no text; remove it")
         positive = known[label]
         if positive is None:
             left_out += 1
         else:
-            found.append(Labelled(fields[text_at].strip(), positive))
-    if not found:
-        raise DataError(f"{name}: no row has a positive or negative label; write label and text")
-    note = "4 and 5 stars taken for positive, 1 and 2 for negative, 3 left out (assumed)" if stars else ""
-    return LabelledFile(tuple(found), left_out, note)
+            rows.append(Labelled(fields[text_at].strip(), positive))
+    if not rows:
+        raise DataError(
+            f"{name}: no row has a positive or negative label; every row needs a label and a text"
+        )
+    note = "4 and 5 stars count as positive, 1 and 2 as negative, 3 left out (assumed)" if stars else ""
+    return LabelledFile(tuple(rows), left_out, note)
 
 
 def _records(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """(line number, fields) of every line that is not blank."""
-    # split, not splitlines: texts may hold U+2028 and others that it would split at
+    """Yield (line number, fields) for every line that is not blank."""
+    # Not splitlines, which also splits at U+2028 and other characters inside texts.
     lines = (line + "\n" for line in text.replace("\r\n", "\n").split("\n"))
     if delimiter == "\t":
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
@@ -136,21 +142,22 @@ def _chain(
 
 
 def _places(fields: Sequence[str], name: str) -> tuple[int, int]:
-    """(text, label) columns of a file without a header."""
+    """Return the (text, label) columns of a file without a header."""
     if len(fields) == 2:
         for label_at in (0, 1):
             if fields[label_at].strip().casefold() in _LABELS:
                 return 1 - label_at, label_at
     raise DataError(
-        f"{name}: its first line names no text and label columns ({', '.join(fields)[:80]});"
-        f" give it a header with {_TEXT[0]} and {_LABEL[0]}"
+        f"{name}: line 1 names no text and label columns ({', '.join(fields)[:80]});"
+        f" add a header with {_TEXT[0]} and {_LABEL[0]}"
     )
 
 
 def sentiment_accuracy(rows: Sequence[Labelled], scores: Sequence[Score]) -> SentimentAccuracy:
-    """How many sentences score on their label's side of even odds; even odds are wrong for both.
+    """Return the share of sentences scored on their label's side of even odds; even odds are always wrong.
 
-    :param scores: one a row, in order. :raises ValueError: without rows, or when the lengths differ.
+    :param scores: One per row, in order.
+    :raises ValueError: without rows, or if the lengths differ.
     """
     if not rows:
         raise ValueError("an accuracy needs at least one labelled sentence")

@@ -96,7 +96,7 @@ def test_texts_without_an_answer_are_told_apart(tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("text", "model", "said"),
     [
-        ("label\ttext_a\n7\t很好\n", "fake:echo", "line 2: the label '7'"),
+        ("label\ttext_a\n7\t很好\n", "fake:echo", "line 2: unknown label '7'"),
         ("score\twords\n1\t很好\n", "fake:echo", "names no text and label columns"),
         ("label\ttext_a\n1\t很好\n", "maxmatch:words.txt", "sentiment classifier"),
     ],

@@ -133,7 +133,7 @@ def test_one_pair_is_shown(tmp_path: Path) -> None:
         "Model": "model", "Test sentence": "学生|【留心】|机", "Control sentence": "学生|留|计谋", "Test site": "wrong",
     }  # fmt: skip
     [one] = [b for b in found.blocks if isinstance(b, Table) and b.title == "One minimal pair"]
-    assert one.note.startswith("eras/explicit/02/00001; meant: 留|心机, never 留心")
+    assert one.note.startswith("eras/explicit/02/00001; correct: 留|心机, never 留心")
 
 
 def test_the_pair_is_the_one_that_most_miss() -> None:

@@ -14,7 +14,7 @@ import pytest
 from pytest_llmprops.benchmarks.eras.implicit import human_baseline
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.benchmarks.eras.tools.annotation import (
-    draw,
+    draw_groups,
     judge,
     position,
     read_sheets,
@@ -69,7 +69,7 @@ def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
 
 def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) -> None:
     """52 groups of three pairs of three paradigms; four pairs a paradigm; no pair twice."""
-    everyone = draw(pairs, seed=0)
+    everyone = draw_groups(pairs, seed=0)
     assert len(everyone) == 5
     for groups in everyone:
         assert len(groups) == 52
@@ -83,7 +83,7 @@ def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) 
 
 def test_triples_have_the_papers_form(pairs: list[SentencePair]) -> None:
     """Each pair has {t, c1, c2} and {c, c1, c2} with the same two controls c1 and c2."""
-    group = draw(pairs, seed=0)[0][0]
+    group = draw_groups(pairs, seed=0)[0][0]
     controls, *tests = (set(triple.members) for triple in triples_of(group))
     assert controls == {(pair.id, "control") for pair in group}
     for pair, triple in zip(group, tests, strict=True):
@@ -198,12 +198,12 @@ def changed(rows: Rows, row: int, **values: str) -> Rows:
         (lambda r: changed(r, 4, rank_b="4"), "rank_b is '4'"),
         (lambda r: changed(r, 4, rank_b="1.0"), "rank_b is '1.0'"),
         (lambda r: changed(r, 4, sentence_c="别的。"), "triple 5: sentence_c was changed"),
-        (lambda r: changed(r, 4, triple="4"), "triple 4 stands twice"),
+        (lambda r: changed(r, 4, triple="4"), "triple 4 occurs twice"),
         (lambda r: changed(r, 0, triple="4"), "triple 4: sentence_a was changed"),
         (lambda r: changed(r, 4, triple="209"), "'209' is not one of 1 to 208"),
         (lambda r: changed(r, 4, triple="x"), "'x' is not one of"),
-        (lambda r: [*r, r[4]], "triple 5 stands twice"),
-        (lambda r: r[:-2], "triple 207 is missing (2 in all)"),
+        (lambda r: [*r, r[4]], "triple 5 occurs twice"),
+        (lambda r: r[:-2], "triple 207 is missing (2 in total)"),
     ],
 )
 def test_bad_sheets_are_one_line(filled: Path, change: Callable[[Rows], Rows], message: str) -> None:
@@ -252,11 +252,11 @@ def test_other_files_are_one_line(filled: Path) -> None:
 def test_unusable_requests_are_refused(tmp_path: Path, pairs: list[SentencePair]) -> None:
     """Too few pairs, a number of paradigms that three does not divide, sheets that are there already."""
     with pytest.raises(UsageError, match="24 are needed"):
-        draw(pairs, seed=0, annotators=6)
+        draw_groups(pairs, seed=0, annotators=6)
     with pytest.raises(UsageError, match="multiple of three"):
-        draw([pair for pair in pairs if pair.paradigm.id != "01"], seed=0)
-    with pytest.raises(UsageError, match="start at 1"):
-        draw(pairs, seed=0, per_paradigm=0)
+        draw_groups([pair for pair in pairs if pair.paradigm.id != "01"], seed=0)
+    with pytest.raises(UsageError, match="at least 1"):
+        draw_groups(pairs, seed=0, per_paradigm=0)
     write_sheets(tmp_path, pairs, seed=0)
     with pytest.raises(UsageError, match="sheets already"):
         write_sheets(tmp_path, pairs, seed=0)

@@ -1,4 +1,4 @@
-"""Traditional characters: every site keeps three, test and control stay alike around it."""
+"""Conversion to traditional characters: sites keep three characters, and test and control the same context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
 from pytest_llmprops.benchmarks.eras.tools.traditional import (
     CONVERTERS,
-    convert_pair,
     convert_sentence,
     load_converter,
 )
@@ -30,43 +29,44 @@ def pairs() -> tuple[SentencePair, ...]:
     return tuple(p for one in paradigms for p in fill_seeded(one, words, pairs=60, seed=7))
 
 
+def convert(pair: SentencePair, name: str) -> tuple[str, str]:
+    """Return test and control sentence in traditional characters."""
+    start = pair.site_start
+    return convert_sentence(pair.test, start, name), convert_sentence(pair.control, start, name)
+
+
 @pytest.mark.parametrize("name", CONVERTERS)
 def test_every_site_keeps_three_characters(name: str) -> None:
-    """In context, all 39 test and control sites are three characters at the same place."""
+    """In context, all 39 test and control sites remain three characters that occur once."""
     for pair in pairs():
-        made = convert_pair(pair, name)
-        for before, after in ((pair.test, made.test), (pair.control, made.control)):
-            assert len(before) == len(after)
-        end = pair.site_start + 3
-        assert made.site_start == pair.site_start
-        assert made.test[pair.site_start : end] == made.paradigm.site
-        assert made.control[pair.site_start : end] == made.paradigm.control_site
-        assert len(made.paradigm.site) == len(made.paradigm.control_site) == 3
-        assert made.test.count(made.paradigm.site) == 1
-        assert [len(word) for word in made.words] == [len(word) for word in pair.words]
-        assert all(word in made.test for word in made.words)
+        test, control = convert(pair, name)
+        assert (len(test), len(control)) == (len(pair.test), len(pair.control))
+        start, end = pair.site_start, pair.site_start + 3
+        assert test.count(test[start:end]) == 1
+        assert control.count(control[start:end]) == 1
+        assert test[start:end] != control[start:end]
 
 
 def test_opencc_gives_test_and_control_one_context() -> None:
-    """With OpenCC a pair differs nowhere but in the site, and a site looks the same in all its sentences."""
+    """With OpenCC a pair differs only in the site, and a site is the same in all its sentences."""
     sites = set()
     for pair in pairs():
-        made = convert_pair(pair, "opencc")
+        test, control = convert(pair, "opencc")
         start, end = pair.site_start, pair.site_start + 3
-        assert made.test[:start] + made.test[end:] == made.control[:start] + made.control[end:]
-        sites.add((pair.paradigm.id, made.paradigm.site, made.paradigm.control_site))
+        assert test[:start] + test[end:] == control[:start] + control[end:]
+        sites.add((pair.paradigm.id, test[start:end], control[start:end]))
     assert len(sites) == 39
 
 
 def test_the_site_is_converted_apart() -> None:
-    """OpenCC alone finds 道冲 across the site's edge in 赛道冲刺针 and writes another character."""
+    """OpenCC alone matches 道冲 across the site's edge in 赛道冲刺针 and writes another character."""
     text = "选手在赛道冲刺针对强敌调整步伐。"
     assert "道沖刺" in load_converter("opencc")(text)
     assert convert_sentence(text, text.index("冲"), "opencc") == "選手在賽道衝刺針對強敵調整步伐。"
 
 
 def test_a_change_of_length_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A converter that adds a character is refused, even when another is dropped elsewhere."""
+    """A converter that adds a character is an error, even if it drops another one elsewhere."""
     monkeypatch.setattr(
         traditional, "load_converter", lambda name: {"甲": "一二", "乙丙丁": "三四", "": ""}.__getitem__
     )
@@ -75,7 +75,7 @@ def test_a_change_of_length_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_unknown_and_missing_converters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Phrase configurations cannot be named; a package that is not installed is asked for."""
+    """Phrase configurations are not accepted, and a missing package names the extra to install."""
     with pytest.raises(UsageError, match="chinese-converter or opencc"):
         load_converter("s2twp")
     load_converter.cache_clear()
