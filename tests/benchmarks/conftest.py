@@ -14,6 +14,7 @@ from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import Benchmark, loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.data.files import DataFolder
@@ -34,7 +35,7 @@ class Measured:
         return self.outcome.verdict
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> VerdictRecord:
         return self.outcome.record()
 
     @property

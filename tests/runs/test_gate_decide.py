@@ -134,7 +134,8 @@ def test_holm_over_rules() -> None:
     assert max(holm([p, q])) < 0.05
 
     def of(*counts: tuple[int, int]) -> GateResult:
-        ours, theirs = [], []
+        ours: list[VerdictRecord] = []
+        theirs: list[VerdictRecord] = []
         for number, (lost, gained) in enumerate(counts):
             found = paired_runs(600 - lost - gained, lost, gained, 0)
             for records, into in zip(found, (ours, theirs), strict=True):

@@ -194,7 +194,7 @@ def test_places_that_do_not_go_together_are_listed() -> None:
     """Where every pattern matches something, but no place matches all, the places are listed."""
     gate = gate_of({"task": "mul", "language": "zh", "min_accuracy": 0.5})
     with pytest.raises(UsageError, match=r"there are sums/add/en/builtin, .*sums/add/zh"):
-        gate.check_matches([p for p in PLACES if (p["task"], p["language"]) != ("mul", "zh")])
+        gate.check_matches([p for p in PLACES if (p.task, p.language) != ("mul", "zh")])
 
 
 def test_two_rules_about_the_same_items_are_refused() -> None:

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -29,12 +29,12 @@ from pytest_llmprops.runs.gate_file import Rule
 SIMULATED = 2000
 
 
-def letters(rng: random.Random, weights: dict[str, float], n: int) -> str:
+def letters(rng: random.Random, weights: Mapping[str, float], n: int) -> str:
     """``n`` letters drawn with these weights."""
     return "".join(rng.choices(list(weights), list(weights.values()), k=n))
 
 
-def pairs_as_runs(kinds: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def pairs_as_runs(kinds: Sequence[str]) -> tuple[Records, Records]:
     """(candidate's, baseline's) records; a kind is both, lost, gained or neither, by its first letter."""
     old = "".join("c" if kind in "bl" else "w" for kind in kinds)
     new = "".join("c" if kind in "bg" else "w" for kind in kinds)
@@ -210,7 +210,7 @@ ANSWERS, KINDS = {"c": 6, "w": 3, "r": 1}, {"b": 6, "l": 3, "g": 1, "n": 1}
     ],
 )
 def test_what_is_settled_holds_for_every_completion(
-    keys: dict[str, Any], weights: dict[str, float], early: Verdict, full: Verdict, clustered: bool
+    keys: dict[str, Any], weights: Mapping[str, float], early: Verdict, full: Verdict, clustered: bool
 ) -> None:
     """With bounds that hold for certain, no choice of the remaining items changes a verdict that was given; and
     verdicts are given, or the test would show nothing."""
@@ -321,7 +321,7 @@ def test_false_accepts_at_the_drop_to_detect() -> None:
     not_above(count, 1 - gate_checks.POWER + ALPHA / 2)
 
 
-def calls(weights: dict[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:
+def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:
     """Items measured until the gate was settled."""
     run = DrawnRun(gate, *pairs_as_runs(letters(random.Random(seed), weights, items)), seed=seed)
     return next((n for n in range(block, items, block) if settled(run.after(n))), items)
@@ -334,7 +334,7 @@ def calls(weights: dict[str, float], gate: Any, items: int, seed: int, *, block:
     "weights", [{"b": 93, "l": 1, "g": 3, "n": 3}, {"b": 50, "l": 35, "g": 2, "n": 13}], ids=["pass", "fail"]
 )
 def test_clear_cases_take_less_than_half_of_the_calls(
-    keys: dict[str, Any], weights: dict[str, float]
+    keys: dict[str, Any], weights: Mapping[str, float]
 ) -> None:
     """The median over 15 upgrades of 400 items that are clearly better, or clearly worse."""
     gate = gate_of(keys, sequential=True)

@@ -41,11 +41,11 @@ def test_other_rules_and_tasks_stand() -> None:
 @pytest.mark.parametrize(("setting", "comparable"), [("case", True), ("samples", False)])
 def test_presentation_is_no_difference(setting: str, comparable: bool) -> None:
     """Runs that differ only in how cases are shown measured the same."""
-    runs = [
+    old, new = (
         facts_of(model, protocols={"eras": {"name": "quick", "seed": 0, "settings": {setting: value}}})
         for model, value in (("old", "pair"), ("new", "paradigm"))
-    ]
-    assert (differences(*runs, ["eras"]) == []) is comparable
+    )
+    assert (differences(old, new, ["eras"]) == []) is comparable
 
 
 class Guess(Benchmark):
@@ -81,15 +81,15 @@ def test_a_benchmark_that_nobody_knows_is_named() -> None:
 @pytest.mark.parametrize(("setting", "comparable"), [("layout", True), ("samples", False)])
 def test_presentation_is_that_of_the_record(setting: str, comparable: bool) -> None:
     """A setting of presentation is no difference, also where the benchmark is not installed."""
-    runs = [
+    old, new = (
         facts_of(
             model,
             benchmarks=GUESS,
             protocols={"guess": {"name": "quick", "seed": 0, "settings": {setting: value}}},
         )
         for model, value in (("old", 1), ("new", 2))
-    ]
-    assert (differences(*runs, ["guess"]) == []) is comparable
+    )
+    assert (differences(old, new, ["guess"]) == []) is comparable
 
 
 @pytest.mark.parametrize(("compared", "lines"), [("guess", 1), ("sums", 0)])
@@ -97,5 +97,5 @@ def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> 
     """A changed file concerns the benchmarks that read it, whatever its folder is called."""
     file = "builtin:guess/coins.csv"
     protocols = {name: {"name": "quick", "seed": 0, "settings": {}} for name in ("guess", "sums")}
-    runs = [facts_of(m, benchmarks=GUESS, protocols=protocols, data={file: m}) for m in ("old", "new")]
-    assert len(differences(*runs, [compared])) == lines
+    old, new = (facts_of(m, benchmarks=GUESS, protocols=protocols, data={file: m}) for m in ("old", "new"))
+    assert len(differences(old, new, [compared])) == lines

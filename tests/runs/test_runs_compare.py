@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.core.comparison import Pairs, detectable_drop_of, drop_interval, drop_test
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.compare import Change, ItemKey, compare, pair_records
@@ -25,6 +27,11 @@ def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
 
 def key(item: str) -> ItemKey:
     return ItemKey("sums", "add", "en", "builtin", f"sums/{item}")
+
+
+def samples(statuses: str) -> list[VerdictRecord]:
+    """One item's samples, one letter each: correct, wrong, refused, error."""
+    return [replace(r, id="sums/0001", sample=n) for n, r in enumerate(verdicts(statuses))]
 
 
 # pair_records
@@ -45,14 +52,14 @@ def test_every_item_is_paired_missing_added_or_in_error() -> None:
 @pytest.mark.parametrize("field", ["benchmark", "task", "language", "source"])
 def test_only_the_same_place_is_paired(field: str) -> None:
     """The same id in another benchmark, task, language or source is another item."""
-    paired = pair_records([verdict(id="x")], [verdict(id="x", **{field: "other"})])
+    other: dict[str, Any] = {field: "other"}
+    paired = pair_records([verdict(id="x")], [verdict(id="x", **other)])
     assert (paired.pairs, len(paired.missing), len(paired.added)) == ([], 1, 1)
 
 
 def test_repeats_are_averaged_first() -> None:
     """Samples of an item make one score; those in error are left out, and only all of them make an error."""
-    baseline = [verdict(status=s, sample=n) for n, s in enumerate(("correct", "wrong", "correct", "error"))]
-    candidate = [verdict(status=s, sample=n) for n, s in enumerate(("refused", "correct"))]
+    baseline, candidate = samples("cwce"), samples("rc")
     [pair] = pair_records(baseline, candidate).pairs
     assert (pair.baseline, pair.candidate) == (2 / 3, 1 / 2)
     failed = [verdict(status="error", sample=n) for n in range(2)]
@@ -156,14 +163,8 @@ def test_flips_show_both_replies(tmp_path: Path) -> None:
 
 def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None:
     """Of several samples, a right one stands beside a wrong one, with the shares that were right."""
-    old = [
-        verdict(status=s, sample=n, given=f"old {n}")
-        for n, s in enumerate(("error", "wrong", "correct", "correct"))
-    ]
-    new = [
-        verdict(status=s, sample=n, given=f"new {n}")
-        for n, s in enumerate(("error", "correct", "wrong", "wrong"))
-    ]
+    old = [replace(r, given=f"old {r.sample}") for r in samples("ewcc")]
+    new = [replace(r, given=f"new {r.sample}") for r in samples("ecww")]
     [contrast] = compare(
         [read_run(write_run(tmp_path / n, r)) for n, r in (("a", old), ("b", new))]
     ).contrasts

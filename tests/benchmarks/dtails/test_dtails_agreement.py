@@ -106,7 +106,7 @@ def test_precision_from_selected_words() -> None:
     """Two of three annotators select one of two variations as wrong: 4 of 6 judgements accept."""
     variations = {"art": ("美術", "芸術"), "city": ("街", "町")}
     assert variation_precision({"art": [["美術"], ["美術"], []]}, variations) == pytest.approx(4 / 6)
-    everything = {"art": [[], [], []], "city": [["街"], [], []]}
+    everything: dict[str, list[list[str]]] = {"art": [[], [], []], "city": [["街"], [], []]}
     assert variation_precision(everything, variations) == pytest.approx(11 / 12)
     with pytest.raises(DataError, match="'絵' is none of its variations"):
         variation_precision({"art": [["絵"]]}, variations)

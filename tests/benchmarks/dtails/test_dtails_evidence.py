@@ -28,6 +28,11 @@ def selections(folder: Path) -> list[tuple[VerdictRecord, SelectionEvidence]]:
     return [(record, SelectionEvidence.from_json(record.evidence)) for record in read_run(folder).records]
 
 
+def always(text: str) -> Answer:
+    """A model whose every reply is ``text``."""
+    return lambda _: text
+
+
 def stumbles(answer: Answer) -> Answer:
     """The same model, that keeps to the template only when it is asked again."""
     return lambda request: answer(request) if "with 3 back ticks" in request.prompt else "Well."  # type: ignore[union-attr]
@@ -94,9 +99,8 @@ def test_translations(tmp_path: Path, kind: Any) -> None:
     """Of a chat model and of a translation system, the sentence and the translation are kept, at most so long."""
     text = "Ek weet dit."
     for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
-        folder = measure(
-            tmp_path / str(len(answer)), TRANSLATED, {"m": lambda _, a=answer: a}, kinds=frozenset({kind})
-        )
+        models = {"m": always(answer)}
+        folder = measure(tmp_path / str(len(answer)), TRANSLATED, models, kinds=frozenset({kind}))
         for record in read_run(folder).records:
             evidence = TranslationEvidence.from_json(record.evidence)
             assert evidence.sentence.startswith("Sentence ")

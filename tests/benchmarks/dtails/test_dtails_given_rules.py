@@ -12,6 +12,7 @@ from fixtures.dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.core.errors import DataError, UsageError
 
+SETTINGS = BENCHMARK.protocols["quick"].settings
 WORDS = "live,VERB,leef/lewe;woon\n"
 RULES = (Rule("woon", "to dwell", 2), Rule("lewe/leef", "to be alive", 0))
 
@@ -52,7 +53,7 @@ def test_a_file_for_each_language(data: Path) -> None:
     given = f"{write_rules(data / 'one.json', 'hy')}, {write_rules(data / 'two.json')}"
     part = prepared(data, given)
     assert sorted(part.context.rules) == ["af", "hy"]
-    BENCHMARK.check_selected(part.items, part.context, None)
+    BENCHMARK.check_selected(part.items, part.context, SETTINGS)
 
 
 def test_an_edited_file_is_taken(data: Path) -> None:
@@ -73,7 +74,7 @@ def refusal(data: Path, given: str, *, select: str = "dtails") -> str:
     def check() -> None:
         part = prepared(data, given)
         items = [item for item in part.items if item.id.startswith(select)]
-        BENCHMARK.check_selected(items, part.context, None)
+        BENCHMARK.check_selected(items, part.context, SETTINGS)
 
     with pytest.raises((DataError, UsageError)) as caught:
         check()
@@ -96,13 +97,13 @@ def test_a_language_without_rules(data: Path) -> None:
     assert "-k dtails/af" in message
     part = prepared(data, file)
     own = [item for item in part.items if item.language == "af"]
-    BENCHMARK.check_selected(own, part.context, None)
+    BENCHMARK.check_selected(own, part.context, SETTINGS)
 
 
 def test_translations_need_no_rules(data: Path) -> None:
     """Items of translate are not asked with rules, so that no file has to cover them."""
     part = prepared(data, write_rules(data / "af.json", concept="other"))
-    BENCHMARK.check_selected([i for i in part.items if i.task == "translate"], part.context, None)
+    BENCHMARK.check_selected([i for i in part.items if i.task == "translate"], part.context, SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_two_concepts_of_one_spelling(tmp_path: Path) -> None:
     file = tmp_path / "af.json"
     file.write_text(RulesFile("af", "m", concepts).to_json(), encoding="utf-8")
     part = prepared(tmp_path, str(file))
-    BENCHMARK.check_selected(part.items, part.context, None)
+    BENCHMARK.check_selected(part.items, part.context, SETTINGS)
     found = {i["pos"]: part.context.rules_of(i).rules[0].text for i in part.items}
     assert found == {"VERB": "v", "NOUN": "n"}
 

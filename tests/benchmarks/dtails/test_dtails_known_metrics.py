@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
 from pytest_llmprops.core.benchmark import Loaded, loaded
 from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Translate
 from pytest_llmprops.data.files import DataFolder
 
@@ -22,7 +22,7 @@ def part(published: Path) -> Loaded:
     return loaded(BENCHMARK, DataFolder(published, "published"))
 
 
-def records(part: Loaded, language: str, task: str, most: int | None = None) -> list[dict[str, Any]]:
+def records(part: Loaded, language: str, task: str, most: int | None = None) -> list[VerdictRecord]:
     """Records of a language's items, each answered with what its row says is right."""
     found = []
     for subject in [i for i in part.items if (i.language, i.task) == (language, task)][:most]:

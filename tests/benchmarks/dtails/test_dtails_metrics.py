@@ -56,7 +56,7 @@ def test_positions_by_hand() -> None:
     assert found["select", "af", "position_rate", "2of2"].value == 0.25
     # Two-sided binomial: 2 (C(8,6) + C(8,7) + C(8,8)) / 2^8.
     p = found["select", "af", "position_p", "of2"]
-    assert (p.value, p.n) == (pytest.approx(2 * (28 + 8 + 1) / 256), 8)
+    assert (p.value, p.n) == pytest.approx((2 * (28 + 8 + 1) / 256, 8))
     assert found["select", "af", "order_invariant", "of2"].value == 1.0
 
 
@@ -85,7 +85,7 @@ def test_mean_and_deviation_over_runs() -> None:
     found = rows(records)
     mean, deviation = found["select", "af", "accuracy_mean", ""], found["select", "af", "accuracy_sd", ""]
     assert (mean.value, mean.n, mean.direction) == (0.5, 3, "higher")
-    assert (deviation.value, deviation.n) == (pytest.approx(0.5), 3)
+    assert (deviation.value, deviation.n) == pytest.approx((0.5, 3))
     assert not any(name.startswith("accuracy_") for _, _, name, _ in rows([record(2, (0, True))]))
 
 
@@ -101,7 +101,7 @@ def test_retries_and_forms_that_decided() -> None:
         4,
     )
     decided = found["select", "af", "longest_decided_rate", ""]
-    assert (decided.value, decided.n) == (pytest.approx(1 / 3), 3)
+    assert (decided.value, decided.n) == pytest.approx((1 / 3, 3))
 
 
 def test_rules_that_failed() -> None:
@@ -127,7 +127,7 @@ def test_places_over_all_languages() -> None:
     records = [record(2, (0, True)), record(2, (0, True), language="hy"), record(2, (1, True), language="hy")]
     found = rows(records)
     over_all = found["select", "all", "position_rate", "1of2"]
-    assert (over_all.value, over_all.n) == (pytest.approx(2 / 3), 3)
+    assert (over_all.value, over_all.n) == pytest.approx((2 / 3, 3))
     assert {name for _, language, name, _ in found if language == "all"} == {
         "position_rate", "position_p", "order_invariant",
     }  # fmt: skip
@@ -155,7 +155,7 @@ def test_translations() -> None:
     assert found["translate", "af", "found_rate", ""].value == 0.5
     assert found["translate", "af", "substring_rate", ""].value == 0.25
     parsed = found["translate", "af", "parser_rate", ""]
-    assert (parsed.value, parsed.n) == (pytest.approx(1 / 3), 3)
+    assert (parsed.value, parsed.n) == pytest.approx((1 / 3, 3))
     assert ("translate", "af", "parser_rate", "") not in rows([one(1, 1, 0)])
 
 

@@ -118,7 +118,7 @@ def test_mean_and_deviation_over_runs() -> None:
         verdict(2, (0, True), (None, False), (1, False)),
     ]
     assert run_accuracies(verdicts) == (1.0, 0.5, 0.0)
-    assert mean_and_deviation((1.0, 0.5, 0.0)) == (0.5, pytest.approx(0.5))
+    assert mean_and_deviation((1.0, 0.5, 0.0)) == pytest.approx((0.5, 0.5))
     assert mean_and_deviation((0.25,)) == (0.25, None)
     assert mean_and_deviation(()) == (None, None)
 

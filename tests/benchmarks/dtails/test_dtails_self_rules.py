@@ -252,15 +252,15 @@ def test_no_test_sentence_in_any_prompt(
 ) -> None:
     """Whatever rows there are, no prompt for rules shows a sentence of any test row, and none of 50 tokens."""
     if disguise:
-        change = {"repeat": str, "shout": lambda text: f"  {text.upper()} !!"}[disguise]
-        train = train + [(concept, change(text), label) for concept, text, label in test]
+        shouted = disguise == "shout"
+        train = train + [(c, f"  {text.upper()} !!" if shouted else text, label) for c, text, label in test]
     # Test rows may not repeat; a form of a label is the label.
     unique = {(c, s.strip(), x == "woon"): (c, s, x) for c, s, x in test}
     with tempfile.TemporaryDirectory() as name:
-        rows = [
-            [row(concept=c, sentence=s, label=x) for c, s, x in part] for part in (unique.values(), train)
-        ]
-        part = prepared(write_language(Path(name), "af", *rows), "self")
+        tested, trained = (
+            [row(concept=c, sentence=s, label=x) for c, s, x in rows] for rows in (unique.values(), train)
+        )
+        part = prepared(write_language(Path(name), "af", tested, trained), "self")
     barred = {sentence_key(sentence) for _, sentence, _ in test}
     for subject in part.items:
         if subject.task != "select":

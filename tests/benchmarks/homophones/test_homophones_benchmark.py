@@ -17,6 +17,7 @@ from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
@@ -294,7 +295,7 @@ def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measu
 
 def _records(
     tmp_path: Path, measure: Measure, *, asks: int = 1
-) -> tuple[list[dict[str, Any]], tuple[Item, ...]]:
+) -> tuple[list[VerdictRecord], tuple[Item, ...]]:
     rows = [
         ("Hang the lammpe over the table", "lammpe", "lamp"),
         ("Drink the teigh while it is hot", "teigh", "tea"),

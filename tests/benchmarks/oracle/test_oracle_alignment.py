@@ -361,7 +361,8 @@ def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
 
 def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[Mapping]:
     def mean(node: Node, values: np.ndarray) -> np.ndarray:
-        return values[node.start : node.end].mean(axis=0)
+        average: np.ndarray = values[node.start : node.end].mean(axis=0)
+        return average
 
     def match(node: Node) -> Node:
         vector = mean(node, one)

@@ -68,7 +68,9 @@ def test_an_ideal_extractor_is_accepted() -> None:
     )
     assert found.reason == "3 of 3 tests passed"
     assert found.evidence["sentence"] == TOWNS["text"]
-    assert found.evidence["bound"].startswith("an extractor 0.1-far from linear would have been rejected")
+    assert str(found.evidence["bound"]).startswith(
+        "an extractor 0.1-far from linear would have been rejected"
+    )
     assert (found.values["labelled"], found.values["labelled_extracted"]) == (2, 2)
     assert found.task == ""
 

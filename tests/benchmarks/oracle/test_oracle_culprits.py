@@ -46,7 +46,7 @@ def found(**changed: Samples) -> tuple[Culprit, ...]:
         for x in (X, Y, X ^ Y)
         if (names := deciding(samples[x], "majority")) is not None
     ]
-    passing = len(vectors) == 3 and is_linear_test(*vectors, SUBJECT.m)
+    passing = len(vectors) == 3 and is_linear_test(vectors[0], vectors[1], vectors[2], SUBJECT.m)
     test = OneTest(X, Y, int(passing), 1)
     return culprits([test], samples, SUBJECT, "majority", changed.get("original", ideal(0)))
 

@@ -148,7 +148,7 @@ def test_bullets_below_numbered_classes() -> None:
         Extracted("Tom Cruise", "person"), Extracted("Paris", "city"), Extracted("Rome", "city"),
     )  # fmt: skip
     remarks = read_list("1. person: Tom Cruise\n   - who flew\n2. city: Paris", text)
-    assert remarks.names == {"tom cruise", "paris"}
+    assert remarks.names == frozenset({"tom cruise", "paris"})
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_an_item_that_says_none(reply: str) -> None:
     """A list of which the only item says that there is none is empty; such words of the sentence are a name."""
     assert read_list(reply, TEXT).entities == ()
     song = "Here Are No Entities"
-    assert read_list(f"1. song: {song}", f"They sang {song} aloud.").names == {song.lower()}
+    assert read_list(f"1. song: {song}", f"They sang {song} aloud.").names == frozenset({song.lower()})
 
 
 def test_several_names_with_remarks_on_a_line() -> None:
@@ -172,7 +172,7 @@ def test_several_names_with_remarks_on_a_line() -> None:
 def test_a_first_item_on_the_line_of_the_preamble() -> None:
     """It is not lost."""
     found = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
-    assert found.names == {"tom cruise", "paris"}
+    assert found.names == frozenset({"tom cruise", "paris"})
 
 
 @given(st.text(max_size=300), st.text(max_size=60))

@@ -248,6 +248,8 @@ def test_all_questions_of_the_tests_go_out_at_once() -> None:
     """Nothing about a transformed sentence is answered before all have been asked."""
 
     async def run() -> Acceptance:
+        most = flying = 0
+
         async def ask(chat: Chat) -> Reply:
             text = sentence_in(chat)
             if text != SENTENCE:
@@ -258,7 +260,6 @@ def test_all_questions_of_the_tests_go_out_at_once() -> None:
                 flying -= 1
             return Reply(listed(present(fake.vector(text))))
 
-        most = flying = 0
         fake = Fake(lambda x, _: present(x))
         checker = LinearityChecker(PAPER, RULES, SMALL_POOL)
         found = await checker.check(SENTENCE, Oracle(ask), random.Random(1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,7 @@ UNREAD = {"accepted": 0, "samples": 10, "unread": 10}
 
 
 def record(
-    task: str, number: int, values: dict[str, float], domain: str = "general", **more: Any
+    task: str, number: int, values: Mapping[str, float], domain: str = "general", **more: Any
 ) -> VerdictRecord:
     """A verdict with these values."""
     return verdict(
@@ -48,7 +48,7 @@ def record(
     )
 
 
-def sentences(*values: dict[str, float], domain: str = "general") -> list[VerdictRecord]:
+def sentences(*values: Mapping[str, float], domain: str = "general") -> list[VerdictRecord]:
     """Verdicts on sentences."""
     return [record("linearity", n, v, domain) for n, v in enumerate(values)]
 
@@ -240,7 +240,8 @@ def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
 
 def test_tables_2_and_3_by_hand() -> None:
     """Over all pairs, whatever the answer: agreement, answers by label, provable pairs by label and by answer."""
-    proved, not_proved = {"phi_or": 1.0, "phi_and": 0.0}, {"phi_or": 0.0, "phi_and": 0.0}
+    proved: dict[str, Any] = {"phi_or": 1.0, "phi_and": 0.0}
+    not_proved: dict[str, Any] = {"phi_or": 0.0, "phi_and": 0.0}
     some = [
         yes(0),
         yes(1, label=0, phi_or=False),

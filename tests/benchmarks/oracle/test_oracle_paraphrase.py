@@ -284,7 +284,8 @@ def test_both_kinds_are_judged_apart() -> None:
     for seed in range(20):
         found = {phi: _check(_fake(judge, given), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")}
         assert (found["or"].values["phi"], found["and"].values["phi"]) == (0, 1)
-        assert found["and"].values == found["or"].values | {
+        assert found["and"].values == {
+            **found["or"].values,
             "phi": 1.0,
             "accepted": found["and"].values["accepted"],
             "accepted_paper": found["and"].values["accepted_paper"],
@@ -494,11 +495,11 @@ def test_values_are_flat_numbers() -> None:
         assert [name for name in values if f"``{name}``" not in (paraphrase_record.__doc__ or "")] == []
 
 
-@pytest.mark.parametrize("name", ["tests", "paraphrases"])
-def test_settings_that_measure_nothing(name: str) -> None:
+@pytest.mark.parametrize(("name", "settings"), [("tests", {"tests": 0}), ("paraphrases", {"paraphrases": 0})])
+def test_settings_that_measure_nothing(name: str, settings: dict[str, Any]) -> None:
     """At least one test and one paraphrase."""
     with pytest.raises(ValueError, match=f"{name} must be at least 1"):
-        ParaphraseSettings(**{name: 0})
+        ParaphraseSettings(**settings)
 
 
 def test_quick_asks_less() -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.dtails_cases import prompt_of
 from fixtures.dtails_runs import items, knows, measure, takes, with_rules
 from fixtures.records import as_schema_1
 from pytest_llmprops.benchmarks.dtails.report import concepts as dtails_concepts
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.requests import Kind, Request
 from pytest_llmprops.reports.kit.blocks import Page, Report, Section
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.reports.page.html import pages_html
@@ -180,11 +181,14 @@ def test_another_run_has_the_sentence(tmp_path: Path) -> None:
 def test_errors_and_refusals_are_told(tmp_path: Path) -> None:
     """A call that failed and a model that declined stand with their reasons."""
     choices = [item for item in KNOW if item.task == "select"]
-    answers = {
+    answers: dict[str, str | BackendError] = {
         "Sentence 1": BackendError("timed out <b>twice</b>", kind="timeout"),
         "Sentence 2": "I cannot help with that.",
     }
-    answer = lambda request: next((a for t, a in answers.items() if t in request.prompt), "Well.")  # noqa: E731
+
+    def answer(request: Request) -> str | BackendError:
+        return next((a for t, a in answers.items() if t in prompt_of(request)), "Well.")
+
     page = pages(tmp_path / "out", measure(tmp_path / "run", choices, {"m": answer}))["af-know.html"]
     assert "! error timed out <b>twice</b>" in sentence(page, 1)
     assert "no choice read, after a retry" in sentence(page, 2)

@@ -295,7 +295,7 @@ def laid_out(plot: Callable[[], Any]) -> tuple[Any, Any]:
 
     with matplotlib.rc_context(STYLE):
         figure = plot()
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
         return figure, canvas.get_renderer()
 

@@ -170,7 +170,8 @@ def test_figure_6_has_three_bars_a_model(tmp_path: Path) -> None:
 def test_bars_add_up() -> None:
     """Accepted, rejected and what is left of a bar reach from 0 to 1, in this order."""
     bars = Bars("m", 0, (Bar("labelled", 0.5, 0.2, 10),))
-    patches = sorted((p.get_x(), p.get_width()) for p in acceptance_plot([bars]).axes[0].patches)
+    drawn: list[Any] = list(acceptance_plot([bars]).axes[0].patches)
+    patches = sorted((p.get_x(), p.get_width()) for p in drawn)
     assert [x for x, _ in patches] == pytest.approx([0, 0.5, 0.7])
     assert [width for _, width in patches] == pytest.approx([0.5, 0.2, 0.3])
 
@@ -193,12 +194,13 @@ def test_figure_10_stacks_the_groups_of_answers() -> None:
     profiles = [Profile(1.0, 1.0, 3.0, (0.5, 0.25)), Profile(0.4, 0.1, 2.0, (0.75, 0.25))]
     with matplotlib.rc_context(STYLE):
         plot = profile_plot(profiles, 0)
-    assert [axes.get_ylabel() for axes in plot.axes] == ["A_test", "A_rate", "#E", "Con_o"]
-    tops = [list(patch.get_data().values) for patch in plot.axes[3].patches]
+    charts: list[Any] = plot.axes
+    assert [axes.get_ylabel() for axes in charts] == ["A_test", "A_rate", "#E", "Con_o"]
+    tops = [list(patch.get_data().values) for patch in charts[3].patches]
     assert tops == [[0.75, 0.5], [1.0, 0.75], [1.0, 1.0]]
-    from_below = [list(patch.get_data().baseline) for patch in plot.axes[3].patches]
+    from_below = [list(patch.get_data().baseline) for patch in charts[3].patches]
     assert from_below == [[0.0, 0.0], *tops[:2]]
-    assert [list(axes.patches[0].get_data().values) for axes in plot.axes[:3]] == [
+    assert [list(axes.patches[0].get_data().values) for axes in charts[:3]] == [
         [0.4, 1.0],
         [0.1, 1.0],
         [2.0, 3.0],

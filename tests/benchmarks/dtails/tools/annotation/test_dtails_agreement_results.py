@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -28,7 +30,10 @@ DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "e
 
 
 def judged(
-    line: Cells, rules: Mapping[str, str], wrong: Mapping[str, str], missing: Mapping[str, str]
+    line: Cells,
+    rules: Mapping[str, str] = MappingProxyType({}),
+    wrong: Mapping[str, str] = MappingProxyType({}),
+    missing: Mapping[str, str] = MappingProxyType({}),
 ) -> Cells:
     """One annotator's answer: rules by variation, else yes; wrong words and missing ones by concept, else none."""
     if line["ask"].startswith("Is the rule"):
@@ -44,7 +49,7 @@ def test_the_papers_paradox_through_files(tmp_path: Path) -> None:
     concepts = {f"word{n}": {f"a{n}": "one", f"b{n}": "two"} for n in range(20)}
     sheets = judging(tmp_path, concepts)
     for sheet, rules in zip(sheets, ({}, {"b7": "no"}, {}), strict=True):
-        fill(sheet, lambda line, rules=rules: judged(line, rules, {}, {}))
+        fill(sheet, partial(judged, rules=rules))
     study = read_study(sheets[0].parent)
     result = rules_result(study)
     assert result.accuracy.agreement.questions == 40
@@ -73,12 +78,12 @@ def test_rules_by_hand(tmp_path: Path) -> None:
         ({"etmaal": "no", "dag": "no"}, {}, {"day": ""}),
         ({}, {"sun": "sol"}, {"day": "", "sun": "zon \x1b[2J"}),
     ]
-    for sheet, person in zip(sheets, people, strict=True):
-        fill(sheet, lambda line, person=person: judged(line, *person))
+    for sheet, (rules, wrong, missing) in zip(sheets, people, strict=True):
+        fill(sheet, partial(judged, rules=rules, wrong=wrong, missing=missing))
     study = read_study(sheets[0].parent)
     result = rules_result(study)
-    assert (result.concepts, result.accuracy.share) == (2, pytest.approx(9 / 12))
-    assert (result.precision.share, result.recall.share) == (pytest.approx(11 / 12), pytest.approx(2 / 6))
+    assert (result.concepts, result.accuracy.share) == pytest.approx((2, 9 / 12))
+    assert (result.precision.share, result.recall.share) == pytest.approx((11 / 12, 2 / 6))
     totals = [part.agreement.total for part in (result.accuracy, result.precision, result.recall)]
     assert totals == pytest.approx([2 / 4, 3 / 4, 1 / 2])
     # chance (9/12)^2 + (3/12)^2 = 5/8; observed (1 + 1 + 1/3 + 1/3) / 4 = 2/3
@@ -95,7 +100,7 @@ def test_wrong_words_are_named(tmp_path: Path) -> None:
     """A variation that two of three annotators select is told."""
     sheets = judging(tmp_path, DAY)
     for sheet, wrong in zip(sheets, ({"sun": "sol"}, {}, {"sun": "sol"}), strict=True):
-        fill(sheet, lambda line, wrong=wrong: judged(line, {}, wrong, {}))
+        fill(sheet, partial(judged, wrong=wrong))
     study = read_study(sheets[0].parent)
     assert rules_result(study).refused == (("sun", "sol", "wrong"),)
     assert "a majority: sun, sol: does not mean it" in result_lines(study)
@@ -112,14 +117,13 @@ def chosen(tmp_path: Path) -> Path:
     assert labels == ["son", "zon", "dag", "zon"]
     sheets = selection(tmp_path, concepts)
     sure = ("Absolutely sure", "Likely but uncertain", "No idea")
+
+    def selected(line: Cells, choices: Sequence[str], confidence: str) -> Cells:
+        choice = choices[order.index(line["sentence"])]
+        return {"choice": place_of(line, choice), "confidence": confidence}
+
     for sheet, choices, confidence in zip(sheets, people, sure, strict=True):
-        fill(
-            sheet,
-            lambda line, choices=choices, confidence=confidence: {
-                "choice": place_of(line, choices[order.index(line["sentence"])]),
-                "confidence": confidence,
-            },
-        )
+        fill(sheet, partial(selected, choices=choices, confidence=confidence))
     return tmp_path
 
 

@@ -91,7 +91,7 @@ def test_rules_follow_the_options_shown() -> None:
     """A concept's questions come as in figure 3, rules in the order of the options."""
     rules = tuple(Rule(name, f"rule of {name}") for name in "abcd")
     questions = rules_questions(RulesFile("xx", "m", (ConceptRules("sun", "", rules),)))
-    seen = Counter()
+    seen = Counter[tuple[str, ...]]()
     for annotator in range(6):
         sheet = [
             questions[name].shown(order) for name, order in arranged(questions, seed=0, annotator=annotator)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.dtails_planted import PLANTED, pairs
-from pytest_llmprops.benchmarks.dtails.tools.mining.alignment import statistical as module
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import SYMMETRIES, symmetrised
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.embedding import (
     METHODS,
@@ -111,9 +110,7 @@ def test_the_default_is_the_first_that_is_installed(monkeypatch: pytest.MonkeyPa
     """``statistical`` takes the libraries in order; with none of them it says what to install."""
     need("nltk")
     installed = {"nltk"}
-    monkeypatch.setattr(
-        module.importlib.util, "find_spec", lambda name: object() if name in installed else None
-    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name in installed else None)
     assert statistical("statistical").identity["aligner"] == "nltk"
     installed.clear()
     with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[align\]'"):

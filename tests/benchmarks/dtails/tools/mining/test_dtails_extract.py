@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -29,10 +29,11 @@ LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas"
 class InOrder:
     """Links the first word to the first, the second to the second and so on: alignments known by construction."""
 
-    words, independent = "written", True
+    words: Literal["written", "lemmas"] = "written"
+    independent = True
 
     def __init__(self, *, nothing: bool = False, independent: bool = True) -> None:
-        self.identity: dict[str, Any] = {
+        self.identity: Mapping[str, Any] = {
             "aligner": "in order",
             "nothing": nothing,
             "independent": independent,
@@ -77,7 +78,7 @@ TAGS = {"green": "ADJ", "red": "ADJ", "see": "VERB", "one": "NUM", "two": "NUM"}
 def run(root: Path, corpus: Sequence[tuple[str, str]] = CORPUS, **changes: Any) -> Extracted:
     files = write(root, list(corpus))
     tagger = Tagger(TAGS, {"houses": "house", **LEMMAS})
-    parts = {"source": tagger, "target": Tagger({}, LEMMAS), "aligner": InOrder()} | changes
+    parts: dict[str, Any] = {"source": tagger, "target": Tagger({}, LEMMAS), "aligner": InOrder()} | changes
     return extract(open_corpus(files, "es"), "es", root / "out", **parts)
 
 
@@ -178,7 +179,7 @@ def test_translations_without_a_listed_form_are_not_asked_about(tmp_path: Path) 
 def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
     """Two runs write the same bytes; another seed selects others of the same concepts."""
     names = ("es.words", "expert_dataset.csv", "train_dataset.csv")
-    texts = []
+    texts: list[list[bytes]] = []
     for seed in (0, 0, 1):
         root = tmp_path / f"run{len(texts)}"
         root.mkdir()
