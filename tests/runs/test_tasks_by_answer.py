@@ -82,7 +82,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     old = read_run(write_run(tmp_path / "old", pairs("yynn", "ccww", model="m")))
     new = read_run(write_run(tmp_path / "new", pairs("nynn", "wccw", model="m")))
     [contrast] = compare([old, new]).contrasts
-    counts = {c.place and c.place[1]: (c.pairs, c.lost, c.gained, c.errors) for c in contrast.changes}
+    counts = {c.task_key and c.task_key[1]: (c.pairs, c.lost, c.gained, c.errors) for c in contrast.changes}
     assert counts == {"no": (3, 1, 1, 0), "yes": (1, 0, 0, 0), None: (4, 1, 1, 0)}
     assert [flip.key.id for flip in contrast.lost] == ["oracle/pair/000"]
     assert [flip.key.id for flip in contrast.gained] == ["oracle/pair/002"]
