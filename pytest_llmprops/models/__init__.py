@@ -1,1 +1,1 @@
-"""One module per backend, its SDK imported inside its factory; the registry; the public fake model."""
+"""The backends, one module each, their registry, and the fake model. SDKs are imported when a model is created."""

@@ -1,4 +1,4 @@
-"""What a model must be for the broker: attributes that say how to call it, and one method per kind."""
+"""The interface of models: attributes that say how to call a model, and one method per kind of request."""
 
 from __future__ import annotations
 
@@ -25,92 +25,92 @@ Results = Sequence[Result] | Awaitable[Sequence[Result]]
 
 
 class Model(Protocol):
-    """The common part of every model. A model serves the kinds whose methods it has.
+    """The part that all models share. A model serves the kinds of request whose methods it has.
 
-    Each method takes a batch of 1 to ``max_batch`` requests and gives one result per request, in
-    order: a :class:`Reply`, or a :class:`BackendError` as a value. Plain methods of a ``blocking``
-    model run in one thread, one batch at a time; methods of other models are coroutines, called
-    concurrently. Batches reach a blocking model sorted by prompt, so that neighbours share a prefix.
+    Each method takes a batch of 1 to ``max_batch`` requests and returns one result per request, in order: a
+    :class:`Reply` or a :class:`BackendError` (returned, not raised). The methods of a ``blocking`` model are plain
+    functions and run in one thread, one batch at a time. Those of other models are coroutines and run concurrently.
+    Batches for a blocking model are sorted by prompt, because neighbours then share a prefix.
 
-    A local model may say ``stored = False``: its replies (vectors) are cheaper to compute than to keep, and the same
-    each time. They are neither stored nor logged, may hold numpy arrays, and are no calls: they are computed whatever
-    ``--llm-cache`` says and count for no budget.
+    A local model may set ``stored = False`` if its replies (vectors) are deterministic and cheaper to compute than to
+    store. Such replies are neither stored nor logged and may hold numpy arrays. They do not count as calls: they are
+    computed whatever ``--llm-cache`` says and use no budget.
     """
 
-    #: all that pins the output: backend, name, revision or file hash, base URL. Part of every store key.
+    #: everything that determines the output: backend, name, revision or file hash, base URL; part of every store key
     identity: Mapping[str, Any]
-    #: the identity names an exact revision, so that a stored reply never goes stale
+    #: whether the identity names an exact revision, so that a stored reply never becomes outdated
     pinned: bool
     max_batch: int
     blocking: bool
 
     def deviations(self) -> Sequence[str]:
-        """Departures from the request that the backend forced, each in one short phrase."""
+        """Return one short phrase per change to the requests that the backend forced."""
         ...
 
     def close(self) -> None:
-        """Free what the model holds. A model with a coroutine ``aclose`` has that awaited instead."""
+        """Free the model's resources. If the model has a coroutine ``aclose``, it is awaited instead."""
         ...
 
 
 class ChatModel(Model, Protocol):
-    """Continues conversations."""
+    """A model that continues conversations."""
 
     def chat(self, requests: Sequence[Chat]) -> Results: ...
 
 
 class SampleModel(ChatModel, Protocol):
-    """A chat model over a network of which one call can ask for several replies to one prompt."""
+    """A network chat model that can return several replies to one prompt per call."""
 
     @property
     def most_samples(self) -> int:
-        """Replies that one call may ask for; 1 from the moment when the server is found to give no more."""
+        """The maximum replies per call; 1 as soon as the server turns out to return only one."""
         ...
 
     def samples(self, request: Chat, count: int) -> Awaitable[Sequence[Reply] | BackendError]:
-        """Up to ``count`` replies to ``request``, by one call; none where the server refuses several at once."""
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the server refuses several."""
         ...
 
     def notes(self) -> Sequence[str]:
-        """What the user should read in the summary, beside ``deviations``: it changes no reply."""
+        """Return notes for the summary that, unlike ``deviations``, do not affect replies."""
         ...
 
 
 class SegmentModel(Model, Protocol):
-    """Cuts sentences into words; ``Reply.value`` is the list of words."""
+    """A model that cuts sentences into words; ``Reply.value`` is the list of words."""
 
     def segment(self, requests: Sequence[Segment]) -> Results: ...
 
 
 class SentimentModel(Model, Protocol):
-    """``Reply.value`` is ``{"positive": probability, "log_odds": ln(p / (1 - p)) in 64 bits}``."""
+    """A sentiment classifier; ``Reply.value`` is ``{"positive": p, "log_odds": ln(p / (1 - p)) in 64 bits}``."""
 
     def sentiment(self, requests: Sequence[Sentiment]) -> Results: ...
 
 
 class TranslateModel(Model, Protocol):
-    """``Reply.text`` is the translation."""
+    """A model that translates; ``Reply.text`` is the translation."""
 
     def translate(self, requests: Sequence[Translate]) -> Results: ...
 
 
 class FillMaskModel(Model, Protocol):
-    """``Reply.value`` maps each candidate to its probability."""
+    """A masked language model; ``Reply.value`` maps each candidate to its probability."""
 
     def fill_mask(self, requests: Sequence[FillMask]) -> Results: ...
 
 
 class EmbedModel(Model, Protocol):
-    """``Reply.value`` is a vector, or ``{"tokens": [...], "spans": [...], "vectors": [[...], ...]}``.
+    """An encoder; ``Reply.value`` is a vector, or ``{"tokens": [...], "spans": [...], "vectors": [[...], ...]}``.
 
-    ``spans`` are characters [start, end) of the text. The vectors may be a numpy array (tokens, size).
+    ``spans`` are character offsets [start, end) in the text. ``vectors`` may be a numpy array, shape (tokens, size).
     """
 
     def embed(self, requests: Sequence[Embed]) -> Results: ...
 
 
 class ParseModel(Model, Protocol):
-    """``Reply.value`` is the analysis as nested lists."""
+    """A parser; :mod:`pytest_llmprops.models.parsing` describes ``Reply.value``."""
 
     def parse(self, requests: Sequence[Parse]) -> Results: ...
 
@@ -127,12 +127,12 @@ METHODS: Mapping[Kind, str] = {
 
 
 def kinds_of(model: Model) -> frozenset[Kind]:
-    """The kinds whose method ``model`` has."""
+    """Return the kinds of request that ``model`` has a method for."""
     return frozenset(kind for kind, method in METHODS.items() if hasattr(model, method))
 
 
 def serve(model: Model, requests: Sequence[Request]) -> Results:
-    """Put a batch of requests of one kind to the model's method for that kind."""
+    """Call the model's method for the kind of ``requests``, which all have the same kind."""
     kind = requests[0].kind
     method = getattr(model, METHODS[kind], None)
     if method is None:
@@ -143,7 +143,7 @@ def serve(model: Model, requests: Sequence[Request]) -> Results:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """The options of the command line for calls.
+    """The command-line options for calls.
 
     :param base_url: the value of ``--llm-base-url``.
     :param timeout: timeout of one call, in seconds.

@@ -1,7 +1,7 @@
-"""What went wrong with a call over the network, as a :class:`BackendError` value; for every SDK the same.
+"""Turn the failure of a network call into a :class:`BackendError`, in the same way for every SDK.
 
-The classification needs a status, headers and a body, or an exception that carries them; it imports no
-SDK. Texts from outside are cut to one short line, with control characters spelled out and without keys.
+The functions take a status, headers and a body, or an exception with these attributes. No SDK is imported. Messages
+from servers become one short line: control characters are escaped and keys are removed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REFUSED = re.compile(
     r"|deprecated|extra inputs|extra_forbidden|incompatible",
     re.IGNORECASE,
 )
-#: what servers call the samples of one call, as far as no other error speaks of them
+#: servers' names for the samples of one call that occur in no other error
 _SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
 _NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
 _NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
@@ -48,15 +48,15 @@ _TRANSIENT = (408, 409, 425, 429)
 
 
 def secrets(*keys: str) -> tuple[str, ...]:
-    """Texts that must not be shown: ``keys`` and what the environment holds under a secret's name."""
-    found = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
-    # Longest first: a key may hold another.
-    return tuple(sorted(found | {key for key in keys if key}, key=len, reverse=True))
+    """Return the texts that messages must not show: ``keys`` and environment variables named like secrets."""
+    values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
+    # Longest first, because one key may contain another.
+    return tuple(sorted(values | {key for key in keys if key}, key=len, reverse=True))
 
 
 def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
-    """``text`` as one line of at most 300 characters (:func:`one_line`), without the texts in ``hidden``."""
-    # A long text is cut before the patterns run over it, far enough behind what will be shown.
+    """Return ``text`` as one line of at most 300 characters (:func:`one_line`), without the texts in ``hidden``."""
+    # Long texts are cut first to keep the patterns fast, well after the part that is shown.
     text = text[: 20 * LONGEST_MESSAGE]
     for secret in hidden:
         text = text.replace(secret, "[key]")
@@ -66,34 +66,34 @@ def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asked to wait: ``retry-after-ms``, or Retry-After as seconds or a date."""
-    given = headers.get("retry-after-ms")
+    """Return how many seconds the server asks to wait: ``retry-after-ms``, or Retry-After as seconds or a date."""
+    value = headers.get("retry-after-ms")
     try:
-        if given is not None:
-            return max(0.0, float(given) / 1000)
+        if value is not None:
+            return max(0.0, float(value) / 1000)
     except ValueError:
         pass
-    given = headers.get("retry-after")
-    if given is None:
+    value = headers.get("retry-after")
+    if value is None:
         return None
     try:
-        seconds = float(given)
+        seconds = float(value)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
         except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if seconds < float("inf") else None
 
 
 def is_html(headers: Mapping[str, str], body: str) -> bool:
-    """Whether the answer is a web page."""
+    """Return whether the answer is a web page."""
     start = body[:200].lstrip().lower()
     return "text/html" in headers.get("content-type", "").lower() or start.startswith(("<!doctype", "<html"))
 
 
 def _details(body: Any) -> tuple[str, str, str, str]:
-    """(message, code, type, parameter) of an error body in any of the usual shapes."""
+    """Return (message, code, type, parameter) of an error body in any of the usual shapes."""
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         body = body["error"]
     if not isinstance(body, Mapping):
@@ -106,7 +106,7 @@ def _details(body: Any) -> tuple[str, str, str, str]:
 
 
 def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str, Any]) -> str | None:
-    """The parameter among ``sent`` that the API does not take, where that is what its error says."""
+    """Return the parameter in ``sent`` that the API does not accept, if its error says so."""
     if status not in (400, 403, 422):
         return None
     message, code, _, param = _details(body)
@@ -115,7 +115,7 @@ def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str,
     names = list(sent)
     if param in names:
         return param
-    # A parameter in quotes is the one meant; a bare word may only be prose.
+    # A quoted name is certainly the parameter. Without quotes, it may be an ordinary word of the message.
     for form in (r"['\"`]{}['\"`]", r"\b{}\b"):
         for name in names:
             if re.search(form.format(re.escape(name)), message):
@@ -124,76 +124,79 @@ def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str,
 
 
 def refuses_several(status: int, body: Any) -> bool:
-    """Whether the error of a call with ``n`` says that the server gives only one reply a call."""
+    """Return whether the error of a call with ``n`` says that the server returns only one reply per call."""
     message, _, _, param = _details(body)
     if status in (400, 422):
         return param == "n" or bool(_NO_SEVERAL.search(message))
-    # Some servers answer so with a fault of their own.
+    # Some servers report this as an internal error.
     return status in (500, 501) and bool(_NO_SEVERAL_AT_ALL.search(message))
 
 
 def is_filtered(status: int, body: Any) -> bool:
-    """Whether the error is a content filter's refusal of the prompt."""
+    """Return whether the error means that a content filter refused the prompt."""
     message, code, kind, _ = _details(body)
-    said = f"{code} {kind} {message if _CODED.search(message) else ''}"
-    return status in (400, 403) and bool(_FILTER.search(said))
+    text = f"{code} {kind} {message if _CODED.search(message) else ''}"
+    return status in (400, 403) and bool(_FILTER.search(text))
 
 
 def from_status(
     status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str, hidden: tuple[str, ...] = ()
 ) -> BackendError:
-    """The error that an HTTP answer stands for.
+    """Return the error for an HTTP answer.
 
-    :param headers: with lower-case names. :param body: parsed JSON, or the text that was no JSON.
-    :param url: base URL, for the message. :param hidden: texts that must not be shown.
+    :param headers: with lower-case names.
+    :param body: the parsed JSON, or the text if it is not JSON.
+    :param url: the base URL, for the message.
+    :param hidden: texts that must not be shown.
     """
     message, code, kind, _ = _details(body)
     if isinstance(body, str) and is_html(headers, body):
         message = ""
-    said = f": {message}" if message else ""
+    detail = f": {message}" if message else ""
 
     def error(text: str, **fields: Any) -> BackendError:
         return BackendError(clean(text, hidden), **fields)
 
     if status >= 500 or status in _TRANSIENT:
         if status == 429 and _QUOTA.search(f"{code} {kind} {message}"):
-            return error(f"the account's quota is spent{said}", kind="quota", fatal=True)
+            return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
         wait = retry_after(headers)
-        return error(f"status {status}{said}", kind=f"status {status}", transient=True, retry_after=wait)
+        return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
     if isinstance(body, str) and is_html(headers, body):
         return not_json(url, body, headers)
     if status == 402:
-        return error(f"the account's quota is spent{said}", kind="quota", fatal=True)
+        return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
     if status in (401, 403):
         return error(
             f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"
-            f" provider's variable{said}",
+            f" provider's variable{detail}",
             kind="key",
             fatal=True,
         )
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
-        return error(f"unknown model '{model}'{said}", kind="model", fatal=True)
+        return error(f"unknown model '{model}'{detail}", kind="model", fatal=True)
     if status in (404, 405) or 300 <= status < 400:
         return error(
-            f"nothing answers at {url} (status {status}); a base URL usually ends in /v1{said}",
+            f"no API at {url} (status {status}); a base URL usually ends in /v1{detail}",
             kind="url",
             fatal=True,
         )
-    return error(f"the API refuses the request (status {status}){said}", kind="request")
+    return error(f"the API refuses the request (status {status}){detail}", kind="request")
 
 
 def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
-    """The error for an answer that no API gives."""
-    what = "HTML" if is_html(headers, body) else "something else"
+    """Return the error for an answer that is not JSON, as from a server that is not an API."""
+    content = "HTML" if is_html(headers, body) else "text"
     return BackendError(
-        clean(f"{url} answers {what}, not JSON; check the base URL, which usually ends in /v1"),
+        clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1"),
         kind="url",
         fatal=True,
     )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, its cause, the cause's cause and so on, at most ten."""
     seen = 0
     cause: BaseException | None = error
     while cause is not None and seen < 10:
@@ -201,26 +204,26 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         cause, seen = cause.__cause__ or cause.__context__, seen + 1
 
 
-def body_of(error: Exception) -> Any:
-    """The answer's body that an SDK's exception carries, or its message."""
+def error_body(error: Exception) -> Any:
+    """Return the answer's body from an SDK's exception, or its message."""
     return getattr(error, "body", None) or getattr(error, "message", None) or str(error)
 
 
 def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str, ...] = ()) -> BackendError:
-    """The error that an SDK's exception stands for; OpenAI's SDK sets the names of the attributes."""
+    """Return the error for an SDK's exception, which has the attributes of those of OpenAI's SDK."""
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None)
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, TimeoutError) or ("APITimeoutError" in names and not _is_lost(error)):
         return BackendError("no answer in time (--llm-timeout)", kind="timeout", transient=True)
-    # The SDK lets the exceptions of aiohttp through that its client does not map.
+    # The SDK passes on the exceptions of aiohttp that its client does not map.
     if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError):
         return _from_connection(error, url, hidden)
     if isinstance(status, int):
-        # litellm keeps the server's headers apart from the response that it makes up.
-        found = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
-        headers = {str(k).lower(): str(v) for k, v in dict(found).items()}
-        body = body_of(error)
+        # litellm builds an artificial response and keeps the server's headers in another attribute.
+        raw = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+        headers = {str(k).lower(): str(v) for k, v in dict(raw).items()}
+        body = error_body(error)
         if "litellm" in type(error).__module__ and not isinstance(body, Mapping):
             known = _from_litellm(str(body), url, model, hidden)
             if known is not None:
@@ -230,7 +233,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str,
 
 
 def _from_litellm(message: str, url: str, model: str, hidden: tuple[str, ...]) -> BackendError | None:
-    """What litellm reports under the status of something else."""
+    """Return the error for those messages of litellm that come with a misleading status; otherwise None."""
     text = clean(message, hidden)
     if "Missing credentials" in message or ("Missing" in message and "API Key" in message):
         return BackendError(text, kind="key", fatal=True)
@@ -258,6 +261,6 @@ def _from_connection(error: Exception, url: str, hidden: tuple[str, ...]) -> Bac
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         text = f"{url}: the server's certificate cannot be verified"
         return BackendError(clean(text, hidden), kind="connection", fatal=True)
-    # The innermost cause that says anything is the operating system's own word.
+    # The innermost cause with a message is the operating system's error.
     reason = next((str(cause) for cause in reversed(chain) if str(cause)), "")
     return BackendError(clean(f"cannot reach {url}: {reason}", hidden), kind="connection", transient=True)

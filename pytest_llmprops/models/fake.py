@@ -1,17 +1,17 @@
-"""The public fake model: replies by list, rule or function, without a network, for everybody's tests.
+"""The public fake model: fixed replies from a list, rules or a function, for tests without a network.
 
 From Python::
 
-    FakeModel(["A", "B"])                      # in order; running out stops the run with one line
-    FakeModel({r"rhyme": "A", r".*": "B"})     # first pattern found in the last turn wins
-    FakeModel(lambda chat: chat.prompt[-1])    # str, Reply or an exception as a value
+    FakeModel(["A", "B"])                      # in order; one call too many stops the run with one line
+    FakeModel({r"rhyme": "A", r".*": "B"})     # the first pattern that matches the last turn
+    FakeModel(lambda chat: chat.prompt[-1])    # returns a str, a Reply or an exception
 
 As a model specification: ``fake:echo``, ``fake:constant?text=A``, ``fake:random?choices=A,B&seed=1``,
-``fake:list?file=PATH``, ``fake:rule?file=PATH.json``, ``fake:call?file=PATH.py&function=NAME``; each also
-takes ``delay=SECONDS``, ``fail=RATE`` (the share of prompts whose first call fails, to be retried) and
+``fake:list?file=PATH``, ``fake:rule?file=PATH.json``, ``fake:call?file=PATH.py&function=NAME``. Each also
+takes ``delay=SECONDS``, ``fail=RATE`` (the share of prompts whose first call fails and is retried) and
 ``price_in``/``price_out`` (USD per million tokens).
 
-It goes through the broker and the reply store like any other backend.
+Its calls use the broker and the reply store like those of any other backend.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from pytest_llmprops.models.prices import Price, price
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
-Given = str | Reply | Exception
-Respond = Callable[[Chat], Given | Awaitable[Given]]
+FakeReply = str | Reply | Exception
+Respond = Callable[[Chat], FakeReply | Awaitable[FakeReply]]
 
 _PARAMS: Mapping[str, tuple[str, ...]] = {
     "echo": (),
@@ -69,7 +69,7 @@ class FakeModel:
 
     def __init__(
         self,
-        replies: Sequence[Given] | Mapping[str, Given] | Respond,
+        replies: Sequence[FakeReply] | Mapping[str, FakeReply] | Respond,
         *,
         delay: float = 0.0,
         fail: float = 0.0,
@@ -101,60 +101,61 @@ class FakeModel:
         return [await self._answer(request, started) for request in requests]
 
     async def _answer(self, request: Chat, started: float) -> Result:
-        asked = (request.prompt, request.sample)
-        if self._fail and asked not in self._failed and _draw("fail", *asked) < self._fail:
-            self._failed.add(asked)
-            return BackendError("the fake model failed as it was told to", kind="fake", transient=True)
+        key = (request.prompt, request.sample)
+        if self._fail and key not in self._failed and _draw("fail", *key) < self._fail:
+            self._failed.add(key)
+            return BackendError("the fake model failed on purpose (fail=RATE)", kind="fake", transient=True)
         try:
-            given: Any = self._respond(request)
-            if inspect.isawaitable(given):
-                given = await given
+            reply: Any = self._respond(request)
+            if inspect.isawaitable(reply):
+                reply = await reply
         except Exception as error:
             where = f"the fake model's function raised {type(error).__name__}"
             return BackendError(f"{where}: {one_line(str(error), 200)}", kind="fake", fatal=True)
-        if isinstance(given, BackendError):
-            return given
-        if isinstance(given, Exception):
-            return BackendError(f"{type(given).__name__}: {one_line(str(given), 200)}", kind="fake")
-        if isinstance(given, str):
-            usage = Usage(len(request.prompt) // 4, len(given.split()))
-            given = Reply(given, usage=usage, served_model=self._name)
-        if not isinstance(given, Reply):
-            kind = type(given).__name__
-            return BackendError(f"the fake model's function gave {kind}, not a text", kind="fake", fatal=True)
-        cost = self._price.of(given.usage) if self._price and given.cost_usd is None else given.cost_usd
+        if isinstance(reply, BackendError):
+            return reply
+        if isinstance(reply, Exception):
+            return BackendError(f"{type(reply).__name__}: {one_line(str(reply), 200)}", kind="fake")
+        if isinstance(reply, str):
+            usage = Usage(len(request.prompt) // 4, len(reply.split()))
+            reply = Reply(reply, usage=usage, served_model=self._name)
+        if not isinstance(reply, Reply):
+            kind = type(reply).__name__
+            text = f"the fake model's function returned {kind}; return str, Reply or an exception"
+            return BackendError(text, kind="fake", fatal=True)
+        cost = self._price.of(reply.usage) if self._price and reply.cost_usd is None else reply.cost_usd
         seconds = time.perf_counter() - started
-        return replace(given, seconds=seconds, stored=given.stored or time.time(), cost_usd=cost)
+        return replace(reply, seconds=seconds, stored=reply.stored or time.time(), cost_usd=cost)
 
     def deviations(self) -> Sequence[str]:
-        """None: the fake takes every request as it is."""
+        """Return nothing: the fake model never changes a request."""
         return ()
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: the fake model has no resources."""
 
 
-def _in_order(replies: list[Given]) -> Respond:
+def _in_order(replies: list[FakeReply]) -> Respond:
     used = 0
 
-    def respond(request: Chat) -> Given:
+    def respond(request: Chat) -> FakeReply:
         nonlocal used
         if used >= len(replies):
-            raise_after = f"the fake model ran out of replies after {len(replies)}"
-            return BackendError(raise_after, kind="fake", fatal=True)
+            text = f"the fake model ran out of replies after {len(replies)}"
+            return BackendError(text, kind="fake", fatal=True)
         used += 1
         return replies[used - 1]
 
     return respond
 
 
-def _by_rule(rules: Sequence[tuple[str, Given]]) -> Respond:
+def _by_rule(rules: Sequence[tuple[str, FakeReply]]) -> Respond:
     try:
         compiled = [(re.compile(pattern, re.DOTALL), reply) for pattern, reply in rules]
     except re.error as error:
         raise UsageError(f"fake model: {error.pattern!r} is not a regular expression: {error}") from None
 
-    def respond(request: Chat) -> Given:
+    def respond(request: Chat) -> FakeReply:
         last = request.messages[-1].content
         for pattern, reply in compiled:
             if pattern.search(last):
@@ -164,25 +165,25 @@ def _by_rule(rules: Sequence[tuple[str, Given]]) -> Respond:
     return respond
 
 
-def _echo(request: Chat) -> Given:
+def _echo(request: Chat) -> FakeReply:
     return request.messages[-1].content
 
 
 def _at_random(choices: Sequence[str], seed: str) -> Respond:
-    def respond(request: Chat) -> Given:
+    def respond(request: Chat) -> FakeReply:
         return choices[int(_draw(seed, request.prompt, request.sample) * len(choices))]
 
     return respond
 
 
 def _draw(*parts: Any) -> float:
-    """A number in [0, 1) that follows from ``parts``, the same in every process."""
+    """Return a number in [0, 1) that depends only on ``parts``."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big") / 2**48
 
 
 def _source_of(function: Callable[..., Any]) -> str:
-    """What the function does, as far as it can be read: its source, else its name."""
+    """Return the function's source, or its name if the source cannot be read."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
@@ -191,8 +192,8 @@ def _source_of(function: Callable[..., Any]) -> str:
         )
 
 
-def _given(value: Any, where: str) -> Given:
-    """A reply in a file: text, ``{"text", "finish_reason"}``, ``{"error", "transient", "fatal", "kind"}``."""
+def _parse_reply(value: Any, where: str) -> FakeReply:
+    """Parse a reply of a file: text, ``{"text", "finish_reason"}`` or ``{"error", "transient", "fatal", "kind"}``."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and isinstance(value.get("text"), str):
@@ -204,7 +205,7 @@ def _given(value: Any, where: str) -> Given:
             transient=bool(value.get("transient")),
             fatal=bool(value.get("fatal")),
         )
-    raise UsageError(f'{where}: a reply is a text, {{"text": ...}} or {{"error": ...}}')
+    raise UsageError(f'{where}: not a reply; write a text, {{"text": ...}} or {{"error": ...}}')
 
 
 def _read(spec: ModelSpec) -> str:
@@ -219,23 +220,23 @@ def _read(spec: ModelSpec) -> str:
         raise UsageError(f"--model {spec.text}: {file} is not UTF-8 text") from None
 
 
-def _read_list(spec: ModelSpec) -> list[Given]:
+def _read_list(spec: ModelSpec) -> list[FakeReply]:
     text = _read(spec)
     if text.lstrip().startswith("["):
         values = _parse_json(spec, text)
     else:
         values = text.splitlines()
-    return [_given(value, f"{spec.params['file']}: entry {i}") for i, value in enumerate(values, 1)]
+    return [_parse_reply(value, f"{spec.params['file']}: entry {i}") for i, value in enumerate(values, 1)]
 
 
-def _read_rules(spec: ModelSpec) -> dict[str, Given]:
+def _read_rules(spec: ModelSpec) -> dict[str, FakeReply]:
     values = _parse_json(spec, _read(spec))
-    rules: dict[str, Given] = {}
+    rules: dict[str, FakeReply] = {}
     for number, rule in enumerate(values, 1):
         where = f"{spec.params['file']}: rule {number}"
         if not isinstance(rule, dict) or not isinstance(rule.get("match"), str) or "reply" not in rule:
             raise UsageError(f'{where}: write {{"match": REGEX, "reply": TEXT}}')
-        rules.setdefault(rule["match"], _given(rule["reply"], where))
+        rules.setdefault(rule["match"], _parse_reply(rule["reply"], where))
     return rules
 
 
@@ -245,32 +246,32 @@ def _parse_json(spec: ModelSpec, text: str) -> list[Any]:
     except ValueError as error:
         raise UsageError(f"--model {spec.text}: {spec.params['file']} is not JSON: {error}") from None
     if not isinstance(values, list):
-        raise UsageError(f"--model {spec.text}: {spec.params['file']} must hold a JSON list")
+        raise UsageError(f"--model {spec.text}: {spec.params['file']} must be a JSON list")
     return values
 
 
 def _read_function(spec: ModelSpec) -> Respond:
-    """The function of a Python file that the user named; the file is the user's own code."""
-    _read(spec)
+    """Run the user's Python file and return the function that the specification names."""
+    _read(spec)  # for its messages
     file, name = spec.params["file"], spec.params.get("function", "reply")
     try:
-        names = runpy.run_path(file)
+        namespace = runpy.run_path(file)
     except Exception as error:
         reason = f"{type(error).__name__}: {one_line(str(error), 200)}"
         raise UsageError(f"--model {spec.text}: {file} cannot be run: {reason}") from None
-    if not callable(names.get(name)):
+    if not callable(namespace.get(name)):
         raise UsageError(f"--model {spec.text}: {file} has no function '{name}'; add function=NAME")
-    function: Respond = names[name]
+    function: Respond = namespace[name]
     return function
 
 
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     if spec.name not in _PARAMS:
         raise UsageError(
-            f"--model {spec.text}: unknown fake model '{spec.name}'; there are {', '.join(_PARAMS)}"
+            f"--model {spec.text}: unknown fake model '{spec.name}'; choose from {', '.join(_PARAMS)}"
         )
     spec.only(*_PARAMS[spec.name], *_COMMON)
-    replies: list[Given] | dict[str, Given] | Respond
+    replies: list[FakeReply] | dict[str, FakeReply] | Respond
     source = ""
     if spec.name == "echo":
         replies = _echo
@@ -292,7 +293,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     def make() -> FakeModel:
         model = FakeModel(replies, delay=delay, fail=fail, name=f"fake:{spec.name}", price=cost)
         if source or callable(replies):
-            # What a function replies is fixed by the specification or the file it comes from.
+            # The specification or the file determines what a function replies.
             digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()
             model.identity = {**model.identity, "replies": digest}
         return model

@@ -1,9 +1,9 @@
-"""``first-of:PARSER,PARSER,...``: several parsers as one: each text is analysed by the first that can.
+"""``first-of:PARSER,PARSER,...``: several parsers as one; the first parser that can analyse a text does.
 
-A parser that has no model of the language, or does not make the analysis, answers "missing", and the next is asked.
-``by`` of a reply says which one it was. A parser that fails is an error, never passed over: the words of a run must not
-depend on luck. With ``first-of:stanza,spacy:en_core_web_sm``, Stanza gives the words of the languages that it has here,
-and spaCy the rest of English.
+A parser without a model of the language or without the requested analysis returns "missing", and the next one gets the
+text. ``by`` of a reply names the parser used. A parser's error is returned as it is and the next parser is not tried,
+so that the words of a run do not depend on chance failures. Example: with ``first-of:stanza,spacy:en_core_web_sm``,
+Stanza analyses the languages whose models are installed, and spaCy analyses English if Stanza's models of it are not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pytest_llmprops.models.spec import ModelSpec
 
 
 class FirstOf:
-    """Asks its parts in order, each for what those before it lack.
+    """A parser that tries several parsers in order.
 
-    :param parts: parsers that block, by name.
+    :param parts: blocking parsers, in order.
     """
 
     max_batch = 256
@@ -39,39 +39,40 @@ class FirstOf:
         self.pinned = all(part.pinned for part in parts)
 
     def parse(self, requests: Sequence[Parse]) -> Sequence[Result]:
-        """One result a request, in order; where all parts lack it, what each of them lacks."""
+        """Return one result per request, in order. If no part can analyse a text, the result lists the reasons."""
         results: dict[int, Result] = {}
-        lacking: dict[int, list[str]] = {index: [] for index in range(len(requests))}
+        # index of each request that no parser has analysed yet -> what each parser is missing
+        reasons: dict[int, list[str]] = {index: [] for index in range(len(requests))}
         with self._lock:
             for part in self._parts:
-                for index, result in self._asked(part, requests, list(lacking)).items():
-                    found = result.value if isinstance(result, Reply) else None
-                    if isinstance(found, dict) and found.get("words", ()) is None:
-                        lacking[index].append(str(found.get("missing", "a parser has no model")))
+                for index, result in self._parse_with(part, requests, list(reasons)).items():
+                    value = result.value if isinstance(result, Reply) else None
+                    if isinstance(value, dict) and value.get("words", ()) is None:
+                        reasons[index].append(str(value.get("missing", "a parser has no model")))
                     else:
                         results[index] = result
-                        del lacking[index]
+                        del reasons[index]
         results |= {
-            index: Reply(value=missing("; ".join(dict.fromkeys(whats)))) for index, whats in lacking.items()
+            index: Reply(value=missing("; ".join(dict.fromkeys(texts)))) for index, texts in reasons.items()
         }
         return [results[index] for index in range(len(requests))]
 
     @staticmethod
-    def _asked(part: ParseModel, requests: Sequence[Parse], indices: Sequence[int]) -> dict[int, Result]:
-        """The part's results for these requests, in batches as it takes them."""
-        found: dict[int, Result] = {}
+    def _parse_with(part: ParseModel, requests: Sequence[Parse], indices: Sequence[int]) -> dict[int, Result]:
+        """Return the part's results for the requests at ``indices``, in batches of its maximum size."""
+        results: dict[int, Result] = {}
         for start in range(0, len(indices), part.max_batch):
             batch = indices[start : start + part.max_batch]
-            results = part.parse([requests[index] for index in batch])
-            assert isinstance(results, Sequence)
-            found.update(zip(batch, results, strict=True))
-        return found
+            batch_results = part.parse([requests[index] for index in batch])
+            assert isinstance(batch_results, Sequence)
+            results.update(zip(batch, batch_results, strict=True))
+        return results
 
     def deviations(self) -> Sequence[str]:
         return [text for part in self._parts for text in part.deviations()]
 
     def close(self) -> None:
-        """Free the parts."""
+        """Free all parts."""
         for part in self._parts:
             part.close()
 

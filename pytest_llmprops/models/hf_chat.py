@@ -1,4 +1,4 @@
-"""Conversations with a transformers causal language model, in batches that share their prompts' prefix."""
+"""Chat with causal language models of transformers; the prompts of a batch share their prefix."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pytest_llmprops.models.hf_model import HfModel
 from pytest_llmprops.models.prefix import PrefixCache, group_by_prefix, shared_prefix
 from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
 
-# Templates of some models print today's date. A prompt must not change from one day to the next.
+# Some chat templates print today's date. A fixed date keeps prompts the same from one day to the next.
 _DATE = date(2024, 7, 26)
-#: new tokens for which a batch reserves memory at first
+#: number of new tokens that a batch first reserves memory for
 _ROOM = 32
 
 
 @dataclass(slots=True)
 class _Row:
-    """One reply in the making."""
+    """One reply while it is generated."""
 
     index: int
     request: Chat
@@ -40,11 +40,12 @@ class _Row:
 class HfChatModel(HfModel):
     """Chat with a causal language model of the transformers library.
 
-    Prompts are written by the tokenizer's chat template. A group of neighbouring prompts is evaluated
-    together: their common prefix once, and kept for the next group; then the remainders as one batch. A
-    request without a temperature gets the most probable tokens.
+    The tokenizer's chat template builds the prompts. Neighbouring prompts are evaluated in groups: first their common
+    prefix, once, which is kept for the next group; then the remainders as one batch. A request without a temperature
+    gets the most probable tokens.
 
-    :param load: gives (model, tokenizer); called at the first request. :param batch: most rows together.
+    :param load: returns (model, tokenizer); called at the first request.
+    :param batch: maximum rows per batch.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class HfChatModel(HfModel):
         self._ends: frozenset[int] = frozenset()
 
     def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
-        """One reply a request, in order."""
+        """Return one result per request, in order."""
         with self._lock:
             try:
                 self._loaded()
@@ -82,13 +83,13 @@ class HfChatModel(HfModel):
             return [results[i] for i in range(len(requests))]
 
     def forget(self) -> None:
-        """Drop what is kept of earlier prompts; the next prompt is evaluated from its start."""
+        """Drop the cached prefix; the next prompt is evaluated from its start."""
         with self._lock:
             if self._prefix is not None:
                 self._prefix.forget()
 
     def close(self) -> None:
-        """Free the model, after the token that is being computed."""
+        """Free the model after the current token is computed."""
         super().close()
         self._prefix = None
 
@@ -153,7 +154,7 @@ class HfChatModel(HfModel):
             for row in rows:
                 row.out.clear()
                 row.logprobs.clear()
-                # The draws start again with the reply.
+                # The reply starts again, and so do its random numbers.
                 row.sampler, row.text, row.finish = Sampler.of(row.request, self._seed), None, "length"
             self._serve(rows[:middle], results)
             self._serve(rows[middle:], results)
@@ -183,7 +184,7 @@ class HfChatModel(HfModel):
         width = max(map(len, rests))
         room = width + min(max(row.limit for row in rows), _ROOM)
         cache = self._prefix.rows(rows[0].prompt[:shared], len(rows), room)
-        # Remainders end in the same column, so that one column holds every row's last token.
+        # Remainders are padded on the left, so that the last column is the last token of every row.
         fill = min(self._ends, default=0)
         ids = torch.tensor([[fill] * (width - len(rest)) + rest for rest in rests], device=device)
         mask = torch.tensor(
@@ -192,7 +193,7 @@ class HfChatModel(HfModel):
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, shared:]
         while True:
             if self._closed:
-                raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+                raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
             logits = self._model(
                 input_ids=ids,
                 attention_mask=mask,
@@ -201,20 +202,20 @@ class HfChatModel(HfModel):
                 use_cache=True,
                 logits_to_keep=1,
             ).logits[:, -1]
-            going = [i for i, token in enumerate(self._pick(rows, logits)) if self._goes_on(rows[i], token)]
-            if not going:
+            active = [i for i, token in enumerate(self._pick(rows, logits)) if self._append(rows[i], token)]
+            if not active:
                 return
-            ids = torch.tensor([[rows[i].out[-1]] for i in going], device=device)
-            if len(going) < len(rows):
-                keep = torch.tensor(going, device=device)
+            ids = torch.tensor([[rows[i].out[-1]] for i in active], device=device)
+            if len(active) < len(rows):
+                keep = torch.tensor(active, device=device)
                 cache.batch_select_indices(keep)
                 mask, positions = mask[keep], positions[keep]
-                rows = [rows[i] for i in going]
+                rows = [rows[i] for i in active]
             mask = torch.cat([mask, mask.new_ones((len(rows), 1))], dim=1)
             positions = positions[:, -1:] + 1
 
     def _pick(self, rows: list[_Row], logits: Any) -> list[int]:
-        """The next token of every row; logits leave the device only where a row needs them."""
+        """Return the next token of every row. Logits are copied from the device only for rows that need them."""
         best: list[int] = logits.argmax(-1).tolist()
         for i, row in enumerate(rows):
             if row.sampler.greedy and not row.request.logprobs:
@@ -230,7 +231,8 @@ class HfChatModel(HfModel):
                 )
         return best
 
-    def _goes_on(self, row: _Row, token: int) -> bool:
+    def _append(self, row: _Row, token: int) -> bool:
+        """Append a token to a row's reply; return whether the reply continues."""
         if token in self._ends:
             row.finish = "stop"
             return False
@@ -244,11 +246,11 @@ class HfChatModel(HfModel):
 
     def _decode(self, tokens: list[int]) -> str:
         text = str(self._tokenizer.decode(tokens, skip_special_tokens=True))
-        # A character whose last bytes were cut off by the limit is dropped.
+        # Drop a last character whose bytes the token limit cut off.
         return text.rstrip("\ufffd")
 
     def _piece(self, token: int) -> str:
-        # Some tokenizers drop a text's leading space, but not one inside it.
+        # Some tokenizers drop a leading space. A character in front of the token keeps it.
         anchor = self._tokenizer.encode("a", add_special_tokens=False)[-1:]
         before = self._tokenizer.decode(anchor)
         return str(self._tokenizer.decode([*anchor, token])[len(before) :])

@@ -1,7 +1,7 @@
 """Models of every other provider, through litellm: ``litellm:PROVIDER/NAME``.
 
-litellm is imported in a thread while pytest collects, or at the first call (it takes seconds). Its network look-ups
-at import, its reading of ``.env`` files and its own retries are off. Each provider's key is read by litellm from
+The import of litellm takes seconds. It runs in a thread while pytest collects, or at the first call. litellm's network
+look-ups at import, its reading of ``.env`` files and its own retries are off. litellm reads each provider's key from
 that provider's environment variable.
 """
 
@@ -19,14 +19,14 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.departures import Departures
+from pytest_llmprops.models.deviations import Deviations
 from pytest_llmprops.models.openai_sdk import normalised_url
 from pytest_llmprops.models.prices import price
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.replies import pinned_by_name
 from pytest_llmprops.models.spec import ModelSpec
 
-#: Read by litellm at import: its own copies of its tables, and no look into ``.env``.
+#: litellm reads these at import: use the packaged copies of its tables, and do not read ``.env``
 _ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
@@ -38,7 +38,7 @@ _ENVIRONMENT = {
 
 
 class LiteLLMModel:
-    """One model of a provider that litellm knows; as many calls at once as the caller likes."""
+    """One model of a provider that litellm knows; calls may run concurrently."""
 
     max_batch = 1
     blocking = False
@@ -46,36 +46,36 @@ class LiteLLMModel:
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
         self._spec, self._options = spec, options
-        self._calls = ApiCalls(spec.name, url or spec.name, Departures(), most_samples=most_samples(spec))
+        self._calls = ApiCalls(spec.name, url or spec.name, Deviations(), most_samples=most_samples(spec))
         self._complete: Any = None
         self.identity: Mapping[str, Any] = {"backend": "litellm", "name": spec.name, "base_url": url}
         self.pinned = pinned_by_name(spec.name)
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """One result per request, in order."""
+        """Return one result per request, in order."""
         self._open()
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
     @property
     def most_samples(self) -> int:
-        """Replies that one call may ask for; 1 with ``?n=off`` and once the API is found to give no more."""
+        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
         return self._calls.most_samples
 
     async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
-        """Up to ``count`` replies to ``request``, by one call; none where the API refuses several at once."""
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
         self._open()
         return await self._calls.samples(request, count, self._post)
 
     def notes(self) -> Sequence[str]:
-        """What was found about the API that changes no reply."""
+        """Return notes about the API that do not affect replies."""
         return self._calls.notes
 
     def deviations(self) -> Sequence[str]:
-        """What the API made us leave out or change, so far."""
-        return self._calls.departures.phrases()
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self._calls.deviations.phrases()
 
     def close(self) -> None:
-        """litellm keeps its connections until the process ends; :meth:`aclose` closes them."""
+        """Do nothing: litellm's connections can only be closed in a coroutine, :meth:`aclose`."""
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -84,7 +84,7 @@ class LiteLLMModel:
             await litellm.close_litellm_async_clients()
 
     def _open(self) -> None:
-        """Import litellm, at the first call."""
+        """Import litellm at the first call."""
         if self._complete is None:
             self._complete = load_litellm().acompletion
             self._calls.hidden = errors.secrets()
@@ -103,7 +103,7 @@ class LiteLLMModel:
 
 
 def load_litellm() -> Any:
-    """Import litellm quietly: no network, no ``.env``, no advice printed, no callbacks."""
+    """Import litellm without network access, ``.env`` files, printed advice and telemetry."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     litellm: Any = importlib.import_module("litellm")

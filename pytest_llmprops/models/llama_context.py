@@ -1,10 +1,10 @@
-"""One llama.cpp model with one sequence, over the C interface of llama-cpp-python.
+"""One llama.cpp model with one sequence, through the C interface of llama-cpp-python.
 
-The high-level class of that package keeps the common prefix as well, but its replies depend on what was
-asked before. llama.cpp computes a step of one token with other kernels than a longer step, which moves the
-logits of a 4-bit model by as much as 0.5. Here a prompt is evaluated in steps of at least eight tokens
-whether or not its beginning is held, and tokens of replies are never reused, so that a reply is the same,
-bit for bit, as after an evaluation from scratch. Flash attention has no such property and stays off.
+The package's high-level class also reuses the common prefix, but its replies then depend on the earlier prompts:
+llama.cpp computes a step of one token with other kernels than a longer step, which changes the logits of a 4-bit model
+by as much as 0.5. This class evaluates every prompt in steps of at least eight tokens, whether or not its beginning is
+cached, and never reuses the tokens of replies. A reply is therefore the same, bit for bit, as after an evaluation from
+scratch. Flash attention does not have this property and is off.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: the most tokens of one evaluation step; larger steps were no faster on a CPU
+#: maximum tokens per evaluation step; larger steps were not faster on a CPU
 BATCH = 512
-#: the fewest tokens of one step of a prompt that is longer than this
+#: minimum tokens per step of a prompt, unless the prompt is shorter
 SHORTEST_STEP = 8
-# Templates of some models print today's date. A prompt must not change from one day to the next.
+# Some chat templates print today's date. A fixed date keeps prompts the same from one day to the next.
 _DATE = date(2024, 7, 26)
 _log: list[str] = []
 _callback: Any = None
@@ -42,23 +42,23 @@ def _silence(llama: Any) -> None:
                 _log.append(text.decode("utf-8", "replace").strip())
                 del _log[:-20]
 
-        # C keeps the pointer: the object must live as long as the process.
+        # C keeps a pointer to this object, so it must never be freed.
         _callback = llama.llama_log_callback(keep)
         llama.llama_log_set(_callback, ctypes.c_void_p(0))
         llama.llama_backend_init()
 
 
 class LlamaContext:
-    """A loaded GGUF file and the keys and values of the last tokens evaluated.
+    """A loaded GGUF file, with the keys and values of the last evaluated tokens.
 
-    :param n_ctx: context length in tokens; 0 takes the length the model was trained with.
-    :raises ValueError: when llama.cpp cannot load the file; the message is llama.cpp's first error.
+    :param n_ctx: context length in tokens; 0 for the length that the model was trained with.
+    :raises ValueError: if llama.cpp cannot load the file; the message is llama.cpp's first error.
     """
 
     def __init__(self, file: Path, *, n_ctx: int, threads: int) -> None:
-        # OpenMP's threads wait by spinning, on cores that other processes want. A short spin costs nothing on
-        # a quiet machine and a third less beside a busy process than libgomp's own 300,000; none at all
-        # costs twice the time. Read when the library is loaded; the user's setting wins.
+        # OpenMP threads wait by spinning, which takes CPU time from other processes. A short spin costs nothing on an
+        # idle machine, and next to a busy process it takes a third less time than libgomp's default of 300,000.
+        # No spin at all takes twice the time. The variable is read when the library is loaded; the user's value wins.
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
         llama: Any = importlib.import_module("llama_cpp")
         self._llama = llama
@@ -84,11 +84,11 @@ class LlamaContext:
         self._batch = llama.llama_batch_init(BATCH, 0, 1)
         self.n_ctx: int = llama.llama_n_ctx(self._ctx)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self._vocab)
-        # Tokens cannot be taken back from recurrent layers, whose state is one running sum.
+        # Tokens cannot be removed from recurrent layers, whose state is one running sum.
         self._rewinds = not (
             llama.llama_model_is_recurrent(self._model) or llama.llama_model_is_hybrid(self._model)
         )
-        self.tokens: list[int] = []  # whose keys and values are held: a prompt and its reply
+        self.tokens: list[int] = []  # a prompt and its reply, whose keys and values are cached
         self._prompt_length = 0
         self._prompt_logits: NDArray[np.float32] | None = None
         self._pieces: dict[int, bytes] = {}
@@ -98,7 +98,7 @@ class LlamaContext:
     # -- text ---------------------------------------------------------------------------------
 
     def metadata(self, key: str) -> str | None:
-        """A value of the file's header as text, or None."""
+        """Return a value of the file's header as text, or None."""
         size = self._llama.llama_model_meta_val_str(self._model, key.encode(), None, 0)
         if size < 0:
             return None
@@ -107,14 +107,14 @@ class LlamaContext:
         return buffer.value.decode("utf-8", "replace")
 
     def render(self, messages: list[dict[str, str]]) -> str:
-        """The conversation as the file's own chat template writes it, ready for the reply.
+        """Return the prompt that the file's chat template builds from the conversation.
 
-        :raises ValueError: when the file has no template, or the template refuses the conversation.
+        :raises ValueError: if the file has no template, or the template refuses the conversation.
         """
         if self._template is None:
             source = self.metadata("tokenizer.chat_template")
             if source is None:
-                raise ValueError("the file holds no chat template; use an instruction-tuned GGUF")
+                raise ValueError("the file has no chat template; use an instruction-tuned GGUF")
             formats: Any = importlib.import_module("llama_cpp.llama_chat_format")
             self._template = formats.Jinja2ChatFormatter(
                 template=source,
@@ -128,21 +128,24 @@ class LlamaContext:
         return "" if token < 0 else str(self._llama.llama_vocab_get_text(self._vocab, token).decode())
 
     def tokenize(self, prompt: str) -> list[int]:
-        """Tokens of a rendered conversation; a begin token is added where the model wants one."""
+        """Return the tokens of a prompt, with a BOS token in front if the model expects one.
+
+        :raises ValueError: if llama.cpp cannot tokenize the prompt.
+        """
         raw = prompt.encode("utf-8", "replace")
         size = len(raw) + 8
         tokens = (ctypes.c_int32 * size)()
         count = self._llama.llama_tokenize(self._vocab, raw, len(raw), tokens, size, False, True)
         if count < 0:
             raise ValueError("llama.cpp cannot tokenize the prompt")
-        found = list(tokens[:count])
+        result = list(tokens[:count])
         bos = self._llama.llama_vocab_bos(self._vocab)
-        if bos >= 0 and self._llama.llama_vocab_get_add_bos(self._vocab) and found[:1] != [bos]:
-            found.insert(0, bos)
-        return found
+        if bos >= 0 and self._llama.llama_vocab_get_add_bos(self._vocab) and result[:1] != [bos]:
+            result.insert(0, bos)
+        return result
 
     def piece(self, token: int) -> bytes:
-        """The bytes of a token; a character's bytes may lie in several tokens."""
+        """Return the bytes of a token; the bytes of one character may be in several tokens."""
         if token not in self._pieces:
             size = 64
             while True:
@@ -155,7 +158,7 @@ class LlamaContext:
         return self._pieces[token]
 
     def ends(self, token: int) -> bool:
-        """The token ends the model's turn."""
+        """Return whether the token ends the model's turn."""
         if token not in self._ends:
             self._ends[token] = bool(self._llama.llama_vocab_is_eog(self._vocab, token))
         return self._ends[token]
@@ -163,7 +166,7 @@ class LlamaContext:
     # -- evaluation -----------------------------------------------------------------------------
 
     def keep(self, count: int) -> int:
-        """Forget all but the first ``count`` tokens; gives how many are really left (``count`` or 0)."""
+        """Drop all tokens after the first ``count``; return how many are left: ``count``, or 0 if all were dropped."""
         if count == len(self.tokens):
             return count
         if count <= 0 or not self._rewinds or not self._llama.llama_memory_seq_rm(self._memory, 0, count, -1):
@@ -173,20 +176,20 @@ class LlamaContext:
         return count
 
     def prompt(self, tokens: list[int]) -> NDArray[np.float32]:
-        """Evaluate a prompt from where it leaves the last one; logits after it, shape (vocabulary,)."""
+        """Evaluate a prompt after the prefix that it shares with the last one; return its logits (vocabulary,)."""
         same = len(tokens) == self._prompt_length and tokens == self.tokens[: self._prompt_length]
         if same and self._prompt_logits is not None and self.keep(len(tokens)):
             return self._prompt_logits
-        held = min(common_prefix(self.tokens[: self._prompt_length], tokens), len(tokens) - SHORTEST_STEP)
+        shared = min(common_prefix(self.tokens[: self._prompt_length], tokens), len(tokens) - SHORTEST_STEP)
         self._prompt_logits = None
-        left = self.keep(max(held, 0))
-        self._evaluate(tokens[left:])
+        start = self.keep(max(shared, 0))
+        self._evaluate(tokens[start:])
         self._prompt_length = len(tokens)
         self._prompt_logits = self._logits().copy()
         return self._prompt_logits
 
     def extend(self, token: int) -> NDArray[np.float32]:
-        """Evaluate one token of the reply; logits after it, a view to be read before the next call."""
+        """Evaluate one token of the reply; return the logits as a view that is valid until the next call."""
         self._evaluate([token])
         return self._logits()
 
@@ -209,7 +212,7 @@ class LlamaContext:
             if code != 0:
                 self._llama.llama_memory_clear(self._memory, True)
                 self.tokens.clear()
-                raise RuntimeError(f"llama.cpp could not evaluate the prompt (llama_decode gave {code})")
+                raise RuntimeError(f"llama.cpp could not evaluate the prompt (llama_decode returned {code})")
             self.tokens += tokens[start:end]
 
     def _logits(self) -> NDArray[np.float32]:
@@ -219,7 +222,7 @@ class LlamaContext:
         return np.ctypeslib.as_array(pointer, shape=(self.n_vocab,))
 
     def close(self) -> None:
-        """Free the context and the model; may be called twice."""
+        """Free the context and the model; a second call does nothing."""
         if self._batch is not None:
             self._llama.llama_batch_free(self._batch)
         if self._ctx:

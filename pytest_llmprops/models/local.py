@@ -1,4 +1,4 @@
-"""What the backends that load files share: hashes of files, and checks of their parameters."""
+"""Helpers for backends that load files: hashes of files and checks of parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _hashes: dict[tuple[str, int, int], str] = {}
 
 
 def file_sha256(file: Path) -> str:
-    """sha256 of a file, remembered in this process as long as its size and date stay."""
+    """Return the sha256 of a file. The process caches it as long as the file's size and date stay the same."""
     stat = file.stat()
     key = (str(file), stat.st_size, stat.st_mtime_ns)
     if key not in _hashes:
@@ -23,21 +23,21 @@ def file_sha256(file: Path) -> str:
 
 
 def files_sha256(files: Iterable[Path]) -> str:
-    """One sha256 over the names and contents of several files, whatever their order."""
+    """Return one sha256 over the names and contents of several files, independent of their order."""
     lines = sorted(f"{file.name} {file_sha256(file)}" for file in files)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def whole_number(spec: ModelSpec, key: str, default: int, *, least: int) -> int:
-    """A parameter that is a whole number of at least ``least``.
+def whole_number(spec: ModelSpec, key: str, default: int, *, minimum: int) -> int:
+    """Return a parameter as a whole number, or ``default`` if it is absent.
 
-    :raises UsageError: when it is something else.
+    :raises UsageError: if the value is not a whole number of at least ``minimum``.
     """
     value = spec.number(key)
     if value is None:
         return default
-    if value != value or value in (float("inf"), -float("inf")) or value != int(value) or value < least:
+    if not value.is_integer() or value < minimum:
         raise UsageError(
-            f"--model {spec.text}: {key} must be a whole number of at least {least}, is {spec.params[key]}"
+            f"--model {spec.text}: {key} must be a whole number of at least {minimum}, not {spec.params[key]}"
         )
     return int(value)

@@ -1,8 +1,8 @@
 """``maxmatch:WORDS.txt``: greedy longest match from left to right over a list of words.
 
-At each place the longest word of the list that starts there is taken, or the single character where none
-does (Chang et al. 2008; the baseline of ERAS). The list is UTF-8; every piece between whitespace is a
-word, so that it may have one word a line or be a segmented training file of the SIGHAN bakeoffs.
+At each position the longest word of the list that starts there is taken, or one character if no word starts there
+(Chang et al. 2008; the baseline of ERAS). The list is UTF-8 text; words are separated by whitespace. It may have one
+word per line, or be a segmented training file of the SIGHAN bakeoffs.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from pytest_llmprops.models.spec import ModelSpec
 
 
 def read_words(file: Path) -> frozenset[str]:
-    """The words of a list.
+    """Read the words of a list.
 
-    :raises DataError: for a file that is not UTF-8 or holds no word.
+    :raises DataError: if the file is not UTF-8 or has no words.
     """
     words = frozenset(utf8(file.read_bytes(), str(file)).split())
     if not words:
-        raise DataError(f"{file}: the word list is empty; give one word a line, or words split by spaces")
+        raise DataError(
+            f"{file}: the word list is empty; write one word per line, or words separated by spaces"
+        )
     return words
 
 
 def longest_match(words: Collection[str]) -> Cut:
-    """The function that cuts a text into the longest words of ``words``, from left to right."""
+    """Return the function that cuts a text into the longest words of ``words``, from left to right."""
     known = frozenset(words)
-    # The lengths worth trying at a place depend on its first two characters, longest first.
+    # First two characters of words -> the lengths of these words, longest first. Only these lengths are tried.
     lengths: dict[str, set[int]] = {}
     for word in known:
         if len(word) > 1:
             lengths.setdefault(word[:2], set()).add(len(word))
-    tries = {start: tuple(sorted(found, reverse=True)) for start, found in lengths.items()}
+    tries = {start: tuple(sorted(sizes, reverse=True)) for start, sizes in lengths.items()}
 
     def cut(text: str) -> list[str]:
         result: list[str] = []
@@ -61,9 +63,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only()
     file = Path(spec.name).expanduser()
     if not file.is_file():
-        raise UsageError(
-            f"--model {spec.text}: there is no file {file}; give a word list: maxmatch:WORDS.txt"
-        )
+        raise UsageError(f"--model {spec.text}: no such file: {file}; give a word list: maxmatch:WORDS.txt")
     try:
         words = read_words(file)
     except DataError as error:

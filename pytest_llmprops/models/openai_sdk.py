@@ -1,9 +1,9 @@
-"""Models of OpenAI and of every server that speaks its chat API, through the official SDK.
+"""Models of OpenAI and of servers with the same chat API, through the official SDK.
 
-The SDK builds, signs and checks the calls; retries are the broker's. Calls go out by the SDK's
-``client.post``, which gives the raw answer: reading the few fields wanted here costs a tenth of building
-the SDK's response objects. The SDK is imported in a thread while pytest collects, or at the first call, so that
-a run whose replies are all stored neither waits for it nor needs a key.
+The SDK builds and signs the calls; the broker retries them. Calls use the SDK's ``client.post``, which returns the raw
+answer: reading the few fields needed here takes a tenth of the time of building the SDK's response objects. The SDK is
+imported in a thread while pytest collects, or at the first call. A run whose replies are all stored therefore neither
+waits for the import nor needs a key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.departures import Departures
+from pytest_llmprops.models.deviations import Deviations
 from pytest_llmprops.models.prices import price
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.replies import pinned_by_name
@@ -32,7 +32,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 
 class OpenAIModel:
-    """One model behind an OpenAI-compatible API; as many calls at once as the caller likes."""
+    """One model of an OpenAI-compatible API; calls may run concurrently."""
 
     max_batch = 1
     blocking = False
@@ -42,8 +42,8 @@ class OpenAIModel:
         url = normalised_url(self._url)
         self._official = _is_openai(url)
         self._spec, self._options = spec, options
-        departures = Departures(completion_tokens=self._official)
-        self._calls = ApiCalls(spec.name, url, departures, most_samples=most_samples(spec))
+        deviations = Deviations(completion_tokens=self._official)
+        self._calls = ApiCalls(spec.name, url, deviations, most_samples=most_samples(spec))
         self._client: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
@@ -53,57 +53,57 @@ class OpenAIModel:
         self.pinned = pinned_by_name(spec.name)
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """One result per request, in order."""
+        """Return one result per request, in order."""
         if self._client is None:
-            failed = self._open()
-            if failed is not None:
-                return [failed] * len(requests)
+            error = self._open()
+            if error is not None:
+                return [error] * len(requests)
         if len(requests) == 1:
             return [await self._calls.reply(requests[0], self._post)]
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
     @property
     def most_samples(self) -> int:
-        """Replies that one call may ask for; 1 with ``?n=off`` and once the API is found to give no more."""
+        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
         return self._calls.most_samples
 
     async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
-        """Up to ``count`` replies to ``request``, by one call; none where the API refuses several at once."""
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
         if self._client is None:
-            failed = self._open()
-            if failed is not None:
-                return failed
+            error = self._open()
+            if error is not None:
+                return error
         return await self._calls.samples(request, count, self._post)
 
     def notes(self) -> Sequence[str]:
-        """What was found about the API that changes no reply."""
+        """Return notes about the API that do not affect replies."""
         return self._calls.notes
 
     def deviations(self) -> Sequence[str]:
-        """What the API made us leave out or change, so far."""
-        return self._calls.departures.phrases()
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self._calls.deviations.phrases()
 
     def close(self) -> None:
         """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
 
     async def aclose(self) -> None:
-        """Close the connections and wait for it."""
+        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
     def _open(self) -> BackendError | None:
-        """Import the SDK and make its client; why that cannot be, if it cannot."""
+        """Import the SDK and create its client; return the error if that fails."""
         key = os.environ.get("OPENAI_API_KEY", "").strip()
         if not key and self._official:
             return BackendError(
                 f"model {self._spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
-                " or give --llm-base-url URL for a server of your own",
+                " or give --llm-base-url URL for another server",
                 kind="key",
                 fatal=True,
             )
         if not (key.isascii() and key.isprintable()):
-            text = "OPENAI_API_KEY holds characters that no key has; set it again"
+            text = "OPENAI_API_KEY has characters that are not allowed in a key; set it again"
             return BackendError(text, kind="key", fatal=True)
         self._calls.hidden = errors.secrets(key)
         self._calls.price = price(self._spec.name, self._spec.params)
@@ -113,7 +113,7 @@ class OpenAIModel:
             options = self._options
             self._client = SdkClient(self._url, key or "none", options.timeout, options.concurrency)
         except Exception as error:
-            # What the SDK finds wrong with the settings in its environment, it says in one line.
+            # The SDK checks its environment variables; its message is one line.
             return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
         return None
 
@@ -130,7 +130,7 @@ class OpenAIModel:
         if not isinstance(answer, dict):
             return errors.not_json(url, "", {})
         if answer.get("error"):
-            # Some proxies answer 200 with an error inside; its code is the status, where it is a number.
+            # Some proxies answer with status 200 and an error in the body. A numeric code is the actual status.
             inner = answer["error"]
             code = inner.get("code") if isinstance(inner, dict) else None
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
@@ -140,9 +140,9 @@ class OpenAIModel:
 
 
 def normalised_url(url: str) -> str:
-    """A base URL as it is recorded: scheme, host, port and path; never a user, password or query.
+    """Return a base URL for the record: scheme, host, port and path, without user, password and query.
 
-    :raises UsageError: when it is not an http or https address.
+    :raises UsageError: if it is not an http or https address.
     """
     try:
         parts = urlsplit(url.strip())
@@ -170,7 +170,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     most_samples(spec)
     if spec.params:
         price(spec.name, spec.params)
-    # Its HTTP client is the one over aiohttp.
+    # SdkClient uses aiohttp, which is an optional dependency of the SDK.
     if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
         raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
     normalised_url(_base_url(options))

@@ -1,10 +1,10 @@
-"""What the parsers share: batches by language, and the shape of an analysis.
+"""The base class of parsers, and the format of an analysis.
 
-``Reply.value`` is ``{"words": [[text, lemma, upos, head, relation], ...], "by": "stanza 1.15.0 af"}``. The words of
-all sentences of a text are one list; ``head`` is the place of the head in that list, counted from 1: 0 for the root
-of a sentence, -1 where it was not asked for or is unknown. What is unknown is ``""``. ``constituency`` adds ``tree``.
-Where there is no model the value is ``{"words": None, "by": "", "missing": "what is missing, and how to get it"}``: the
-asker decides whether another way will do.
+``Reply.value`` is ``{"words": [[text, lemma, upos, head, relation], ...], "by": "stanza 1.15.0 af"}``. All sentences of
+a text share one list of words. ``head`` is the position of the head in that list, counted from 1; it is 0 for the root
+of a sentence and -1 if it was not requested or is unknown. Unknown texts are ``""``. ``constituency`` adds ``tree``.
+Without a model of the language, the value is ``{"words": None, "by": "", "missing": "what is missing, and how to get
+it"}``; the caller decides whether to use another method.
 """
 
 from __future__ import annotations
@@ -22,37 +22,41 @@ from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.local import file_sha256
 
-#: ``words`` are tokens with their lemmas; each of the others needs more of a model
+#: ``words`` are tokens with their lemmas; the other analyses need more components of a model
 ANALYSES = ("words", "dependency", "constituency")
 
 Value = dict[str, Any]
 
 
 def word(text: str, lemma: str = "", upos: str = "", head: int = -1, relation: str = "") -> list[Any]:
-    """One word of an analysis, in the order of ``Reply.value``."""
+    """Return one word of an analysis, in the order of ``Reply.value``."""
     return [text, lemma, upos, head, relation]
 
 
-def missing(what: str) -> Value:
-    """The value where the parser has no model: ``what`` is one phrase saying what is missing where."""
-    return {"words": None, "by": "", "missing": what}
+def missing(reason: str) -> Value:
+    """Return the value for a text that the parser has no model for.
+
+    :param reason: one phrase that says what is missing and where.
+    """
+    return {"words": None, "by": "", "missing": reason}
 
 
 def relative_sha256(folder: Path, files: Iterable[Path]) -> str:
-    """One sha256 over the contents of files and their paths inside ``folder``."""
+    """Return one sha256 over the contents of files and their paths relative to ``folder``."""
     lines = sorted(f"{file.relative_to(folder).as_posix()} {file_sha256(file)}" for file in files)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception of a library says, as one line of at most 300 characters."""
+    """Return an exception's type and message as one line of at most 300 characters."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 class Parser(ABC):
-    """Base of the parsers that load a model: one batch at a time, grouped by language and analysis.
+    """Base class of parsers. Each batch is grouped by language and analysis; batches run one at a time.
 
-    :param name: as tables call it. :param identity: all that decides the analyses.
+    :param name: the parser's name in tables.
+    :param identity: everything that determines the analyses.
     """
 
     pinned = True
@@ -67,16 +71,16 @@ class Parser(ABC):
 
     @abstractmethod
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
-        """The values of texts of one language, in order.
+        """Return the values of texts of one language, in order.
 
-        :raises BackendError: for all of them; a fatal one where the model cannot be loaded.
+        :raises BackendError: as the result of all texts; fatal if the model cannot be loaded.
         """
 
     def _free(self) -> None:
-        """Drop what was loaded."""
+        """Drop the loaded models."""
 
     def parse(self, requests: Sequence[Parse]) -> Sequence[Result]:
-        """One result a request, in order. A text that the parser cannot take is that request's error only."""
+        """Return one result per request, in order. A text that the parser fails on does not affect the others."""
         groups: dict[tuple[str, str], list[int]] = {}
         for index, request in enumerate(requests):
             groups.setdefault((request.language, request.analysis), []).append(index)
@@ -91,7 +95,7 @@ class Parser(ABC):
         if analysis not in ANALYSES:
             known = ", ".join(ANALYSES)
             error = BackendError(
-                f"{self._name}: '{analysis}' is no analysis: there are {known}", kind="request"
+                f"{self._name}: unknown analysis '{analysis}'; choose from {known}", kind="request"
             )
             return [error] * len(texts)
         start = time.perf_counter()
@@ -106,7 +110,7 @@ class Parser(ABC):
                 return [BackendError(f"{self._name} fails: {one_line(error)}", kind="backend")]
             return [self._group([text], language, analysis)[0] for text in texts]
         seconds = (time.perf_counter() - start) / len(texts)
-        # Nobody served a text for which there is no model: a helper that never could is not a part of a run.
+        # A text without a model was not served by this parser, so the run must not list the parser for it.
         names = ["" if value["words"] is None else self._name for value in values]
         return [
             Reply(value=value, served_model=name, seconds=seconds)
@@ -117,7 +121,7 @@ class Parser(ABC):
         return ()
 
     def close(self) -> None:
-        """Free the models, after what is being analysed."""
+        """Free the models after the current batch."""
         self._closed = True
         with self._lock:
             self._free()

@@ -1,4 +1,4 @@
-"""The constituent of every head of a dependency parse: which dependents stand in which phrase of it."""
+"""Build the constituent of every head of a dependency parse from the constituents of its dependents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SUBJECTS = frozenset(
     ["nsubj", "nsubjpass", "csubj", "csubjpass", "expl", "nsubj:pass", "csubj:pass", "nsubj:outer"]
 )
 _AUXILIARIES = frozenset({"aux", "auxpass", "aux:pass", "cop"})
-#: dependents that are words of their head's phrase, never phrases of their own
+#: dependents that are single words of their head's phrase, never phrases
 _WORDS = frozenset(
     [*_AUXILIARIES, "neg", "cc", "cc:preconj", "preconj", "mark", "det", "predet", "case", "prt", "punct"]
 )
@@ -38,8 +38,9 @@ _PAIRS = dict(zip("([{\"'“‘«„", ")]}\"'”’»“", strict=True)) | {"``
 class Token(NamedTuple):
     """One word of a parse.
 
-    :param tag: of the treebank's own tagset (Penn's), "" where there is none. :param upos: universal part of speech.
-    :param head: the place of its head, counted from 0; -1 for the root of a sentence.
+    :param tag: the treebank's own tag (Penn's), "" if there is none.
+    :param upos: the universal part of speech.
+    :param head: the position of the head, counted from 0; -1 for the root of a sentence.
     """
 
     text: str
@@ -50,7 +51,7 @@ class Token(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A constituent; ``token`` is the place of a leaf's token, -1 for any other."""
+    """A constituent, or a leaf, whose ``token`` is its position; ``token`` is -1 for constituents."""
 
     label: str
     parts: tuple[Node, ...]
@@ -58,10 +59,11 @@ class Node(NamedTuple):
 
 
 class _Built(NamedTuple):
-    """What a head and its dependents make.
+    """The constituent of a head and its dependents.
 
-    :param nodes: one constituent with the punctuation around it. :param tail: conjunctions, commas and conjuncts after
-        it, not yet joined to it. :param heads: of each node of the tail the head of the conjunct that it is, else -1.
+    :param nodes: the constituent, with the punctuation around it.
+    :param tail: the conjunctions, commas and conjuncts after it, not yet joined to it.
+    :param heads: for each node of the tail, the conjunct's head; -1 if the node is not a conjunct.
     """
 
     nodes: list[Node]
@@ -70,7 +72,7 @@ class _Built(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A dependent and what was built of it; ``place`` is its token."""
+    """A dependent and the nodes built from it; ``place`` is the position of its token."""
 
     relation: str
     place: int
@@ -78,10 +80,10 @@ class _Piece(NamedTuple):
 
 
 class Builder:
-    """Builds every head's constituent from those of its dependents, the deepest first.
+    """Builds the constituent of every head from those of its dependents, the deepest heads first.
 
-    :param heads: of each token the place of its head, -1 for roots; no arcs cross. :param depths: how far each token is
-        from its root.
+    :param heads: for each token, the position of its head, -1 for roots; no arcs cross.
+    :param depths: for each token, the number of arcs to its root.
     """
 
     def __init__(self, tokens: Sequence[Token], heads: Sequence[int], depths: Sequence[int]) -> None:
@@ -95,17 +97,17 @@ class Builder:
             self._built[place] = self._build(place)
 
     def roots(self) -> Iterator[Node]:
-        """A tree for each root, in the order of the tokens."""
+        """Yield a tree for each root, in the order of the tokens."""
         for place, head in enumerate(self._heads):
             if head < 0:
                 yield self._root(self._joined(place))
 
     def _root(self, nodes: list[Node]) -> Node:
-        """``ROOT`` over one constituent that holds the sentence's outer punctuation, too."""
+        """Return ``ROOT`` over one constituent that includes the sentence's outer punctuation."""
         if len(nodes) > 1:
             main = next((i for i, node in enumerate(nodes) if not self._is_mark(node)), 0)
             label, parts, _ = nodes[main]
-            # A clause takes the marks as parts of its own; any other phrase stays whole between them.
+            # In a clause the marks become its own parts. Any other phrase stays one part between the marks.
             inner = parts if label.startswith("S") and parts else (nodes[main],)
             nodes = [Node(label, (*nodes[:main], *inner, *nodes[main + 1 :]))]
         return Node("ROOT", tuple(nodes))
@@ -116,7 +118,7 @@ class Builder:
         right = [d for d in self._dependents[place] if d > place]
         lead: list[Node] = []
         while token.relation == "conj" and left and left[0].relation in ("cc", "punct"):
-            lead += _bare(left.pop(0).nodes)
+            lead += _unwrapped(left.pop(0).nodes)
         start = self._coordinated_from(right)
         tail, heads = self._tail(right[start:])
         after = [self._piece(d) for d in right[:start]]
@@ -129,22 +131,22 @@ class Builder:
     def _piece(self, place: int) -> _Piece:
         relation = self._tokens[place].relation
         nodes = self._joined(place)
-        return _Piece(relation, place, _bare(nodes) if relation in _WORDS else nodes)
+        return _Piece(relation, place, _unwrapped(nodes) if relation in _WORDS else nodes)
 
     def _joined(self, place: int) -> list[Node]:
-        """What was built of a head, its conjuncts under one constituent with it."""
+        """Return the nodes of a head; its conjuncts are in one constituent with it."""
         nodes, tail, _ = self._built[place]
         return self._node(self._main(nodes).label, [*nodes, *tail]) if tail else nodes
 
     def _coordinated_from(self, right: Sequence[int]) -> int:
-        """Where among the dependents to the right the conjunctions and conjuncts begin."""
+        """Return the index of the first conjunction or conjunct in the dependents to the right."""
         relations = [self._tokens[d].relation for d in right]
         if "conj" not in relations:
             return len(right)
         return min(i for i, relation in enumerate(relations) if relation in ("cc", "conj"))
 
     def _tail(self, places: Sequence[int]) -> tuple[list[Node], list[int]]:
-        """Conjuncts with what joins them, and of each node the head of a conjunct, else -1."""
+        """Return the conjuncts with the nodes that join them, and each node's head, -1 if it is not a conjunct."""
         nodes: list[Node] = []
         heads: list[int] = []
         for place in places:
@@ -154,9 +156,9 @@ class Builder:
                 nodes += [*own, *tail]
                 heads += [place if node is main else -1 for node in own] + inner
             else:
-                found = self._piece(place).nodes
-                nodes += found
-                heads += [-1] * len(found)
+                joining = self._piece(place).nodes
+                nodes += joining
+                heads += [-1] * len(joining)
         return nodes, heads
 
     def _is_clause(self, place: int, pieces: Iterable[_Piece]) -> bool:
@@ -169,9 +171,9 @@ class Builder:
     def _clause(
         self, place: int, left: list[_Piece], right: list[_Piece], tail: list[Node], heads: list[int]
     ) -> tuple[list[Node], list[Node], list[int]]:
-        """The clause of a predicate, and what of its coordination is not below its subject."""
-        peeled = self._peeled(place, left)
-        outer, left = left[:peeled], left[peeled:]
+        """Return the clause of a predicate, and the rest of its coordination, which is not below its subject."""
+        count = self._outer_count(place, left)
+        outer, left = left[:count], left[count:]
         subject = max((i for i, p in enumerate(left) if p.relation in _SUBJECTS), default=-1)
         verbal = self._tokens[place].upos in ("VERB", "AUX")
         auxiliaries = [i for i, p in enumerate(left) if i > subject and p.relation in _AUXILIARIES]
@@ -184,14 +186,14 @@ class Builder:
             words = auxiliaries[-1] + 1 if auxiliaries else inside
             predicate = self._phrase(place, left[words:], right[:inverted])
             within = left[inside:words]
-        # Conjuncts below the subject: those before the first that has a subject of its own. What follows an
-        # inverted subject cannot be; a conjunct without a subject leaves its own to the first.
-        within_reach = inverted == len(right) and (self._tokens[place].relation != "conj" or subject >= 0)
-        shared = self._below_subject(heads) if within_reach else 0
+        # Conjuncts share the subject up to the first one that has its own subject. Those after an inverted subject
+        # never share it. A conjunct without a subject leaves its own conjuncts to the first conjunct.
+        shares_subject = inverted == len(right) and (self._tokens[place].relation != "conj" or subject >= 0)
+        shared = self._below_subject(heads) if shares_subject else 0
         below, tail = tail[:shared], tail[shared:]
-        bare = all(self._is_bare(head) for head in heads[:shared] if head >= 0)
+        shares_auxiliaries = all(self._can_share_auxiliaries(head) for head in heads[:shared] if head >= 0)
         heads = heads[shared:]
-        if below and bare:
+        if below and shares_auxiliaries:
             predicate, below = self._node("VP", [*predicate, *below]), []
         for i in range(len(within) - 1, -1, -1):
             predicate = [*within[i].nodes, *predicate]
@@ -204,11 +206,11 @@ class Builder:
             if tail and not any(node.label.startswith("SBAR") for node in tail):
                 nodes, tail, heads = self._node("S", [*nodes, *tail]), [], []
             label = "SBARQ" if self._heads[place] < 0 else "SBAR"
-            nodes = self._node(label, [*(self._asking(node) for node in _all(outer)), *nodes])
+            nodes = self._node(label, [*(self._mark_wh(node) for node in _all(outer)), *nodes])
         return nodes, tail, heads
 
-    def _peeled(self, place: int, left: Sequence[_Piece]) -> int:
-        """How many of the first dependents stand outside of the clause: to its subordinator or its wh-phrase."""
+    def _outer_count(self, place: int, left: Sequence[_Piece]) -> int:
+        """Return how many of the first dependents are outside the clause: up to its subordinator or wh-phrase."""
         marks = [i for i, piece in enumerate(left) if piece.relation == "mark"]
         if marks:
             return marks[-1] + 1
@@ -217,30 +219,31 @@ class Builder:
             return 0
         leaves = [leaf for node in left[first].nodes for leaf in _leaves(node)]
         tags = [self._tokens[leaf].tag for leaf in leaves[:2]]
-        asks = tags[0] in _WH or (tags[0] in ("IN", "TO") and tags[-1] in _WH)
-        return first + 1 if asks else 0
+        has_wh = tags[0] in _WH or (tags[0] in ("IN", "TO") and tags[-1] in _WH)
+        return first + 1 if has_wh else 0
 
-    def _asking(self, node: Node) -> Node:
-        asks = any(self._tokens[leaf].tag in _WH for leaf in _leaves(node))
-        return node._replace(label=f"WH{node.label}") if asks and node.parts else node
+    def _mark_wh(self, node: Node) -> Node:
+        """Return a phrase that contains a wh-word with ``WH`` before its label; any other node unchanged."""
+        has_wh = any(self._tokens[leaf].tag in _WH for leaf in _leaves(node))
+        return node._replace(label=f"WH{node.label}") if has_wh and node.parts else node
 
     def _below_subject(self, heads: Sequence[int]) -> int:
-        """How many nodes of a coordination come before the first conjunct with a subject of its own."""
+        """Return how many nodes of a coordination come before the first conjunct that has its own subject."""
         for i, head in enumerate(heads):
             if head >= 0 and any(self._tokens[d].relation in _SUBJECTS for d in self._dependents[head]):
                 joined = [n for n, other in enumerate(heads[:i]) if other >= 0]
                 return joined[-1] + 1 if joined else 0
         return len(heads)
 
-    def _is_bare(self, place: int) -> bool:
-        """Whether a conjunct may share the auxiliaries of the first: it is not finite and has none of its own."""
+    def _can_share_auxiliaries(self, place: int) -> bool:
+        """Return whether a conjunct may share the first one's auxiliaries: it is not finite and has no auxiliary."""
         token = self._tokens[place]
         if any(self._tokens[d].relation in _AUXILIARIES for d in self._dependents[place]):
             return False
         return token.tag not in ("VBD", "VBZ", "VBP", "MD")
 
     def _phrase(self, place: int, left: list[_Piece], right: list[_Piece]) -> list[Node]:
-        """The phrase of a head that is no clause."""
+        """Return the phrase of a head that is not a clause."""
         token = self._tokens[place]
         label = _LABELS.get(token.upos, "X")
         if token.upos == "SCONJ" and not right:
@@ -249,20 +252,20 @@ class Builder:
             return self._noun_phrase(place, left, right)
         if token.relation in _MODIFIERS and label in ("NP", "VP"):
             label = "QP" if label == "NP" else "ADJP"
-        before = [node for piece in left for node in _bare(piece.nodes)]
+        before = [node for piece in left for node in _unwrapped(piece.nodes)]
         return self._node(label, [*before, _leaf(place), *_all(right)])
 
     def _noun_phrase(self, place: int, left: list[_Piece], right: list[_Piece]) -> list[Node]:
-        # Universal Dependencies hang a preposition from its noun.
+        # In Universal Dependencies a preposition depends on its noun.
         cases = [
             i for i, p in enumerate(left) if p.relation == "case" and self._tokens[p.place].upos == "ADP"
         ]
         marked = cases[-1] + 1 if cases else 0
-        before = [node for piece in left[marked:] for node in _bare(piece.nodes)]
+        before = [node for piece in left[marked:] for node in _unwrapped(piece.nodes)]
         close = 0
         while close < len(right) and self._is_close(right[close:]):
             close += 1
-        inner = [*before, _leaf(place), *(node for p in right[:close] for node in _bare(p.nodes))]
+        inner = [*before, _leaf(place), *(node for p in right[:close] for node in _unwrapped(p.nodes))]
         small = "NML" if self._tokens[place].relation in ("compound", "nmod") and not marked else "NP"
         nodes = self._node(small, inner)
         if close < len(right):
@@ -270,13 +273,13 @@ class Builder:
         return self._node("PP", [*_all(left[:marked]), *nodes]) if marked else nodes
 
     def _is_close(self, pieces: Sequence[_Piece]) -> bool:
-        """Whether the first dependent to the right of a noun is part of the name or date: John's; May 5, 1999."""
+        """Return whether the first dependent after a noun is part of the name or date: John's; May 5, 1999."""
         names = ("case", "nummod", "compound", "flat", "fixed", "goeswith")
         relations = [piece.relation for piece in pieces[:2]]
         return relations[0] in names or relations == ["punct", "nummod"]
 
     def _node(self, label: str, parts: list[Node]) -> list[Node]:
-        """One constituent of ``parts``, with the punctuation at its ends before and after it."""
+        """Return one constituent of ``parts``, with the punctuation at its ends outside it."""
         start, end = 0, len(parts)
         while start < end and self._is_mark(parts[start]) and not self._closes(parts[start:end]):
             start += 1
@@ -295,12 +298,12 @@ class Builder:
         return token.upos == "PUNCT" or token.relation == "punct"
 
     def _closes(self, parts: Sequence[Node]) -> bool:
-        """Whether the first of ``parts`` is a bracket or quotation mark, and one of the others closes it."""
+        """Return whether the first part is a bracket or quotation mark that another part closes."""
         closing = _PAIRS.get(self._text(parts[0]))
         return closing is not None and any(self._text(node) == closing for node in parts[1:])
 
     def _opens(self, parts: Sequence[Node]) -> bool:
-        """Whether the last of ``parts`` is a bracket or quotation mark, and one of the others opens it."""
+        """Return whether the last part is a bracket or quotation mark that another part opens."""
         last = self._text(parts[-1])
         return any(_PAIRS.get(self._text(node)) == last for node in parts[:-1])
 
@@ -308,9 +311,8 @@ class Builder:
         return self._tokens[node.token].text if node.token >= 0 else ""
 
     def _main(self, nodes: Sequence[Node]) -> Node:
-        """The constituent among conjunctions and punctuation."""
-        found = (node for node in nodes if node.parts)
-        return next(found, nodes[-1])
+        """Return the first constituent; the other nodes are conjunctions and punctuation."""
+        return next((node for node in nodes if node.parts), nodes[-1])
 
 
 def _leaf(place: int) -> Node:
@@ -321,22 +323,22 @@ def _all(pieces: Iterable[_Piece]) -> list[Node]:
     return [node for piece in pieces for node in piece.nodes]
 
 
-def _bare(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes; those over one token as leaves."""
-    found = []
+def _unwrapped(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes; constituents of a single token become leaves."""
+    result = []
     for node in nodes:
         while len(node.parts) == 1:
             node = node.parts[0]
-        found.append(node)
-    return found
+        result.append(node)
+    return result
 
 
 def _leaves(node: Node) -> list[int]:
-    """The tokens of a constituent, in order."""
-    found, todo = [], [node]
+    """Return the positions of a constituent's tokens, in order."""
+    positions, todo = [], [node]
     while todo:
         node = todo.pop()
         if node.token >= 0:
-            found.append(node.token)
+            positions.append(node.token)
         todo += reversed(node.parts)
-    return found
+    return positions

@@ -1,9 +1,9 @@
-"""``pkuseg``: the conditional random field of PKUSEG (Luo et al. 2019), by the package spacy-pkuseg.
+"""``pkuseg``: the conditional random field of PKUSEG (Luo et al. 2019), from the package spacy-pkuseg.
 
-Parameter: ``model``, the folder of a model (``weights.npz`` with ``features.msgpack`` or ``features.pkl``).
-Without it, ``default`` in PKUSEG's own folder: ``$PKUSEG_HOME``, else ``~/.pkuseg``. Nothing is downloaded:
-spacy-pkuseg would fetch a model that it knows by name, so it is only ever given a folder that exists. The
-default model of 2019 is inside pkuseg 0.0.25's wheel, which no longer installs; :data:`HOW` gets it out.
+Parameter: ``model``, the folder of a model (``weights.npz`` with ``features.msgpack`` or ``features.pkl``). The default
+is the folder ``default`` in ``$PKUSEG_HOME`` or ``~/.pkuseg``. Nothing is downloaded: spacy-pkuseg would download
+models that it knows by name, so it only gets folders that exist. The default model of 2019 is in the wheel of pkuseg
+0.0.25, which no longer installs; the commands in :data:`HOW` extract it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenter import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec
 
-#: the shell commands that put the default model where it is looked for
+#: shell commands that download the default model into the default folder
 HOW = (
     "pip download pkuseg==0.0.25 --no-deps --only-binary=:all: --python-version 3.7"
     " --platform manylinux1_x86_64 && unzip -j pkuseg-0.0.25-*.whl 'pkuseg/models/default/*' -d ~/.pkuseg/default"
@@ -36,7 +36,7 @@ _KNOWN_PICKLES = frozenset({"265dcf5534a11d6429776f7e7450a9eef8e075b1a4bedb82ef9
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads a pickle of lists, dictionaries, texts and numbers; whatever else one may hold could run code."""
+    """Reads pickles of lists, dictionaries, texts and numbers only; any other object could run code."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
@@ -50,29 +50,29 @@ def _check_pickle(file: Path) -> None:
         try:
             _PlainUnpickler(stream).load()
         except pickle.UnpicklingError as error:
-            raise ValueError(f"{file.name} is not plain data ({error}), so it is not loaded") from None
+            raise ValueError(f"{file.name} is not loaded, because it is not plain data: {error}") from None
 
 
 def _load(folder: Path) -> Cut:
     if not (folder / "features.msgpack").is_file():
         _check_pickle(folder / "features.pkl")
     library: Any = importlib.import_module("spacy_pkuseg")
-    # It warns on standard error that the features are a pickle.
+    # spacy-pkuseg warns on standard error that the features are a pickle.
     with contextlib.redirect_stderr(io.StringIO()):
         segmenter = library.pkuseg(str(folder))
 
     def cut(text: str) -> list[str]:
         words: list[str] = segmenter.cut(text)
-        # It splits at whitespace and leaves that out.
+        # spacy-pkuseg splits at whitespace and drops it.
         return words if text.split() == [text] else with_whitespace(words, text)
 
     return cut
 
 
 def find_model(spec: ModelSpec) -> Path:
-    """The folder of the model that ``spec`` asks for.
+    """Return the folder of the model that ``spec`` asks for.
 
-    :raises UsageError: where there is none; the message says how to get the default model.
+    :raises UsageError: if there is no model; the message says how to get the default model.
     """
     home = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser()
     stated = spec.params.get("model")
@@ -80,20 +80,20 @@ def find_model(spec: ModelSpec) -> Path:
         folder = home / "default"
         if not folder.is_dir():
             raise UsageError(
-                f"--model {spec.text}: there is no model in {folder}, and none is downloaded; give"
-                f" pkuseg?model=FOLDER, or get the default model of 2019 once: {HOW}"
+                f"--model {spec.text}: no model in {folder} (models are not downloaded automatically); give"
+                f" pkuseg?model=FOLDER, or get the default model of 2019: {HOW}"
             )
     else:
         folder = Path(stated).expanduser()
         if not folder.is_dir():
             raise UsageError(
-                f"--model {spec.text}: there is no folder {folder}, and no model is downloaded; give the"
+                f"--model {spec.text}: no such folder: {folder} (models are not downloaded automatically); give the"
                 " folder of an unpacked PKUSEG model"
             )
     features = any((folder / name).is_file() for name in ("features.msgpack", "features.pkl"))
     if not features or not (folder / "weights.npz").is_file():
         raise UsageError(
-            f"--model {spec.text}: {folder} is no PKUSEG model: it needs weights.npz and"
+            f"--model {spec.text}: {folder} is not a PKUSEG model; it needs weights.npz and"
             " features.msgpack or features.pkl"
         )
     return folder.resolve()
@@ -103,10 +103,10 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("model")
     if spec.name != "pkuseg":
         raise UsageError(f"--model {spec.text}: write pkuseg or pkuseg?model=FOLDER")
-    found = importlib.util.find_spec("spacy_pkuseg")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("spacy_pkuseg")
+    if package is None or package.origin is None:
         raise MissingExtra(f"--model {spec.text}", package="spacy-pkuseg", extra="zh")
-    dictionary = Path(found.origin).parent / "dicts" / "default.pkl"
+    dictionary = Path(package.origin).parent / "dicts" / "default.pkl"
     folder = find_model(spec)
     names = ("weights.npz", "features.msgpack", "features.pkl")
     files = [folder / name for name in names if (folder / name).is_file()]
@@ -117,7 +117,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
             "backend": "pkuseg",
             "version": importlib.metadata.version("spacy-pkuseg"),
             "model_sha256": files_sha256(files),
-            # Joins words after the model; part of the package.
+            # spacy-pkuseg joins words with this dictionary, after the model.
             "dictionary_sha256": file_sha256(dictionary),
         },
     )

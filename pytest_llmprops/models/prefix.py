@@ -1,4 +1,4 @@
-"""Keys and values of a common prompt prefix for transformers models: computed once, used by every row."""
+"""The cached keys and values of a common prompt prefix, for transformers models: computed once per batch."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from pytest_llmprops.models.sampling import common_prefix
 
-#: the most prompt tokens of one forward call of the prefix
+#: maximum tokens of the prefix per forward call
 CHUNK = 1024
 
 
 def shared_prefix(prompts: Sequence[list[int]]) -> int:
-    """Number of leading tokens common to all prompts, at least one short of the shortest."""
+    """Return the number of leading tokens that all prompts share; at least one token of each prompt remains."""
     first = prompts[0]
     length = min(len(p) for p in prompts) - 1
     for prompt in prompts[1:]:
@@ -21,11 +21,11 @@ def shared_prefix(prompts: Sequence[list[int]]) -> int:
     return max(length, 0)
 
 
-def group_by_prefix(prompts: Sequence[list[int]], most: int) -> list[range]:
-    """Cut sorted prompts into neighbouring groups of at most ``most`` that are worth evaluating together.
+def group_by_prefix(prompts: Sequence[list[int]], max_size: int) -> list[range]:
+    """Split sorted prompts into groups of neighbours, at most ``max_size`` each, to be evaluated together.
 
-    A group costs its common prefix once, and for every row the longest remainder. A prompt starts a new
-    group when that is clearly cheaper: a prefix of another kind, or a much longer prompt.
+    A group costs its common prefix once, and the longest remainder for every row. A prompt starts a new group if that
+    is clearly cheaper, for example because it has a different prefix or is much longer.
     """
     groups: list[range] = []
     start, prefix, longest, cost = 0, 0, 0, 0
@@ -36,7 +36,7 @@ def group_by_prefix(prompts: Sequence[list[int]], most: int) -> list[range]:
             new_prefix = min(prefix, common_prefix(prompts[start], prompt))
             new_longest = max(longest, alone)
             together = new_prefix + (rows + 1) * (new_longest - new_prefix)
-            if rows < most and together <= 1.25 * (cost + alone) + 32:
+            if rows < max_size and together <= 1.25 * (cost + alone) + 32:
                 prefix, longest, cost = new_prefix, new_longest, together
                 continue
             groups.append(range(start, i))
@@ -47,10 +47,10 @@ def group_by_prefix(prompts: Sequence[list[int]], most: int) -> list[range]:
 
 
 class PrefixCache:
-    """The keys and values of the last prefix that was evaluated, batch size 1.
+    """The keys and values of the last evaluated prefix, with batch size 1.
 
-    :param model: a transformers causal language model. Only layers with full attention can be shared and
-        cut; with others (sliding windows, recurrent states) :attr:`works` is False.
+    :param model: a transformers causal language model. Only layers with full attention can be shared and shortened;
+        if the model has others (sliding windows, recurrent states), :attr:`works` is False.
     """
 
     def __init__(self, model: Any) -> None:
@@ -62,32 +62,32 @@ class PrefixCache:
         self._layers: list[tuple[Any, Any]] = []
 
     def forget(self) -> None:
-        """Drop what is held."""
+        """Drop the cached prefix."""
         self._tokens, self._layers = [], []
 
     def rows(self, prefix: list[int], count: int, room: int) -> Any:
-        """A cache for ``count`` rows that all begin with ``prefix``, with space for ``room`` more tokens."""
+        """Return a cache for ``count`` rows that all begin with ``prefix``, with room for ``room`` more tokens."""
         if not self.works:
             return self._caches.DynamicCache(config=self._model.config)
         if prefix:
             self._evaluate(prefix)
         layers = []
-        grown = _grown_layer(self._caches.DynamicLayer)
+        layer_class = _buffered_layer(self._caches.DynamicLayer)
         for i in range(len(self._caches.DynamicCache(config=self._model.config).layers)):
-            layers.append(grown(self._layers[i] if prefix else None, count, room))
+            layers.append(layer_class(self._layers[i] if prefix else None, count, room))
         return self._caches.Cache(layers=layers)
 
     def _evaluate(self, prefix: list[int]) -> None:
         import torch
 
-        held = common_prefix(self._tokens, prefix)
-        kept = [(k[:, :, :held], v[:, :, :held]) for k, v in self._layers]
-        if held < len(prefix):
+        cached = common_prefix(self._tokens, prefix)
+        layers = [(k[:, :, :cached], v[:, :, :cached]) for k, v in self._layers]
+        if cached < len(prefix):
             cache = self._caches.DynamicCache(config=self._model.config)
-            for i, (keys, values) in enumerate(kept):
-                if held:
+            for i, (keys, values) in enumerate(layers):
+                if cached:
                     cache.update(keys, values, i)
-            for start in range(held, len(prefix), CHUNK):
+            for start in range(cached, len(prefix), CHUNK):
                 ids = torch.tensor([prefix[start : start + CHUNK]], device=self._model.device)
                 positions = torch.arange(start, start + ids.shape[1], device=self._model.device)[None]
                 self._model(
@@ -97,19 +97,19 @@ class PrefixCache:
                     use_cache=True,
                     logits_to_keep=1,
                 )
-            kept = [(layer.keys, layer.values) for layer in cache.layers]
-        self._tokens, self._layers = list(prefix), kept
+            layers = [(layer.keys, layer.values) for layer in cache.layers]
+        self._tokens, self._layers = list(prefix), layers
 
 
-_grown: dict[type, type] = {}
+_buffered: dict[type, type] = {}
 
 
-def _grown_layer(base: Any) -> Any:
-    """A cache layer that writes into one buffer; the library's own copies all of it for every new token."""
-    if base in _grown:
-        return _grown[base]
+def _buffered_layer(base: Any) -> Any:
+    """Return a class of cache layers that write into one buffer; the library's copy everything for each new token."""
+    if base in _buffered:
+        return _buffered[base]
 
-    class GrownLayer(base):  # type: ignore[misc]  # the base class is known at run time only
+    class BufferedLayer(base):  # type: ignore[misc]  # the base class is known at run time only
         def __init__(self, prefix: tuple[Any, Any] | None, rows: int, room: int) -> None:
             super().__init__()
             self._rows, self._room, self._length = rows, room, 0
@@ -143,5 +143,5 @@ def _grown_layer(base: Any) -> Any:
             self._buffers = [b[indices] for b in self._buffers]
             self.keys, self.values = (b[:, :, : self._length] for b in self._buffers)
 
-    _grown[base] = GrownLayer
-    return GrownLayer
+    _buffered[base] = BufferedLayer
+    return BufferedLayer

@@ -1,7 +1,7 @@
-"""What calls cost: from the model specification, or from litellm's price table where it is installed.
+"""The prices of calls, from the model specification or from litellm's price table.
 
-The table is a JSON file inside litellm's package. It is read without importing litellm (2 s) and
-without the network, and only when a price is asked for.
+The table is a JSON file in litellm's package. It is read only when a price is needed, without importing litellm (which
+takes 2 s) and without the network.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _FILES = ("model_prices_and_context_window_backup.json", "model_prices_and_conte
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per token sent and per token received, hidden reasoning tokens included in the latter."""
+    """USD per input token and per output token; output includes hidden reasoning tokens."""
 
     input_per_token: float
     output_per_token: float
 
     def of(self, usage: Usage) -> float:
-        """USD for one call."""
+        """Return the price of one call in USD."""
         return usage.prompt_tokens * self.input_per_token + usage.completion_tokens * self.output_per_token
 
 
 @cache
 def price_table() -> Mapping[str, dict[str, Any]]:
-    """litellm's entries by model name; empty when litellm is not installed or its table has moved."""
+    """Return litellm's entries by model name; empty if litellm or its table is not installed."""
     try:
         spec = importlib.util.find_spec("litellm")
     except (ImportError, ValueError):
@@ -51,16 +51,16 @@ def price_table() -> Mapping[str, dict[str, Any]]:
 
 
 def price(model_name: str, params: Mapping[str, str]) -> Price | None:
-    """The price of ``model_name``, or None when nobody says.
+    """Return the price of ``model_name``, or None if it is unknown.
 
-    :param params: parameters of the model specification; ``price_in`` and ``price_out`` are USD per
-        million tokens and come before the table.
-    :raises UsageError: when one of them is not a number at or above 0, or stands without the other.
+    :param params: parameters of the model specification; ``price_in`` and ``price_out``, in USD per million tokens,
+        take precedence over the table.
+    :raises UsageError: if one of them is not a number of at least 0, or only one of them is present.
     """
-    given = [params.get(key) for key in ("price_in", "price_out")]
-    if given != [None, None]:
+    stated = [params.get(key) for key in ("price_in", "price_out")]
+    if stated != [None, None]:
         try:
-            numbers = [float(value) / 1e6 for value in given if value is not None]
+            numbers = [float(value) / 1e6 for value in stated if value is not None]
         except ValueError:
             numbers = []
         if len(numbers) < 2 or not all(0 <= n < float("inf") for n in numbers):

@@ -1,4 +1,4 @@
-"""One registry of backends: built in, from entry points, or registered by a ``conftest.py``."""
+"""The registry of backends: built-in ones, entry points, and those that a ``conftest.py`` registers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.spec import ModelSpec, split
 
 Factory = Callable[[ModelSpec, BackendOptions], Model]
-#: what makes a model whose specification was checked
+#: creates the model of a checked specification
 Maker = Callable[[], Model]
 Check = Callable[[ModelSpec, BackendOptions], Maker]
 KindsOf = Callable[[ModelSpec], frozenset[Kind]]
@@ -51,7 +51,7 @@ class Backend:
     in_worker: bool = False
 
     def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
-        """Check ``spec`` and make its model."""
+        """Check ``spec`` and create its model."""
         return self.check(spec, options)()
 
 
@@ -80,14 +80,14 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "minilm": _module("minilm")[1],
     "fake": _module("fake")[1],
 }
-# Backends of one model, whose name stands without a colon.
+# Backends with only one model, which are written without a colon.
 _ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words", "minilm")
 _registered: dict[str, tuple[Backend, str]] = {}
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
 
 
 def always(*kinds: Kind) -> KindsOf:
-    """``kinds`` for a backend whose models all serve the same."""
+    """Return the ``kinds`` of a :class:`Backend` whose models all serve the same kinds of request."""
     served = frozenset(kinds)
     return lambda spec: served
 
@@ -114,7 +114,7 @@ def register_model(
 
 
 def registration_files() -> list[str]:
-    """Files whose import registers models; the broker's process imports them too."""
+    """Return the files that register models when they are imported; the broker's process imports them too."""
     return sorted({source for _, source in _registered.values() if source})
 
 
@@ -130,14 +130,14 @@ def import_registrations(files: Sequence[str]) -> None:
 
 
 def backend_names() -> list[str]:
-    """Every name that can stand before the colon of a model specification."""
+    """Return the names of all backends, sorted."""
     return sorted({*_BUILT_IN, *_registered, *_entry_points()})
 
 
 def find_backend(name: str) -> Backend:
-    """The backend called ``name``.
+    """Return the backend called ``name``.
 
-    :raises UsageError: when there is none.
+    :raises UsageError: if no backend has this name.
     """
     if name in _registered:
         return _registered[name][0]
@@ -145,23 +145,23 @@ def find_backend(name: str) -> Backend:
         return _BUILT_IN[name]()
     if name in _entry_points():
         return _entry_points()[name]()
-    raise UsageError(f"unknown backend '{name}': there are {', '.join(backend_names())}")
+    raise UsageError(f"unknown backend '{name}'; choose from {', '.join(backend_names())}")
 
 
 def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
-    """Parse ``NAME[?key=value&...]`` and decide which backend it names.
+    """Parse ``NAME[?key=value&...]`` and choose its backend.
 
-    A name before a colon is a backend; ``smollm2``, ``jieba`` and other one-model backends stand alone;
-    any other bare name is OpenAI's where it looks like one or a base URL is given, else litellm's where
-    it holds a ``/``.
+    A name before a colon is a backend. ``smollm2``, ``jieba`` and other backends with one model need no colon. Any
+    other name belongs to ``openai`` if it looks like an OpenAI name or there is a base URL, and to ``litellm`` if it
+    contains a ``/`` or litellm knows it.
 
-    :raises UsageError: for an unknown backend or a bare name that no rule places.
+    :raises UsageError: for an unknown backend, or a name that fits none of these rules.
     """
     if text.startswith(f"{FIRST_OF}:"):
         return _first_of(text)
     name, params = split(text)
     head, colon, rest = name.partition(":")
-    # A fine-tuned OpenAI model is called ft:BASE:ORG::ID, a llama.cpp server's may hold colons too.
+    # Names of models may contain colons: a fine-tuned OpenAI model is called ft:BASE:ORG::ID.
     if colon and head != "ft" and (head in _registered or head in _BUILT_IN or head in _entry_points()):
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
@@ -173,7 +173,9 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     if base_url or _OPENAI_NAMES.match(name):
         return ModelSpec(text, "openai", name, params)
     if colon:
-        raise UsageError(f"--model {text}: unknown backend '{head}': there are {', '.join(backend_names())}")
+        raise UsageError(
+            f"--model {text}: unknown backend '{head}'; choose from {', '.join(backend_names())}"
+        )
     if "/" in name or _known_to_litellm(name):
         return ModelSpec(text, "litellm", name, params)
     raise UsageError(
@@ -184,7 +186,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
 
 
 def _first_of(text: str) -> ModelSpec:
-    """Parse ``first-of:PARSER,PARSER``; the parts may have parameters of their own."""
+    """Parse ``first-of:PARSER,PARSER``; each part may have parameters."""
     texts = text.removeprefix(f"{FIRST_OF}:").split(",")
     if not all(texts) or len(texts) < 2:
         raise UsageError(f"--model {text}: write {FIRST_OF}:PARSER,PARSER")
@@ -192,7 +194,7 @@ def _first_of(text: str) -> ModelSpec:
 
 
 def together(parts: Sequence[ModelSpec]) -> ModelSpec:
-    """Return the specification of these parsers as one; of a single one its own."""
+    """Return the ``first-of`` specification of these parsers; a single parser is returned as it is."""
     if len(parts) == 1:
         return parts[0]
     name = ",".join(part.text for part in parts)

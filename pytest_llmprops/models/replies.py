@@ -1,4 +1,4 @@
-"""From an answer in OpenAI's chat format, as plain JSON values, to a :class:`Reply`."""
+"""Turn an answer in OpenAI's chat format, as plain JSON values, into replies."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Usage
 from pytest_llmprops.models.prices import Price
 
-#: A longer text is cut here, and counts as cut off.
+#: longer texts are truncated to this many characters and get the finish reason ``length``
 LONGEST_TEXT = 1_000_000
 _FINISH = {"length": "length", "max_tokens": "length", "content_filter": "content_filter"}
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
 def pinned_by_name(name: str) -> bool:
-    """Whether an API model's name ends in a date, and so names one exact model: ``gpt-4o-2024-05-13``."""
+    """Return whether an API model's name ends in a date and so identifies one exact model: ``gpt-4o-2024-05-13``."""
     return _DATED.search(name) is not None
 
 
 def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """(choice, message) of each choice, in the order of the answer."""
+    """Return (choice, message) of each choice, in the order of the answer."""
     choices = answer.get("choices")
-    found = []
+    pairs = []
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, Mapping):
             message = choice.get("message")
-            found.append((choice, message if isinstance(message, Mapping) else {}))
-    return found
+            pairs.append((choice, message if isinstance(message, Mapping) else {}))
+    return pairs
 
 
 def _member(values: Mapping[str, Any], *names: str) -> Any:
-    """``values[name][name]...``, or None where there is no such thing."""
-    found: Any = values
+    """Return ``values[name][name]...``, or None if it does not exist."""
+    value: Any = values
     for name in names:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage:
-    """Tokens of the call; zeros where the server does not say."""
+    """Return the tokens of the call; zeros if the server does not report them."""
     usage = answer.get("usage")
     if not isinstance(usage, Mapping):
         return Usage()
@@ -53,9 +53,9 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
 
 
 def shares(usage: Usage, count: int) -> list[Usage]:
-    """The usage of one call with ``count`` choices as that of each: even parts, the first ones one token larger.
+    """Split the usage of one call into ``count`` equal parts, one per choice; the first parts get the remainder.
 
-    Their sum is the call's, so the prompt counts once. A server does not say what each choice took.
+    Servers do not report the usage of each choice. The parts add up to the call's usage, so the prompt counts once.
     """
     if count == 1:
         return [usage]
@@ -67,7 +67,7 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        # Some servers answer in parts.
+        # Some servers return a list of parts.
         return "".join(
             p["text"] for p in content if isinstance(p, Mapping) and isinstance(p.get("text"), str)
         )
@@ -75,17 +75,17 @@ def _text(content: Any) -> str:
 
 
 def spent_on_reasoning(answer: Mapping[str, Any]) -> bool:
-    """Whether a reasoning model used up its token budget before the first visible word, in any choice."""
+    """Return whether any choice of a reasoning model reached the token limit before its first visible word."""
     for choice, message in _messages(answer):
         if choice.get("finish_reason") == "length" and not _text(message.get("content")).strip():
-            thought = message.get("reasoning_content") or message.get("reasoning")
-            if thought or usage_of(answer).reasoning_tokens > 0:
+            reasoning = message.get("reasoning_content") or message.get("reasoning")
+            if reasoning or usage_of(answer).reasoning_tokens > 0:
                 return True
     return False
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """One entry a reply token; None where the server gives none."""
+    """Return one entry per token of the reply; None if the server returned none."""
     content = _member(choice, "logprobs", "content")
     if not content:
         return None
@@ -108,35 +108,36 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
 def chat_replies(
     answer: Mapping[str, Any], count: int, price: Price | None, seconds: float, url: str, model: str
 ) -> list[Reply] | BackendError:
-    """The first ``count`` choices in ``answer``, or as many as there are; a :class:`BackendError` where there is none.
+    """Return the first ``count`` choices in ``answer``, or fewer if it has fewer; an error if it has none.
 
-    Usage and cost of the call are divided between them. ``answer["cost_usd"]``, where a backend put it, counts when
-    there is no ``price``.
+    The usage and cost of the call are divided between the choices. Without ``price``, the cost is
+    ``answer["cost_usd"]``, if the backend set it.
 
-    :param seconds: how long the call took. :param url: where the answer comes from, for the message.
+    :param seconds: duration of the call.
+    :param url: the source of the answer, for the error message.
     """
-    found = _messages(answer)[:count]
-    if not found:
-        text = f"{url} answered for {model} without a choice"
+    choices = _messages(answer)[:count]
+    if not choices:
+        text = f"the answer of {url} for {model} has no choices"
         return BackendError(text, kind="response", transient=True)
     cost = answer.get("cost_usd")
-    given = None if cost is None else cost / len(found)
+    cost_share = None if cost is None else cost / len(choices)
     served = str(answer.get("model") or "")
     return [
         replace(
             _reply(choice, message),
             served_model=served,
             usage=usage,
-            cost_usd=given if price is None else price.of(usage),
+            cost_usd=cost_share if price is None else price.of(usage),
             seconds=seconds,
             stored=time.time(),
         )
-        for (choice, message), usage in zip(found, shares(usage_of(answer), len(found)), strict=True)
+        for (choice, message), usage in zip(choices, shares(usage_of(answer), len(choices)), strict=True)
     ]
 
 
 def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
-    """What one choice says."""
+    """Return the text, finish reason and log probabilities of one choice."""
     text, finish = (_text(message.get("content")), _FINISH.get(choice.get("finish_reason") or "", "stop"))
     refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
     if isinstance(refusal, str) and refusal and not text:

@@ -1,4 +1,4 @@
-"""Choosing the next token from logits, the same for every local model, and reproducible."""
+"""Reproducible choice of the next token from logits, shared by all local models."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     Logits = NDArray[np.float32]
 
-#: the parameters of ``--llm-param`` that local models take
+#: the parameters of ``--llm-param`` that local models accept
 EXTRA = ("top_k", "top_p", "min_p", "seed")
-#: new tokens of a reply when the request sets no limit
+#: maximum tokens of a reply if the request sets no limit
 MAX_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """How the tokens of one reply are drawn.
+    """Draws the tokens of one reply.
 
-    Temperature 0, and none at all, take the most probable token. Otherwise the probabilities are those
-    of the logits over the temperature, cut to the ``top_k`` most probable tokens, the smallest set that
-    holds ``top_p`` of the mass, and the tokens at least ``min_p`` times as probable as the first; by
-    default nothing is cut, as with the OpenAI API.
+    At temperature 0, or without a temperature, it takes the most probable token. Otherwise the probabilities are those
+    of the logits divided by the temperature. Three parameters restrict the candidates: the ``top_k`` most probable
+    tokens, the smallest set with ``top_p`` of the probability mass, and the tokens at least ``min_p`` times as probable
+    as the first. By default there is no restriction, as in the OpenAI API.
     """
 
     temperature: float
@@ -42,21 +42,21 @@ class Sampler:
 
     @classmethod
     def of(cls, request: Chat, seed: int) -> Sampler:
-        """The request's sampler, whose draws depend on nothing but the request and ``seed``.
+        """Return the request's sampler, whose draws depend only on the request and ``seed``.
 
-        :raises BackendError: for a parameter that local models do not take, or a wrong value.
+        :raises BackendError: for a parameter that local models do not accept, or a wrong value.
         """
         extra = dict(request.extra)
         unknown = sorted(set(extra) - set(EXTRA))
         if unknown:
             raise BackendError(
-                f"a local model does not take the parameter '{unknown[0]}'; it takes {', '.join(EXTRA)}",
+                f"local models do not accept the parameter '{unknown[0]}'; they accept {', '.join(EXTRA)}",
                 kind="request",
                 fatal=True,
             )
         temperature = request.temperature or 0.0
         if temperature < 0:
-            raise BackendError(f"temperature must not be negative, is {temperature}", kind="request")
+            raise BackendError(f"temperature is {temperature}; it must not be negative", kind="request")
         draw = [
             seed,
             extra.get("seed", 0),
@@ -75,7 +75,7 @@ class Sampler:
 
     @property
     def greedy(self) -> bool:
-        """The most probable token is taken; only its index matters."""
+        """Whether the most probable token is always taken."""
         return self.temperature == 0.0 or self.top_k == 1
 
     def pick(self, logits: Logits) -> int:
@@ -84,7 +84,7 @@ class Sampler:
 
         if self.greedy:
             return int(logits.argmax())
-        # One uniform number a token, whatever is cut, so that the draws stay in step.
+        # Exactly one random number per token, whatever the restrictions, so that the draws stay in step.
         uniform = self.random.random()
         scaled = (logits.astype(np.float64) - float(logits.max())) / self.temperature
         weights = np.exp(scaled)
@@ -109,13 +109,13 @@ def _number(extra: Mapping[str, Any], name: str, default: float) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise BackendError(f"{name} must be a number, is {value!r}", kind="request", fatal=True) from None
+        raise BackendError(f"{name} must be a number, not {value!r}", kind="request", fatal=True) from None
 
 
 def top_logprobs(logits: Logits, token: int, count: int) -> tuple[float, list[tuple[int, float]]]:
-    """Natural log probability of ``token`` and of the ``count`` most probable tokens, best first.
+    """Return the natural log probability of ``token`` and of the ``count`` most probable tokens, best first.
 
-    They are the model's own, at temperature 1, as the OpenAI API gives them.
+    They are the model's probabilities at temperature 1, as in the OpenAI API.
     """
     import numpy as np
 
@@ -123,22 +123,22 @@ def top_logprobs(logits: Logits, token: int, count: int) -> tuple[float, list[tu
     peak = float(wide.max())
     norm = peak + float(np.log(np.exp(wide - peak).sum()))
     count = min(count, len(wide))
-    found = np.argpartition(-wide, count - 1)[:count]
-    # By value, then by token, so that ties have one order.
-    best = sorted((int(i) for i in found), key=lambda i: (-float(wide[i]), i))
+    indices = np.argpartition(-wide, count - 1)[:count]
+    # Sorted by value, then by token, so that ties have a fixed order.
+    best = sorted((int(i) for i in indices), key=lambda i: (-float(wide[i]), i))
     return float(wide[token]) - norm, [(i, float(wide[i]) - norm) for i in best]
 
 
 def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
-    """``text`` up to the first stop string in it, or None when it holds none."""
-    found = [at for at in (text.find(s) for s in stop if s) if at >= 0]
-    return text[: min(found)] if found else None
+    """Return ``text`` up to its first stop string, or None if it has no stop string."""
+    positions = [position for position in (text.find(s) for s in stop if s) if position >= 0]
+    return text[: min(positions)] if positions else None
 
 
 def common_prefix(a: list[int], b: list[int]) -> int:
-    """Number of leading tokens that two prompts share."""
+    """Return the number of leading tokens that two prompts share."""
     limit = min(len(a), len(b))
-    # Slices compare in C: halving finds the first difference without a Python loop over the tokens.
+    # Slices are compared in C, so a binary search is faster than a Python loop over the tokens.
     low = 0
     while low < limit:
         middle = (low + limit + 1) // 2

@@ -1,12 +1,12 @@
-"""``spacy:PACKAGE_OR_FOLDER``: words, lemmas, tags, dependencies and trees by a spaCy pipeline.
+"""``spacy:PACKAGE_OR_FOLDER``: words, lemmas, tags, dependencies and trees from a spaCy pipeline.
 
-The pipeline is installed or in a folder. It is of one language; texts of another are answered as missing. Names are
-not looked for (``ner`` is left out). Lemmas, tags and dependencies are there where the pipeline has the components; the
-relations have the names of its own scheme (the English models' ``dobj`` and ``prt`` are Universal Dependencies' ``obj``
-and ``compound:prt``).
+The pipeline is an installed package or a folder. It has one language; texts in other languages get "missing". Named
+entities are not recognised (``ner`` is not loaded). Lemmas, tags and dependencies are present if the pipeline has the
+components. Relations have the names of the pipeline's own scheme: the English models' ``dobj`` and ``prt`` are
+Universal Dependencies' ``obj`` and ``compound:prt``.
 
-Trees (``constituency``) are no parser's own: they are derived from the dependencies (``models/projection.py``), and
-``by`` says so. Schemes that do not know ``nsubj`` (the German models') have none.
+Trees (``constituency``) are derived from the dependencies (``models/projection.py``), and ``by`` says so. Schemes
+without the relation ``nsubj`` (the German models') have no trees.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from pytest_llmprops.models.spec import ModelSpec
 
 
 class SpacyParser(Parser):
-    """Analyses by one spaCy pipeline. It is loaded at the first text of its language.
+    """A parser with one spaCy pipeline, which is loaded at the first text of its language.
 
-    :param source: the folder to load, or the name of the package. :param meta: the pipeline's ``meta.json``.
+    :param source: the folder or the name of the package.
+    :param meta: the pipeline's ``meta.json``.
     """
 
     def __init__(
@@ -45,15 +46,15 @@ class SpacyParser(Parser):
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
         own = self._meta["lang"]
         if language != own:
-            what = (
+            reason = (
                 f"{self._name} is a spaCy model of '{own}', not of '{language}' (Stanza has more languages)"
             )
-            return [missing(what)] * len(texts)
+            return [missing(reason)] * len(texts)
         if self._pipeline is None:
             self._pipeline = self._load()
         if analysis == "constituency" and "nsubj" not in self._pipeline.pipe_labels.get("parser", ()):
-            what = "no dependency parser with a subject relation (nsubj), from which trees could be derived"
-            return [missing(f"{self._name} has {what}")] * len(texts)
+            reason = "no dependency parser with a subject relation (nsubj), which trees are derived from"
+            return [missing(f"{self._name} has {reason}")] * len(texts)
         title = f"{own}_{self._meta['name']} {self._meta['version']}"
         by = f"spacy {self.identity['version']} {title}"
         if analysis == "constituency":
@@ -65,7 +66,7 @@ class SpacyParser(Parser):
 
     def _load(self) -> Any:
         try:
-            # It warns of a model made for another version, which its own metadata would refuse if it could not run.
+            # spaCy warns about models trained with another version, even if their metadata allow this version.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if isinstance(self._source, str):
@@ -81,7 +82,7 @@ class SpacyParser(Parser):
         tokens = [token for token in document if not token.is_space]
         if analysis == "dependency" and tokens and not parsed:
             return missing(f"{self._name} has no dependency parser")
-        # Runs of whitespace are tokens of spaCy; here they are none, so places are counted without them.
+        # Runs of whitespace are tokens in spaCy but not words here, so positions are counted without them.
         place = {token.i: number for number, token in enumerate(tokens, start=1)}
         words = []
         for token in tokens:
@@ -101,7 +102,7 @@ class SpacyParser(Parser):
 
 
 def _head(token: Any, place: Mapping[int, int]) -> int:
-    """The place of a token's head; where that is whitespace, of the head's head; 0 for a root."""
+    """Return the position of a token's head, or of the head's head if the head is whitespace; 0 for a root."""
     above = token.head
     while above.i not in place and above.head.i != above.i:
         above = above.head
@@ -109,40 +110,40 @@ def _head(token: Any, place: Mapping[int, int]) -> int:
 
 
 def _read_meta(folder: Path) -> Mapping[str, Any] | None:
-    """``meta.json`` of a pipeline or of its package, where there is one with a language, name and version."""
+    """Return ``meta.json`` of a pipeline or of its package, or None if it lacks a language, name or version."""
     try:
-        found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    stated = isinstance(found, dict) and all(
-        isinstance(found.get(k), str) for k in ("lang", "name", "version")
+    is_complete = isinstance(meta, dict) and all(
+        isinstance(meta.get(key), str) for key in ("lang", "name", "version")
     )
-    return found if stated else None
+    return meta if is_complete else None
 
 
 def _data_of(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
-    """The folder with a pipeline's files, which a package has inside of it, and its ``meta.json``."""
+    """Return the folder with a pipeline's files, which may be inside ``folder``, and its ``meta.json``."""
     meta = _read_meta(folder)
     if meta is None:
         return None
     inner = folder / f"{meta['lang']}_{meta['name']}-{meta['version']}"
-    for place in (folder, inner):
-        if (place / "config.cfg").is_file():
-            return place, meta
+    for candidate in (folder, inner):
+        if (candidate / "config.cfg").is_file():
+            return candidate, meta
     return None
 
 
 def _find(name: str) -> tuple[Path | str, Path, Mapping[str, Any]] | None:
-    """(what to load, its folder, its ``meta.json``) of a folder or an installed package."""
+    """Return (what to load, its folder, its ``meta.json``) for a folder or an installed package."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         data = _data_of(folder)
         return None if data is None else (data[0].resolve(), data[0], data[1])
     package = name.replace("-", "_")
-    found = importlib.util.find_spec(package) if package.isidentifier() else None
-    if found is None or found.origin is None:
+    module = importlib.util.find_spec(package) if package.isidentifier() else None
+    if module is None or module.origin is None:
         return None
-    data = _data_of(Path(found.origin).parent)
+    data = _data_of(Path(module.origin).parent)
     return None if data is None else (package, data[0], data[1])
 
 
@@ -150,13 +151,13 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only()
     if importlib.util.find_spec("spacy") is None:
         raise MissingExtra(f"--model {spec.text}", package="spacy", extra="parse")
-    found = _find(spec.name)
-    if found is None:
+    pipeline = _find(spec.name)
+    if pipeline is None:
         raise UsageError(
             f"--model {spec.text}: '{spec.name}' is neither the folder of a spaCy model (config.cfg, meta.json) nor an"
             " installed package of one; python -m spacy download NAME installs one"
         )
-    source, folder, meta = found
+    source, folder, meta = pipeline
     files = [f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts]
     return lambda: SpacyParser(
         source,

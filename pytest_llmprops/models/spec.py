@@ -19,7 +19,7 @@ class ModelSpec:
     :param backend: the backend's name in the registry.
     :param name: the backend's name for the model (repository, file, API name).
     :param params: the parameters after ``?``.
-    :param parts: the models that this one asks, if its backend combines several.
+    :param parts: the combined models, if the backend combines several.
     """
 
     text: str
@@ -30,7 +30,7 @@ class ModelSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ModelSpec:
-        """Return the specification whose fields :func:`dataclasses.asdict` gave."""
+        """Return the specification from its :func:`dataclasses.asdict` form."""
         return cls(**{**data, "parts": tuple(map(cls.from_json, data["parts"]))})
 
     @property
@@ -46,7 +46,10 @@ class ModelSpec:
         return re.sub(r"[^A-Za-z0-9._=-]+", "_", base)
 
     def number(self, key: str) -> float | None:
-        """A numeric parameter, or None when absent."""
+        """Return a numeric parameter, or None if it is absent.
+
+        :raises UsageError: if it is not a number.
+        """
         if key not in self.params:
             return None
         try:
@@ -55,7 +58,10 @@ class ModelSpec:
             raise UsageError(f"--model {self.text}: {key} must be a number") from None
 
     def only(self, *known: str) -> None:
-        """Raise UsageError when a parameter is not among ``known``."""
+        """Check that all parameters are in ``known``.
+
+        :raises UsageError: if one is not.
+        """
         for key in self.params:
             if key not in known:
                 raise UsageError(
@@ -65,7 +71,10 @@ class ModelSpec:
 
 
 def split(text: str) -> tuple[str, dict[str, str]]:
-    """``NAME?key=value`` as (NAME, {key: value})."""
+    """Split ``NAME?key=value`` into (NAME, {key: value}).
+
+    :raises UsageError: if the name is missing or the parameters are malformed.
+    """
     name, mark, query = text.partition("?")
     if not name:
         raise UsageError(f"--model {text!r}: a model name is missing before '?'")

@@ -1,7 +1,7 @@
 """A folder of Stanza models, read without importing Stanza (which takes seconds).
 
-Stanza's own ``stanza.download`` fills such a folder: ``resources.json`` names the packages that a language's processors
-are made of, and each lies in ``LANGUAGE/PROCESSOR/PACKAGE.pt``. Nothing is downloaded here.
+``stanza.download`` creates such a folder. ``resources.json`` lists the packages of each language's processors, and each
+package is the file ``LANGUAGE/PROCESSOR/PACKAGE.pt``. This module downloads nothing.
 """
 
 from __future__ import annotations
@@ -23,36 +23,35 @@ import platformdirs
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.models.parsing import relative_sha256
 
-#: what an analysis needs beside the tokenizer
-_NEEDED: Mapping[str, tuple[str, ...]] = {
+#: the processors that an analysis needs in addition to the tokenizer
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
     "words": (),
     "dependency": ("pos", "lemma", "depparse"),
     "constituency": ("pos", "constituency"),
 }
 _ORDER = ("tokenize", "mwt", "pos", "lemma", "depparse", "constituency")
-#: the package that stands for "the lemma is the word", for languages without a lemmatizer; it has no file
+#: the package for languages without a lemmatizer, where the lemma is the word; it has no file
 IDENTITY = "identity"
 
 
 def default_folder() -> Path:
-    """Stanza's own folder: ``STANZA_RESOURCES_DIR``, else as the installed version has it."""
-    stated = os.environ.get("STANZA_RESOURCES_DIR")
-    if stated:
-        return Path(stated).expanduser()
-    found = importlib.util.find_spec("stanza")
-    source = Path(found.origin or "").with_name("_version.py") if found else Path()
-    stated_version = re.search(
-        r"__resources_version__\s*=\s*['\"]([^'\"]+)", source.read_text(encoding="utf-8")
-    )
-    version = stated_version[1] if stated_version else importlib.metadata.version("stanza")
+    """Return Stanza's default folder: ``STANZA_RESOURCES_DIR``, otherwise that of the installed version."""
+    setting = os.environ.get("STANZA_RESOURCES_DIR")
+    if setting:
+        return Path(setting).expanduser()
+    package = importlib.util.find_spec("stanza")
+    source = Path(package.origin or "").with_name("_version.py") if package else Path()
+    match = re.search(r"__resources_version__\s*=\s*['\"]([^'\"]+)", source.read_text(encoding="utf-8"))
+    version = match[1] if match else importlib.metadata.version("stanza")
     return Path(platformdirs.user_cache_dir("stanza", "StanfordNLP", version)) / "resources"
 
 
 @dataclass(frozen=True)
 class StanzaFolder:
-    """Which analyses the models of a folder can make.
+    """A folder of Stanza models, and the analyses that they can make.
 
-    :param path: the folder. :param package: which of a language's packages: ``default``, ``default_fast`` ...
+    :param path: the folder.
+    :param package: which of a language's packages to use: ``default``, ``default_fast`` ...
     """
 
     path: Path
@@ -60,85 +59,86 @@ class StanzaFolder:
 
     @cached_property
     def resources(self) -> Mapping[str, Any]:
-        """``resources.json``.
+        """The content of ``resources.json``.
 
-        :raises UsageError: where it is missing or damaged.
+        :raises UsageError: if the file is missing or damaged.
         """
         file = self.path / "resources.json"
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise UsageError(
                 f"{self.path} has no resources.json, so there are no Stanza models: {self._download('LANGUAGE')}"
             ) from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{file} cannot be read: {error}") from None
-        if not isinstance(found, dict):
-            raise UsageError(f"{file} is not a JSON object; {self._download('LANGUAGE')} writes it anew")
-        return found
+        if not isinstance(content, dict):
+            raise UsageError(f"{file} is not a JSON object; {self._download('LANGUAGE')} replaces it")
+        return content
 
-    def has_a_model(self) -> bool:
-        """Whether there is a tokenizer of any language."""
+    def has_models(self) -> bool:
+        """Return whether the folder has a tokenizer of any language."""
         return (self.path / "resources.json").is_file() and any(self.path.glob("*/tokenize/*.pt"))
 
     def plan(self, language: str, analysis: str) -> dict[str, str] | str:
-        """The processors of an analysis and the package of each; or one phrase on what is missing.
+        """Return the package of each processor of an analysis, or one phrase that says what is missing.
 
-        For ``words``, tags and lemmas are made where their models are there.
+        Tags and lemmas are added to ``words`` and ``constituency`` if their models are in the folder.
         """
         packages = self._packages(language)
         if packages is None:
-            what = f"no package '{self.package}'" if self._listed(language) else "no models"
-            return f"Stanza has {what} of the language '{language}' ({self.path / 'resources.json'})"
-        wanted = ["tokenize", *(["mwt"] if "mwt" in packages else []), *_NEEDED[analysis]]
-        unknown = [processor for processor in wanted if processor not in packages]
+            lack = f"no package '{self.package}'" if self._listed(language) else "no models"
+            return f"Stanza has {lack} of the language '{language}' ({self.path / 'resources.json'})"
+        required = ["tokenize", *(["mwt"] if "mwt" in packages else []), *_REQUIRED[analysis]]
+        unknown = [processor for processor in required if processor not in packages]
         if unknown:
             names = ", ".join(unknown)
             return f"Stanza's package '{self.package}' of the language '{language}' has no {names}"
-        absent = [p for p in wanted if not self._complete(language, p, packages[p])]
+        absent = [p for p in required if not self._is_complete(language, p, packages[p])]
         if absent:
-            known = [p for p in _ORDER if p in packages and (p in wanted or p in ("pos", "lemma"))]
+            known = [p for p in _ORDER if p in packages and (p in required or p in ("pos", "lemma"))]
             return (
                 f"no Stanza model of the language '{language}' ({', '.join(absent)}) in {self.path}:"
                 f" {self._download(language, known)}"
             )
-        # The lemmatizer reads the tags; without one, tags of plain words would be made for nothing.
+        processors = list(required)
+        # Only the lemmatizer needs the tags. Without a lemmatizer, tags for plain words would be wasted time.
         if analysis != "dependency" and packages.get("lemma", IDENTITY) != IDENTITY:
-            more = [p for p in ("pos", "lemma") if p not in wanted]
-            if all(p in packages and self._complete(language, p, packages[p]) for p in more):
-                wanted += more
-        return {processor: packages[processor] for processor in _ORDER if processor in wanted}
+            more = [p for p in ("pos", "lemma") if p not in required]
+            if all(p in packages and self._is_complete(language, p, packages[p]) for p in more):
+                processors += more
+        return {processor: packages[processor] for processor in _ORDER if processor in processors}
 
-    def damaged(self, language: str, processors: Mapping[str, str]) -> list[Path]:
-        """Files of these processors whose md5 is not the one that ``resources.json`` states."""
-        found = []
+    def damaged_files(self, language: str, processors: Mapping[str, str]) -> list[Path]:
+        """Return the files of these processors whose md5 differs from that in ``resources.json``."""
+        files = []
         for processor, package in processors.items():
-            for kind, name in self._parts(language, processor, package):
+            for kind, name in self._models(language, processor, package):
                 file = self._file(language, kind, name)
-                stated = self._entry(language, kind, name).get("md5")
+                expected = self._entry(language, kind, name).get("md5")
                 actual = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-                if stated is not None and stated != actual:
-                    found.append(file)
-        return found
+                if expected is not None and expected != actual:
+                    files.append(file)
+        return files
 
     def hashes(self) -> dict[str, str]:
-        """sha256 of each language's model files, as far as analyses use them."""
-        found = {}
+        """Return language -> sha256 over those of its model files that analyses use."""
+        digests = {}
         for language in self.resources:
             packages = self._packages(language) if self._code(language) == language else None
             files = {
                 self._file(language, kind, name)
                 for processor, package in (packages or {}).items()
                 if processor in _ORDER
-                for kind, name in self._parts(language, processor, package)
+                for kind, name in self._models(language, processor, package)
             }
-            there = [file for file in files if file.is_file()]
-            if there:
-                found[language] = relative_sha256(self.path, there)
-        return found
+            existing = [file for file in files if file.is_file()]
+            if existing:
+                digests[language] = relative_sha256(self.path, existing)
+        return digests
 
     def _code(self, language: str) -> str:
-        """The name of a language's folder: Chinese ``zh`` is ``zh-hans``."""
+        """Return the name of a language's folder: that of Chinese (``zh``) is ``zh-hans``."""
         entry = self.resources.get(language)
         alias = entry.get("alias") if isinstance(entry, dict) else None
         return str(alias or language)
@@ -148,18 +148,18 @@ class StanzaFolder:
         return entry if isinstance(entry, dict) else None
 
     def _packages(self, language: str) -> dict[str, str] | None:
-        stated = (self._listed(language) or {}).get("packages", {}).get(self.package)
-        if not isinstance(stated, dict):
+        processors = (self._listed(language) or {}).get("packages", {}).get(self.package)
+        if not isinstance(processors, dict):
             return None
-        everything = stated | stated.get("optional", {})
-        return {processor: name for processor, name in everything.items() if isinstance(name, str)}
+        with_optional = processors | processors.get("optional", {})
+        return {processor: name for processor, name in with_optional.items() if isinstance(name, str)}
 
     def _entry(self, language: str, kind: str, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.resources[self._code(language)].get(kind, {}).get(name, {})
-        return found
+        entry: Mapping[str, Any] = self.resources[self._code(language)].get(kind, {}).get(name, {})
+        return entry
 
-    def _parts(self, language: str, processor: str, package: str) -> Iterator[tuple[str, str]]:
-        """The model of a processor and those that it builds on: word vectors, character models."""
+    def _models(self, language: str, processor: str, package: str) -> Iterator[tuple[str, str]]:
+        """Yield (kind, name) of a processor's model and of those that it uses: word vectors, character models."""
         if package == IDENTITY:
             return
         yield processor, package
@@ -169,13 +169,13 @@ class StanzaFolder:
     def _file(self, language: str, kind: str, name: str) -> Path:
         return self.path / self._code(language) / kind / f"{name}.pt"
 
-    def _complete(self, language: str, processor: str, package: str) -> bool:
+    def _is_complete(self, language: str, processor: str, package: str) -> bool:
         return all(
-            self._file(language, *part).is_file() for part in self._parts(language, processor, package)
+            self._file(language, *model).is_file() for model in self._models(language, processor, package)
         )
 
     def _download(self, language: str, processors: Sequence[str] = ()) -> str:
-        """The command that gets a language's models."""
+        """Return the command that downloads a language's models."""
         options = [f"'{language}'"]
         if self.path != default_folder():
             options.append(f"model_dir='{self.path}'")

@@ -1,8 +1,8 @@
-"""``stanza``: words, lemmas, tags, dependencies and trees by Stanza (Qi et al. 2020), from models on this machine.
+"""``stanza``: words, lemmas, tags, dependencies and trees from Stanza (Qi et al. 2020), with models on this machine.
 
-Parameters: ``dir`` (the folder of models; Stanza's own without it), ``package`` (``default``, ``default_fast`` ...) and
-``device`` (``auto``, ``cpu`` or ``cuda``). A language's models are loaded at its first text. Nothing is ever
-downloaded: where a model is missing, the reply says which command gets it.
+Parameters: ``dir`` (the folder of models; by default Stanza's own), ``package`` (``default``, ``default_fast`` ...) and
+``device`` (``auto``, ``cpu`` or ``cuda``). A language's models are loaded at its first text. Nothing is downloaded: if
+a model is missing, the reply has the command that downloads it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Stanza logs what it loads, and the errors that it raises, on standard error."""
+    """Silence Stanza, which logs the models it loads and the errors it raises to standard error."""
     logger = logging.getLogger("stanza")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -42,10 +42,10 @@ def _quiet() -> Iterator[None]:
 
 
 class StanzaParser(Parser):
-    """Analyses by Stanza's pipelines, one for each language and set of processors; they share word vectors.
+    """A parser with one Stanza pipeline per language and set of processors; the pipelines share word vectors.
 
-    Texts of a batch are analysed together. Multi-word tokens are told as their words, so that these need not stand
-    in the text. Scores, and so in rare ties the analyses, differ by rounding with the batch.
+    The texts of a batch are analysed together. Multi-word tokens are split into their words, which therefore may not
+    occur in the text. Rounding depends on the batch, so that analyses may differ in rare ties.
 
     :param device: ``cpu`` or ``cuda``.
     """
@@ -82,16 +82,17 @@ class StanzaParser(Parser):
                     foundation_cache=self._shared,
                 )
             except Exception as error:
-                raise BackendError(self._why_not(language, plan, error), kind="model", fatal=True) from None
+                message = self._load_error(language, plan, error)
+                raise BackendError(message, kind="model", fatal=True) from None
             self._shared = self._pipelines[key].foundation_cache
         return self._pipelines[key]
 
-    def _why_not(self, language: str, plan: Mapping[str, str], error: Exception) -> str:
+    def _load_error(self, language: str, plan: Mapping[str, str], error: Exception) -> str:
         with contextlib.suppress(OSError):
-            damaged = self._folder.damaged(language, plan)
+            damaged = self._folder.damaged_files(language, plan)
             if damaged:
                 return (
-                    f"{self._name}: {damaged[0]} is damaged (its md5 is not that of resources.json);"
+                    f"{self._name}: {damaged[0]} is damaged (its md5 differs from that in resources.json);"
                     f" remove it and run stanza.download('{language}', model_dir='{self._folder.path}')"
                 )
         return f"{self._name}: the models of '{language}' in {self._folder.path} cannot be loaded: {one_line(error)}"
@@ -102,17 +103,17 @@ class StanzaParser(Parser):
 
 
 def _value(document: Any, analysis: str, lemmas: bool, by: str) -> Value:
-    """An analysed document of Stanza as plain values."""
+    """Return a Stanza document as plain values."""
     words: list[list[Any]] = []
     for sentence in document.sentences:
-        before = len(words)
-        for found in sentence.words:
-            # Stanza writes an underscore where it finds no lemma.
-            lemma = found.lemma if lemmas and (found.lemma != "_" or found.text == "_") else None
+        offset = len(words)
+        for token in sentence.words:
+            # Stanza's lemma is an underscore if it is unknown.
+            lemma = token.lemma if lemmas and (token.lemma != "_" or token.text == "_") else None
             head, relation = -1, None
             if analysis == "dependency":
-                head, relation = (before + found.head if found.head else 0), found.deprel
-            words.append(word(found.text, lemma or "", found.upos or "", head, relation or ""))
+                head, relation = (offset + token.head if token.head else 0), token.deprel
+            words.append(word(token.text, lemma or "", token.upos or "", head, relation or ""))
     value: Value = {"words": words, "by": by}
     if analysis == "constituency":
         value["tree"] = " ".join(str(sentence.constituency) for sentence in document.sentences)
@@ -120,20 +121,20 @@ def _value(document: Any, analysis: str, lemmas: bool, by: str) -> Value:
 
 
 def _folder(spec: ModelSpec) -> StanzaFolder:
-    stated = spec.params.get("dir")
-    path = Path(stated).expanduser() if stated else default_folder()
+    setting = spec.params.get("dir")
+    path = Path(setting).expanduser() if setting else default_folder()
     return StanzaFolder(path, spec.params.get("package", "default"))
 
 
 def _device(spec: ModelSpec) -> str:
-    wanted = spec.params.get("device", "auto")
-    if wanted not in DEVICES:
+    device = spec.params.get("device", "auto")
+    if device not in DEVICES:
         raise UsageError(f"--model {spec.text}: device must be one of {', '.join(DEVICES)}")
-    if wanted == "cpu":
-        return wanted
+    if device == "cpu":
+        return device
     torch: Any = importlib.import_module("torch")
     available = bool(torch.cuda.is_available())
-    if wanted == "cuda" and not available:
+    if device == "cuda" and not available:
         raise UsageError(f"--model {spec.text}: torch sees no CUDA device; use device=cpu")
     return "cuda" if available else "cpu"
 
@@ -146,12 +147,12 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
         raise MissingExtra(f"--model {spec.text}", package="stanza", extra="parse")
     folder = _folder(spec)
     try:
-        _ = folder.resources
+        _ = folder.resources  # for its messages
     except UsageError as error:
         raise UsageError(f"--model {spec.text}: {error}") from None
-    # Whether there is a GPU only torch knows, which takes a second to import.
-    stated = _device(spec) if spec.params.get("device", "auto") != "auto" else None
-    return lambda: _make(spec, folder, stated or _device(spec))
+    # "auto" needs torch, whose import takes a second: the device is then chosen when the model is created.
+    device = _device(spec) if spec.params.get("device", "auto") != "auto" else None
+    return lambda: _make(spec, folder, device or _device(spec))
 
 
 def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:
@@ -170,7 +171,7 @@ def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:
 
 
 def _ready(spec: ModelSpec) -> bool:
-    return importlib.util.find_spec("stanza") is not None and _folder(spec).has_a_model()
+    return importlib.util.find_spec("stanza") is not None and _folder(spec).has_models()
 
 
 BACKEND = Backend(_check, always("parse"), ready=_ready)

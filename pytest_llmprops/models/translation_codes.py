@@ -1,9 +1,9 @@
-"""What families of translation models call a language: from two-letter codes (ISO 639-1) to their own.
+"""The language codes of the families of translation models, for two-letter codes (ISO 639-1).
 
-Sources: the language tokens of the tokenizers themselves. NLLB: the codes of FLORES-200 (NLLB team 2022,
-table 1). mBART-50: Tang et al. 2020, table 1. M2M100 (Fan et al. 2020) and MADLAD-400 (Kudugunta et al.
-2023) take two-letter codes with few exceptions. OPUS-MT's Marian models name languages by codes of two or
-three letters, now of the language itself (``lvs``), now of its macrolanguage (``lav``), some with a script.
+Source: the language tokens in the tokenizers. NLLB uses the codes of FLORES-200 (NLLB team 2022, table 1), mBART-50
+those of Tang et al. 2020, table 1. M2M100 (Fan et al. 2020) and MADLAD-400 (Kudugunta et al. 2023) use two-letter codes
+with few exceptions. OPUS-MT's Marian models use two- or three-letter codes, of the language (``lvs``) or of its
+macrolanguage (``lav``), some with a script.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from functools import cache
 class Family:
     """How a family of models marks languages.
 
-    :param model_types: ``model_type`` in ``config.json``. :param template: a language's token, ``{}`` for its
-        code. :param pattern: regular expression that a language's token matches as a whole.
-    :param names_source: the source language is told, too.
+    :param model_types: values of ``model_type`` in ``config.json``.
+    :param template: a language's token, with ``{}`` for its code.
+    :param pattern: regular expression that matches a language's whole token.
+    :param names_source: whether the model gets the source language as well as the target language.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Family:
     names_source: bool
 
     def token(self, code: str) -> str:
-        """The vocabulary's token of a language's code."""
+        """Return the vocabulary's token for a language's code."""
         return self.template.format(code)
 
 
@@ -40,7 +41,7 @@ MADLAD = Family("MADLAD-400", ("t5", "mt5", "umt5"), "<2{}>", r"<2[a-z]{2,3}(_\w
 MARIAN = Family("Marian", ("marian",), ">>{}<<", r">>[\w-]+<<", False)
 FAMILIES = (NLLB, M2M100, MBART50, MADLAD, MARIAN)
 
-# two letters, NLLB, mBART-50, further three-letter codes that Marian models use
+# columns: two-letter code, NLLB, mBART-50, other three-letter codes that Marian models use
 _TABLE = """
 af afr_Latn af_ZA
 ak aka_Latn -
@@ -187,9 +188,10 @@ _MADLAD_EXCEPTIONS = {"nb": "no", "tl": "fil"}
 
 
 def codes_of(family: Family, language: str) -> tuple[str, ...]:
-    """What models of ``family`` may call ``language`` (two letters), best first; empty where unknown.
+    """Return the codes that models of ``family`` may use for ``language`` (two letters), best first.
 
-    Families of two-letter codes get ``language`` itself where it is not in the table.
+    A language that is not in the table keeps its two-letter code in the families with two-letter codes. In the other
+    families the result is empty.
     """
     if family is M2M100:
         return (_M2M100_EXCEPTIONS.get(language, language),)
@@ -213,9 +215,9 @@ def _marian_codes(language: str) -> tuple[str, ...]:
 
 @cache
 def language_of(code: str) -> str | None:
-    """The two-letter code of what a Marian model's settings call ``code``; None for groups and others.
+    """Return the two-letter code for ``code`` of a Marian model's settings; None for language groups and others.
 
-    ``no`` and ``nb`` are one language here, Norwegian Bokmål.
+    ``no`` and ``nb`` are the same language here, Norwegian Bokmål.
     """
     for language in _ROWS:
         if code.lower() in (name.lower() for name in _marian_codes(language)):

@@ -1,6 +1,6 @@
-"""``words``: words of any language without a model, by Unicode's letters, marks and digits.
+"""``words``: the words of a text in any language, by Unicode's letters, marks and digits, without a model.
 
-Text and lemma of a word are its folded form (case, composed letters, joiners); there are no tags.
+The text and the lemma of a word are its folded form (case, composed letters, joiners). There are no tags.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from pytest_llmprops.models.spec import ModelSpec
 
 
 class WordParser(Parser):
-    """Cuts texts into words; cheap and deterministic."""
+    """A parser that only cuts texts into words; it is fast and deterministic."""
 
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
         if analysis != "words":
-            return [missing(f"plain words have no {analysis}; it takes a parser (stanza, spacy:NAME)")] * len(
-                texts
-            )
+            reason = f"plain words have no {analysis}; use a parser (stanza, spacy:NAME)"
+            return [missing(reason)] * len(texts)
         return [{"words": [word(w, w) for w in unicode_words(text)], "by": TOKENIZER} for text in texts]
 
 
@@ -31,7 +30,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only()
     if spec.name != "words":
         raise UsageError(f"--model {spec.text}: write words")
-    # What a letter is follows Python's tables of Unicode.
+    # Which characters are letters depends on the Unicode version of Python.
     identity = {"backend": "words", "tokenizer": TOKENIZER, "unicode": unicodedata.unidata_version}
     return lambda: WordParser(name="words", identity=identity)
 

@@ -14,7 +14,7 @@ from fixtures.engine_models import MakeBroker, ask_all, failing, final, kinds, t
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
-from pytest_llmprops.models.fake import FakeModel, Given
+from pytest_llmprops.models.fake import FakeModel, FakeReply
 from pytest_llmprops.models.spec import ModelSpec
 
 
@@ -107,7 +107,7 @@ def test_retry_after_is_waited_for(make_broker: MakeBroker) -> None:
     """The next try goes out when the server asked for it: not before, and not much later."""
     times: list[float] = []
 
-    def respond(chat: Chat) -> Given:
+    def respond(chat: Chat) -> FakeReply:
         times.append(time.monotonic())
         return "x" if len(times) > 1 else transient("status 429", retry_after=0.12)
 
@@ -146,7 +146,7 @@ def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
 def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> None:
     """Whoever waits out a long Retry-After hears of the stop at once, not when the wait is over."""
 
-    def respond(chat: Chat) -> Given:
+    def respond(chat: Chat) -> FakeReply:
         if chat.prompt == "patient":
             return transient("status 429", retry_after=20.0)
         return BackendError("wrong key", fatal=True)
@@ -167,7 +167,7 @@ def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> 
 def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:
     """A call under way when the run is stopped finishes and is stored; it was paid for."""
 
-    async def respond(chat: Chat) -> Given:
+    async def respond(chat: Chat) -> FakeReply:
         await asyncio.sleep(0.05 if chat.prompt == "slow" else 0)
         return "x" if chat.prompt == "slow" else BackendError("over", fatal=True)
 

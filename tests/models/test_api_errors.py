@@ -33,7 +33,7 @@ def test_gateway_pages_of_a_sick_server_are_transient(classify: Classify) -> Non
 
 def test_html_error_pages_are_a_wrong_address(classify: Classify) -> None:
     """An HTML page with a 404 is a wrong address."""
-    assert "answers HTML" in str(classify(404, "<!DOCTYPE html><title>nope</title>"))
+    assert "returned HTML" in str(classify(404, "<!DOCTYPE html><title>nope</title>"))
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_bad_specifications_are_one_line(spec: str, said: str) -> None:
         ('[{"match": "("', "rule", "is not JSON"),
         ('[{"match": "(", "reply": "A"}]', "rule", "is not a regular expression"),
         ('[{"reply": "A"}]', "rule", "rule 1: write"),
-        ("[1]", "list", "entry 1: a reply is a text"),
+        ("[1]", "list", "entry 1: not a reply; write a text"),
         ("def f(: pass", "call", "cannot be run: SyntaxError"),
         ("x = 1", "call", "has no function 'reply'"),
     ],

@@ -288,7 +288,7 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
         ("?dtype=int3", "dtype must be one of"),
         ("?batch=0", "at least 1"),
         ("?device=tpux", "device must be"),
-        ("?gguf_file=none.gguf", "there is no file .*none.gguf"),
+        ("?gguf_file=none.gguf", "no such file: .*none.gguf"),
     ],
 )
 def test_bad_specification(query: str, words: str, folder: Path) -> None:

@@ -460,7 +460,7 @@ def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch
     [
         ("?beams=0", "beams must be a whole number of at least 1"),
         ("?max_new_tokens=x", "max_new_tokens must be a number"),
-        ("?layer=2", "layer is a parameter of kind=embed, this is kind=translate"),
+        ("?layer=2", "layer is a parameter of kind=embed, but this model has kind=translate"),
         ("?target_code=fa&kind=embed", "target_code is a parameter of kind=translate"),
     ],
 )

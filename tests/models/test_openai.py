@@ -163,10 +163,10 @@ def test_control_characters_of_a_reply_are_kept() -> None:
     ("name", "kind", "fatal", "transient", "said"),
     [
         ("missing", "model", True, False, "unknown model 'missing'"),
-        ("quota", "quota", True, False, "quota is spent"),
+        ("quota", "quota", True, False, "quota is used up"),
         ("too-long", "request", False, False, "maximum context length is 8 tokens. However, you"),
-        ("html", "url", True, False, "answers HTML, not JSON"),
-        ("not-json", "url", True, False, "not JSON"),
+        ("html", "url", True, False, "returned HTML instead of JSON"),
+        ("not-json", "url", True, False, "returned text instead of JSON"),
         ("status-400", "request", False, False, "status 400"),
         ("status-401", "key", True, False, "refuses the key"),
         ("status-403", "key", True, False, "refuses the key"),

@@ -114,7 +114,7 @@ def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: st
     assert (broker.counters.failed, broker.counters.retries) == (0, 0)
     assert len(broker.notes()) == 1
     assert why in broker.notes()[0]
-    assert "call of its own" in broker.notes()[0]
+    assert "separate call" in broker.notes()[0]
     assert broker.report()["models"]["m"]["deviations"] == []
 
 

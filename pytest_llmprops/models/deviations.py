@@ -1,7 +1,7 @@
-"""The body of a chat call, and the departures from it that an API forces on us.
+"""The body of a chat call, and the changes to it that an API forces.
 
-A departure is made once per model, holds for all later calls, and is listed in the run's record. Calls
-that were in flight when the first refusal came adapt on their own and count as no failure.
+Each change is made once per model, applies to all later calls and is listed in the run's record. Calls that were in
+flight at the first refusal are adapted and resent as well; they do not count as failures.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
 
-#: Room given once to a reasoning model that spends the whole budget on hidden tokens.
+#: added once to the token limit of a reasoning model that uses all of it for hidden tokens
 MORE_TOKENS = 4096
 _OLD, _NEW = "max_tokens", "max_completion_tokens"
-#: What a call can do without; a parameter that the user added and the API refuses stops the run instead.
-_DISPENSABLE = (
+#: parameters that are left out if the API refuses them; any other refused parameter of --llm-param stops the run
+_OPTIONAL = (
     "temperature",
     "top_p",
     "stop",
@@ -29,10 +29,10 @@ _DISPENSABLE = (
 _FIXED = ("model", "messages", "stream", "n")
 
 
-def body_of(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
-    """The JSON body that asks for ``count`` replies to ``request``, before any departure.
+def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
+    """Return the JSON body that asks for ``count`` replies to ``request``, before any deviation.
 
-    :raises UsageError: when ``--llm-param`` names what the plugin itself decides.
+    :raises UsageError: if ``--llm-param`` names a parameter that the plugin sets.
     """
     body: dict[str, Any] = {
         "model": model,
@@ -58,11 +58,11 @@ def body_of(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
     return body
 
 
-class Departures:
-    """What one model's API refuses, and what is sent instead.
+class Deviations:
+    """The parameters that one model's API refuses, and what is sent instead.
 
-    :param completion_tokens: the API is known to take ``max_completion_tokens``, the later name of
-        ``max_tokens``; sending it then is no departure.
+    :param completion_tokens: the API is known to take ``max_completion_tokens``, the newer name of ``max_tokens``.
+        Sending that name is then not a deviation.
     """
 
     def __init__(self, *, completion_tokens: bool = False) -> None:
@@ -71,7 +71,7 @@ class Departures:
         self.extra_tokens = 0
 
     def apply(self, body: dict[str, Any]) -> dict[str, Any]:
-        """``body`` with all departures so far made in place."""
+        """Apply all deviations so far to ``body``, in place, and return it."""
         for name in self._refused:
             if name not in (_OLD, _NEW):
                 body.pop(name, None)
@@ -86,17 +86,17 @@ class Departures:
                     body[name] += self.extra_tokens
         return body
 
-    def refused(self, name: str, sent: Mapping[str, Any]) -> bool:
-        """Note that ``name`` was refused in the call ``sent``; whether to send that call again, adapted."""
+    def adapt(self, name: str, sent: Mapping[str, Any]) -> bool:
+        """Record that the API refused ``name`` in the body ``sent``; return whether to resend the adapted call."""
         if name in (_OLD, _NEW):
             other = _NEW if name == _OLD else _OLD
             if other in self._refused:
-                # Neither name is taken: a call without a bound on its cost is not made.
+                # The API accepts neither name. A call without a token limit could cost any amount.
                 return False
             self._note(name)
             self._tokens_as = other
             return True
-        if name not in _DISPENSABLE or name not in sent:
+        if name not in _OPTIONAL or name not in sent:
             return False
         self._note(name)
         if name == "logprobs":
@@ -108,7 +108,11 @@ class Departures:
             self._refused.append(name)
 
     def raise_budget(self, sent: Mapping[str, Any], extra_when_sent: int) -> bool:
-        """Whether to send a call again that spent its budget on hidden tokens; the budget is raised once."""
+        """Raise the token limit, once per model, after a call that used all of it for hidden tokens.
+
+        :param extra_when_sent: :attr:`extra_tokens` when the body ``sent`` was built.
+        :return: whether to send the call again.
+        """
         if _OLD not in sent and _NEW not in sent:
             return False
         if self.extra_tokens == 0:
@@ -116,13 +120,13 @@ class Departures:
         return extra_when_sent < self.extra_tokens
 
     def phrases(self) -> Sequence[str]:
-        """The departures, each in one short phrase, in the order of the parameters' names."""
-        told = []
+        """Return one short phrase per deviation, in the order of the parameters' names."""
+        texts = []
         for name in sorted(self._refused):
             if name in (_OLD, _NEW):
-                told.append(f"{name} sent as {_NEW if name == _OLD else _OLD}")
+                texts.append(f"{name} sent as {_NEW if name == _OLD else _OLD}")
             elif name != "top_logprobs" or "logprobs" not in self._refused:
-                told.append(f"{name} left out")
+                texts.append(f"{name} left out")
         if self.extra_tokens:
-            told.append(f"token budget raised by {self.extra_tokens}")
-        return tuple(told)
+            texts.append(f"token budget raised by {self.extra_tokens}")
+        return tuple(texts)
