@@ -1,10 +1,9 @@
-"""Paraphrase decision: is an oracle's "yes" proved, its "no" to be trusted? (Zeng et al., sections 4 and 5.2)
+"""Paraphrase decision: is the oracle's "yes" proved, or its "no" trusted? (Zeng et al., sections 4 and 5.2)
 
-Outcomes of :class:`ParaphraseChecker`: ``accepted-yes``, ``accepted-no``, ``rejected``; and where prompt 5 got no
-answer, ``unreadable`` or ``refused`` (a content filter). A rejected answer is not trusted; it is never turned into its
-opposite.
+Outcomes of :class:`ParaphraseChecker`: ``accepted-yes``, ``accepted-no`` and ``rejected``. If prompt 5 got no answer:
+``unreadable`` or ``refused`` (a content filter). A rejected answer is not trusted, but never turned into its opposite.
 
-What is recorded of a decision: ``paraphrase_record``.
+``paraphrase_record`` documents what is recorded of a decision.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Trust,
     category_of,
-    put_to_the_test,
+    run_trust_tests,
     usable,
 )
 
-#: potential alignments of two sentences, by a parser and an encoder; where these fail ``Alignments.without_trees``
+#: returns the potential alignments of two sentences; ``Alignments.without_trees`` if the parser or encoder fails
 Align = Callable[[str, str], Awaitable[Alignments]]
 
 
@@ -46,15 +45,15 @@ Align = Callable[[str, str], Awaitable[Alignments]]
 class ParaphraseSettings:
     """How a pair is checked. The defaults are the paper's.
 
-    :param phi: the kind of alignment by which the decision is made; both kinds are recorded.
-    :param tests: of a "no", each with a coin of its own.
-    :param paraphrases: of each sentence, at most (prompt 7 asks for five).
-    :param indifferentiable: how such paraphrases are found: ``asked``, by alignments whose phrase pairs the oracle
-        confirms; ``potential``, by the potential alignments alone, which asks nothing; ``random``, not at all, as
-        in section 5.2.1's third sanity check.
-    :param ask_identical: also ask whether two phrases of the same words are equivalent.
-    :param reference: also try to prove pairs to which the answer was not yes (table 3's reference columns).
-    :raises ValueError: for fewer than one test or paraphrase.
+    :param phi: the kind of alignment that decides; both kinds are recorded.
+    :param tests: tests of a "no", each with its own coin.
+    :param paraphrases: maximum paraphrases per sentence (prompt 7 asks for five).
+    :param indifferentiable: how indifferentiable paraphrases are identified. ``asked``: by alignments whose phrase
+        pairs the oracle confirms. ``potential``: by the potential alignments, without questions. ``random``: not at
+        all, as in the third sanity check of section 5.2.1.
+    :param ask_identical: also ask whether two phrases with the same words are equivalent.
+    :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
+    :raises ValueError: if there is less than one test or paraphrase.
     """
 
     phi: Phi = "or"
@@ -70,14 +69,14 @@ class ParaphraseSettings:
                 raise ValueError(f"{name} must be at least 1")
 
 
-#: fewer questions: none on phrases of the same words, on phrases of paraphrases, or on pairs that need no proof
+#: no questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof
 QUICK = ParaphraseSettings(indifferentiable="potential", ask_identical=False, reference=False)
 
 
 class ParaphraseChecker:
     """Accepts a "yes" that is proved and a "no" that passes its tests.
 
-    :param align: async, the potential alignments of two sentences.
+    :param align: async function that returns the potential alignments of two sentences.
     """
 
     name: ClassVar[str] = "paraphrase"
@@ -87,7 +86,10 @@ class ParaphraseChecker:
         self.align = align
 
     async def check(self, x: Pair, oracle: Oracle, rng: random.Random) -> Acceptance:
-        """Ask by prompt 5 and check the answer. :raises BackendError: a call could not be made."""
+        """Ask prompt 5 and check the answer.
+
+        :raises BackendError: if a call could not be made.
+        """
         answer = await ask_answer(oracle, sentences_prompt(x.first, x.second))
         values = {**answer_values(x, answer), "phi": float(PHIS.index(self.settings.phi))}
         evidence = PairEvidence(x.first, x.second, answer.word, answer.explanation)
@@ -105,7 +107,7 @@ class ParaphraseChecker:
         return await self._no(x, oracle, rng, values, evidence)
 
     async def proof(self, first: str, second: str, oracle: Oracle) -> Proof:
-        """An attempt to prove that two sentences are equivalent, whatever the oracle answered."""
+        """Try to prove that two sentences are equivalent, whatever the oracle answered."""
         alignments = await self.align(first, second)
         return await prove(alignments, oracle, ask_identical=self.settings.ask_identical)
 
@@ -130,19 +132,19 @@ class ParaphraseChecker:
         values: dict[str, float],
         evidence: PairEvidence,
     ) -> Acceptance:
-        (rho, measured), given = await asyncio.gather(
+        (rho, alignment_values), paraphrases = await asyncio.gather(
             self._own_alignment(x, oracle),
             asyncio.gather(*(ask_paraphrases(oracle, sentence) for sentence in x.sentences)),
         )
-        values |= measured
-        candidates = await self._candidates(x, given, oracle)
-        values |= candidate_values(candidates, given, self.settings.paraphrases)
+        values |= alignment_values
+        candidates = await self._candidates(x, paraphrases, oracle)
+        values |= candidate_values(candidates, paraphrases, self.settings.paraphrases)
         evidence = replace(
             evidence,
             paraphrases=tuple(tuple(c.text for c in candidates if c.source == source) for source in (1, 2)),
-            problems=tuple(paraphrases.notes.problem for paraphrases in given),
+            problems=tuple(reply.notes.problem for reply in paraphrases),
         )
-        results = await self._tested(x, rho, candidates, oracle, rng)
+        results = await self._run_tests(x, rho, candidates, oracle, rng)
         for phi in PHIS:
             values |= {f"{name}_{phi}": number for name, number in results[phi].values.items()}
         trust = results[self.settings.phi]
@@ -153,7 +155,7 @@ class ParaphraseChecker:
         return Acceptance(accepted, outcome, why_no(trust), shown, trust.bound if accepted else None, values)
 
     async def _own_alignment(self, x: Pair, oracle: Oracle) -> tuple[Rho, dict[str, float]]:
-        """Whether the sentences themselves are aligned (category A), as the settings find it; with its values."""
+        """Return the alignment of the two sentences (category A), as the settings define it, and its values."""
         how = self.settings.indifferentiable
         if self.settings.reference or how == "asked":
             proof = await self.proof(x.first, x.second, oracle)
@@ -168,21 +170,23 @@ class ParaphraseChecker:
             "potential_and": float(rho.phi_and),
         }
 
-    async def _candidates(self, x: Pair, given: Sequence[Paraphrases], oracle: Oracle) -> list[Candidate]:
-        """The paraphrases of both sentences that can be drawn, with whether each aligns to the other sentence."""
+    async def _candidates(
+        self, x: Pair, paraphrases: Sequence[Paraphrases], oracle: Oracle
+    ) -> list[Candidate]:
+        """Return the paraphrases that can be drawn, and whether each can be aligned with the other sentence."""
         texts = [
             (text, source)
             for source in (1, 2)
-            for text in usable(given[source - 1], x.sentences[source - 1], self.settings.paraphrases)
+            for text in usable(paraphrases[source - 1], x.sentences[source - 1], self.settings.paraphrases)
         ]
         if self.settings.indifferentiable == "random":
             return [Candidate(text, source) for text, source in texts]
-        found = await asyncio.gather(
+        rhos = await asyncio.gather(
             *(self._alignment(text, x.sentences[2 - source], oracle) for text, source in texts)
         )
         return [
             Candidate(text, source, rho.phi_or, rho.phi_and)
-            for (text, source), rho in zip(texts, found, strict=True)
+            for (text, source), rho in zip(texts, rhos, strict=True)
         ]
 
     async def _alignment(self, text: str, other: str, oracle: Oracle) -> Rho:
@@ -190,12 +194,12 @@ class ParaphraseChecker:
             return (await self.proof(text, other, oracle)).rho
         return (await self.align(text, other)).rho
 
-    async def _tested(
+    async def _run_tests(
         self, x: Pair, rho: Rho, candidates: Sequence[Candidate], oracle: Oracle, rng: random.Random
     ) -> Mapping[Phi, Trust]:
-        """The tests for both kinds of alignment; one series serves both where they draw from the same."""
+        """Run the tests for both kinds of alignment; once if both draw from the same paraphrases."""
         if self.settings.indifferentiable == "random":
-            trust = await put_to_the_test(x.sentences, candidates, oracle, rng, self.settings.tests)
+            trust = await run_trust_tests(x.sentences, candidates, oracle, rng, self.settings.tests)
             return {"or": trust, "and": trust}
         pools = {
             "or": [c for c in candidates if c.phi_or],
@@ -209,7 +213,7 @@ class ParaphraseChecker:
             if before is not None and pool == (pools["or"] or candidates):
                 results[phi] = Trust(category, before.tests, before.fair)
             else:
-                results[phi] = await put_to_the_test(
+                results[phi] = await run_trust_tests(
                     x.sentences, pool, oracle, rng, self.settings.tests, category=category
                 )
         return results

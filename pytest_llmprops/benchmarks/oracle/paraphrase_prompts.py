@@ -1,7 +1,7 @@
 """Prompts 5, 6 and 7 of the paper (Zeng et al., appendix B.1), word for word, and the request to repair a reply.
 
-The lines of prompt 5 and 7 are set apart in the paper's layout; they are joined as those of prompt 6 are, by one
-line break.
+The paper prints the lines of prompts 5 and 7 with space between them. Here one line break separates them, as in
+prompt 6.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ PARAPHRASES_SYSTEM = "You are a helpful paraphrases generator designed to output
 PARAPHRASES = """Generate five paraphrases that are semantically equivalent to the following sentence: '{sentence}'
 Output with key 'paraphrases'."""
 
-#: one repair of a reply that cannot be read; ours, as the paper does not say what it did with such replies
+#: the request to repair an unreadable reply; ours, because the paper does not say how it treats such replies
 REPAIR = """Your reply cannot be read: {problem}. Output one JSON object and nothing else, {form}."""
 ANSWER_FORM = "with the keys 'answer', which is \"yes\" or \"no\", and 'explanation'"
 PARAPHRASES_FORM = "with the key 'paraphrases', which is a list of five sentences"
 
 
 def sentences_prompt(first: str, second: str) -> Messages:
-    """Prompt 5: are two sentences equivalent?"""
+    """Return prompt 5: are two sentences equivalent?"""
     return _turns(SENTENCES_SYSTEM, fill(SENTENCES, sentence1=first, sentence2=second))
 
 
 def phrases_prompt(first: str, second: str) -> Messages:
-    """Prompt 6: could two phrases be equivalent?"""
+    """Return prompt 6: could two phrases be equivalent?"""
     return _turns(PHRASES_SYSTEM, fill(PHRASES, text1=first, text2=second))
 
 
 def paraphrases_prompt(sentence: str) -> Messages:
-    """Prompt 7: five paraphrases of a sentence."""
+    """Return prompt 7: five paraphrases of a sentence."""
     return _turns(PARAPHRASES_SYSTEM, fill(PARAPHRASES, sentence=sentence))
 
 
 def repaired(messages: Messages, reply: str, problem: str, form: str) -> Messages:
-    """The conversation after an unreadable ``reply``, with the request to repair it.
+    """Return the conversation with an unreadable ``reply`` and the request to repair it.
 
-    An empty reply is told as ``(empty)``: servers refuse an empty turn, and templates two turns of one role.
+    An empty reply becomes ``(empty)``: servers refuse an empty turn, and chat templates refuse two user turns in a row.
     """
     text = fill(REPAIR, problem=problem, form=form)
     return (*messages, Message("assistant", reply.strip() or "(empty)"), Message("user", text))

@@ -1,39 +1,39 @@
-"""What is recorded and shown of a paraphrase decision.
+"""The recorded numbers and texts of a paraphrase decision.
 
-``Acceptance.values``, from which tables 2 to 5 can be recomputed. A key is missing where nothing was measured.
+Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if nothing was measured.
 
 =====================================  ============================================================================
-``said_yes``                           the answer to prompt 5: 1 yes, 0 no, -1 none that can be read
-``label``                              of the pair: 1 equivalent, 0 not, -1 without a label
-``repaired``, ``fenced``               the answer to prompt 5 came with the repair; stood between fences: 1 or 0
+``said_yes``                           the answer to prompt 5: 1 yes, 0 no, -1 unreadable
+``label``                              the label of the pair: 1 equivalent, 0 not equivalent, -1 no label
+``repaired``, ``fenced``               1 if the answer to prompt 5 needed the repair; 1 if it was in code fences
 ``accepted``                           1 or 0
-``accepted_paper``                     the same, with a "no" rejected by triangular evidence only
-``phi``                                the kind of alignment by which the decision was made: 0 or, 1 and
-``trees_missing``                      1: the parser or encoder failed, so that nothing is aligned
-``potential_or``, ``potential_and``    the sentences are aligned before the oracle is asked: 1 or 0
-``phi_or``, ``phi_and``                the same, after phrase pairs were put to the oracle
+``accepted_paper``                     the same if only triangular evidence rejects a "no"
+``phi``                                the kind of alignment that decided: 0 or, 1 and
+``trees_missing``                      1 if the parser or encoder failed, so that nothing is aligned
+``potential_or``, ``potential_and``    1 if the sentences are aligned before the oracle is asked
+``phi_or``, ``phi_and``                the same after the oracle was asked about phrase pairs
 ``rho_12``, ``rho_star_12``,           the four alignments behind them (``alignment.Rho``)
 ``rho_21``, ``rho_star_21``
 ``phrase_pairs``                       distinct phrase pairs of the potential alignments
-``asked_phrases``,                     of them asked, refused (unreadable ones included), unreadable
+``asked_phrases``,                     how many of them were asked, refused (including unreadable), unreadable
 ``refused_phrases``,
 ``unreadable_phrases``
-``leftover_1``, ``leftover_2``         runs of words left over: of sentence 1 by the mappings from 1 to 2, of
-                                       sentence 2 by those from 2 to 1 (table 12)
+``leftover_1``, ``leftover_2``         runs of leftover words: in sentence 1 by the mappings from 1 to 2, in
+                                       sentence 2 by the mappings from 2 to 1 (table 12)
 ``paraphrases_1``, ``paraphrases_2``   paraphrases of each sentence that can be drawn
-``left_out_1``, ``left_out_2``         given, but with the words of their sentence or of another of them
-``indifferentiable_or``,               of the paraphrases of both, those that can be aligned to the other sentence
+``left_out_1``, ``left_out_2``         paraphrases with the same words as their sentence or as another paraphrase
+``indifferentiable_or``,               paraphrases of both sentences that can be aligned with the other sentence
 ``indifferentiable_and``
-``category_or``, ``category_and``      table 5: 1 AI, 2 ĀI, 3 AĪ, 4 ĀĪ; 0: indifferentiable ones were not sought
+``category_or``, ``category_and``      table 5: 1 AI, 2 ĀI, 3 AĪ, 4 ĀĪ; 0 if indifferentiable ones were not searched for
 ``trust_or``, ``trust_and``            1 accepted, 2 triangular evidence, 3 inconsistent, 4 unreadable, 5 no test
-``trust_paper_or``,                    1: no triangular evidence, so that the paper accepts; 0 also where there was no
-``trust_paper_and``                    test, or an answer cannot be read
-``tests_or``, ``tests_and``            tests made; of them passed, with triangular evidence, inconsistent
+``trust_paper_or``,                    1 if there is no triangular evidence, so that the paper accepts; 0 also if there
+``trust_paper_and``                    was no test or an answer cannot be read
+``tests_or``, ``tests_and``            tests; those passed, with triangular evidence, inconsistent
 ``passed_or``, ``passed_and``,
 ``triangular_or``, ``triangular_and``,
 ``inconsistent_or``,
 ``inconsistent_and``
-``fair_coin_or``, ``fair_coin_and``    1: both sentences had paraphrases to draw, so that the bound holds
+``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
 =====================================  ============================================================================
 """
 
@@ -48,13 +48,13 @@ from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustT
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
 
 Phi = Literal["or", "and"]
-#: by their number in the values
+#: in the order of their numbers in the values
 PHIS: tuple[Phi, Phi] = ("or", "and")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences; ``label`` is True where people call them equivalent, None without a label."""
+    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label."""
 
     first: str
     second: str
@@ -62,17 +62,17 @@ class Pair:
 
     @property
     def sentences(self) -> tuple[str, str]:
-        """Both."""
+        """Both sentences."""
         return self.first, self.second
 
 
 def phi_of(values: Mapping[str, float]) -> Phi:
-    """The kind of alignment by which a recorded decision was made; ``or`` where the record does not say."""
+    """Return the kind of alignment that decided; ``or`` if the record does not say."""
     return PHIS[1] if values.get("phi") == 1 else PHIS[0]
 
 
 def answer_values(x: Pair, answer: Answer) -> dict[str, float]:
-    """Of the answer to prompt 5; not accepted yet."""
+    """Return the values of an answer to prompt 5 before the check, so not accepted."""
     return {
         "said_yes": -1.0 if answer.said is None else float(answer.said),
         "label": -1.0 if x.label is None else float(x.label),
@@ -84,25 +84,27 @@ def answer_values(x: Pair, answer: Answer) -> dict[str, float]:
 
 
 def candidate_values(
-    candidates: Sequence[Candidate], given: Sequence[Paraphrases], limit: int
+    candidates: Sequence[Candidate], paraphrases: Sequence[Paraphrases], limit: int
 ) -> dict[str, float]:
-    """Of the paraphrases: ``candidates`` are what is left of those ``given`` for each sentence.
+    """Return the values of the paraphrases.
 
-    :param limit: most paraphrases of a sentence that are looked at.
+    :param candidates: the paraphrases that can be drawn.
+    :param paraphrases: the oracle's reply for each sentence.
+    :param limit: maximum paraphrases per sentence that are used.
     """
     values = {
         "indifferentiable_or": float(sum(c.phi_or for c in candidates)),
         "indifferentiable_and": float(sum(c.phi_and for c in candidates)),
     }
-    for source, found in enumerate(given, 1):
+    for source, reply in enumerate(paraphrases, 1):
         kept = sum(c.source == source for c in candidates)
         values[f"paraphrases_{source}"] = float(kept)
-        values[f"left_out_{source}"] = float(len(found.texts[:limit]) - kept)
+        values[f"left_out_{source}"] = float(len(reply.texts[:limit]) - kept)
     return values
 
 
 def trust_evidence(evidence: PairEvidence, trust: Trust) -> PairEvidence:
-    """Return ``evidence`` with the tests of a "no", as table 15 shows triangular evidence."""
+    """Return ``evidence`` with the tests of a "no" (table 15 shows triangular evidence)."""
     tests = tuple(
         TrustTestEvidence(
             test.outcome, test.candidate.source, test.candidate.text, test.other.word, test.own.word
@@ -113,7 +115,7 @@ def trust_evidence(evidence: PairEvidence, trust: Trust) -> PairEvidence:
 
 
 def why_no(trust: Trust) -> str:
-    """One phrase on why a "no" is accepted or not."""
+    """Return why a "no" is accepted or not, in one phrase."""
     if trust.outcome == "untested":
         return "no, but not tested: no paraphrase is left that differs from its sentence"
     about = f", category {trust.category}" if trust.category else ""

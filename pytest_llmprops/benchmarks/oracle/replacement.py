@@ -1,5 +1,7 @@
-"""The replacement R(v): the sentence with the entities of a vector's 1s replaced by their synonyms (section 3.1),
-and, on request, an entity-preserving paraphrase of it (section 3.2)."""
+"""The replacement R(v): synonyms replace the entities whose bits are 1 in the vector v (section 3.1).
+
+Optionally, R(v) is an entity-preserving paraphrase of that sentence (section 3.2).
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,17 @@ _THE = re.compile(r"the\s+(?=\S)", re.I)
 _ACRONYM = re.compile(r"[A-Z][A-Z0-9]+\b|[A-Z]\b")
 #: letters whose names begin with a vowel: an FBI agent
 _VOWEL_NAMES = "AEFHILMNORSX"
-#: words that sound otherwise than they are written
+#: words whose first sound differs from their first letter
 _AN = re.compile(r"(?:hour|honest|honou?r|heir)|8|1[18](?!\d)")
 _A = re.compile(r"(?:uni(?![dmn])|us[aeu]|eu|ewe|one\b|once\b|ub|uk|ura|ut[aei])")
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Where an entity or its synonym stands in a transformed sentence, in characters.
+    """The position of an entity or its synonym in a transformed sentence, in characters.
 
-    :param entity: its place in the vector. :param replaced: the synonym stands there.
+    :param entity: its index in the vector.
+    :param replaced: whether the synonym is there.
     """
 
     entity: int
@@ -37,19 +40,20 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
-    """A sentence R(v), and where in it each entity stands, in order."""
+    """A sentence R(v) with the positions of its entities, in order."""
 
     text: str
     mentions: tuple[Mention, ...]
 
 
 def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str], x: int) -> Transformed:
-    """R(x): every mention of entity i is replaced by its synonym where bit i of ``x`` is 1.
+    """Return R(x): every mention of entity i is replaced by its synonym if bit i of ``x`` is 1.
 
-    A synonym at the sentence's beginning takes its capital; the indefinite article before one becomes "a" or "an" as
-    it sounds; a synonym's own "the" is dropped after an article. ``replaced(..., 0)`` is the sentence itself.
+    A synonym at the start of the sentence keeps the capital. An indefinite article before a synonym becomes "a" or "an"
+    by its sound. A "the" in the synonym is dropped after an article. ``replaced(..., 0)`` is the sentence itself.
 
-    :param entities: with spans that do not overlap. :param synonyms: one an entity.
+    :param entities: with spans that do not overlap.
+    :param synonyms: one per entity.
     """
     spans = sorted((span, place) for place, entity in enumerate(entities) for span in entity.spans)
     parts: list[str] = []
@@ -75,18 +79,18 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
 
 
 def _with_article(before: str, text: str) -> str:
-    """``before`` with its closing "a" or "an" fitted to ``text``."""
-    found = _INDEFINITE.search(before)
-    if found is None:
+    """Return ``before`` with the "a" or "an" at its end adapted to ``text``."""
+    match = _INDEFINITE.search(before)
+    if match is None:
         return before
     article = "an" if sounds_like_vowel(text) else "a"
-    if found[1][0].isupper():
-        article = article.upper() if len(found[1]) > 1 and found[1].isupper() else article.capitalize()
-    return before[: found.start()] + article + found[2]
+    if match[1][0].isupper():
+        article = article.upper() if len(match[1]) > 1 and match[1].isupper() else article.capitalize()
+    return before[: match.start()] + article + match[2]
 
 
 def sounds_like_vowel(text: str) -> bool:
-    """Whether a word takes "an": by its first letter, with the common exceptions; acronyms are spelt out."""
+    """Return whether a word takes "an", by its first letter and common exceptions. Acronyms are spelt out."""
     text = text.lstrip("\"'“‘( ")
     if _ACRONYM.match(text):
         return text[0] in _VOWEL_NAMES
@@ -97,13 +101,13 @@ def sounds_like_vowel(text: str) -> bool:
 
 
 def paraphrase_prompt(template: str, transformed: Transformed) -> str:
-    """The question for an entity-preserving paraphrase; names each entity as it stands in the sentence."""
+    """Return the prompt for an entity-preserving paraphrase, with each entity as the sentence has it."""
     forms = dict.fromkeys(transformed.text[mention.start : mention.end] for mention in transformed.mentions)
     return fill(template, text=transformed.text, entities=", ".join(f'"{form}"' for form in forms))
 
 
 def read_paraphrase(reply: str, transformed: Transformed) -> str | None:
-    """The paraphrase, or None where it is empty, the sentence itself, several lines, or lacks an entity's words."""
+    """Return the paraphrase, or None if it is empty, unchanged, several lines, or lacks an entity."""
     text = reply.strip().strip('"“”').strip()
     key = normalised(text)
     if not key or "\n" in text or key == normalised(transformed.text):

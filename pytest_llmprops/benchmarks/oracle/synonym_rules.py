@@ -1,5 +1,6 @@
-"""What the synonym generator knows without asking (appendix A.2), from ``data/oracle/synonym_rules.json`` and the
-pool of names ``data/oracle/pool.json``. Both are data: a user's own files may stand in for them.
+"""The rules of the synonym generator (``oracle/synonym_rules.json``) and its pool of names (``oracle/pool.json``).
+
+See appendix A.2. Both files are data, so users can replace them with their own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ POOL_FILE = "oracle/pool.json"
 RULES_FORMAT = "oracle-synonym-rules 1"
 POOL_FORMAT = "oracle-pool 1"
 
-#: prompt -> the fields that it must have
+#: prompt -> required fields
 PROMPTS: Mapping[str, tuple[str, ...]] = {
     "named": ("{entity}", "{text}"),
     "replace": ("{entity}", "{entity-type}", "{text}"),
@@ -31,10 +32,11 @@ _HEAD_ENDS = re.compile(r"\s(?:of|in|for|with|from|to|on|at|by|between|that|whic
 
 @dataclass(frozen=True, slots=True)
 class NamedRule:
-    """One rule on whether an entity is named.
+    """A rule that decides whether an entity is named.
 
-    :param classes: canonical classes it is for; empty: any. :param pattern: fits the whole shape of the name.
-    :param text: fits the name itself; None: any.
+    :param classes: canonical classes that it applies to; empty: all.
+    :param pattern: must match the whole shape of the name; see :func:`shape`.
+    :param text: must match the whole name; None: any name.
     """
 
     name: str
@@ -51,11 +53,11 @@ class SynonymRules:
     :param prompts: prompts 2 (``named``), 3 (``replace``) and 4 (``synonyms``), and ``paraphrase``.
     :param aliases: a model's word for a class -> the canonical class.
     :param pool_classes: classes whose named entities are replaced from the pool.
-    :param same_form: classes where only a name of the same form fits ("in 1872" takes a year, not a day).
-    :param number_classes: classes where a name with a number is replaced by one with a number, and one without by one
-        without. :param number_words: words that are numbers, beside what has a digit.
-    :param longest_words: longest replacement, in words (two more than the entity's own where that is longer).
-    :param longest_repeat: so many words of the sentence in a row are a repetition of it.
+    :param same_form: classes where only a name of the same form fits ("in 1872" needs a year, not a day).
+    :param number_classes: classes where either both the name and its replacement have a number, or neither has.
+    :param number_words: words that are numbers, in addition to words with a digit.
+    :param longest_words: maximum length of a replacement, in words, or two more than the entity if that is longer.
+    :param longest_repeat: a candidate with this many consecutive words of the sentence repeats the sentence.
     """
 
     prompts: Mapping[str, str]
@@ -71,7 +73,7 @@ class SynonymRules:
     number_words: frozenset[str]
 
     def class_of(self, kind: str) -> str:
-        """The canonical class of a model's word: itself an alias, or its last word, or either without a plural s."""
+        """Return the canonical class of a model's word, from the word, its last word, or a singular of either."""
         kind = " ".join(kind.lower().replace("_", " ").split())
         for text in (kind, kind.rpartition(" ")[2]):
             for form in (text, text.removesuffix("s"), text.removesuffix("ies") + "y"):
@@ -80,9 +82,9 @@ class SynonymRules:
         return kind
 
     def named(self, name: str, kind: str, *, at_start: bool) -> tuple[bool | None, str]:
-        """Whether the rules call the entity named, and by which rule; (None, "") where none fits.
+        """Return whether the entity is named, and the name of the rule; (None, "") if no rule fits.
 
-        :param at_start: the name is the sentence's beginning, so that its first capital says nothing.
+        :param at_start: whether the name is the start of the sentence, so that its first capital means nothing.
         """
         cls, looks = self.class_of(kind), shape(name, at_start=at_start)
         for rule in self.rules:
@@ -93,12 +95,12 @@ class SynonymRules:
         return None, ""
 
     def is_number(self, phrase: str) -> bool:
-        """Whether a normalised phrase has a number in it, in digits or in words."""
+        """Return whether a normalised phrase contains a number, in digits or in words."""
         words = re.split(r"[\s-]+", phrase)
         return any(letter.isdigit() for letter in phrase) or not self.number_words.isdisjoint(words)
 
     def is_plural(self, phrase: str) -> bool:
-        """Whether an English noun phrase is plural, by the ending of its head: no parser, so a rule of thumb."""
+        """Return whether an English noun phrase is plural, by the ending of its head. A heuristic without a parser."""
         words = _HEAD_ENDS.split(normalised(phrase))[0].split()
         head = words[-1].rpartition("-")[2] if words else ""
         if head in self.irregular_plurals:
@@ -108,22 +110,22 @@ class SynonymRules:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Names to put in place of others: ``names`` of each canonical class, in file order."""
+    """Replacement names: canonical class -> names, in file order."""
 
     names: Mapping[str, tuple[str, ...]]
 
 
 def shape(name: str, *, at_start: bool = False) -> str:
-    """``X`` for an upper-case letter, ``x`` for a lower-case one, ``c`` for one of a script without case, ``9`` for a
-    digit; the rest as it is.
+    """Return the shape of a name, one character per letter.
 
-    An upper-case first letter at the start of the sentence is ``^``: it may be a capital for that reason alone.
+    ``X`` is an upper-case letter, ``x`` a lower-case one, ``c`` a letter without case, ``9`` a digit; other characters
+    stay. An upper-case first letter at the start of the sentence is ``^``, because any word has a capital there.
     """
-    looks = "".join(map(_sort, name))
-    return "^" + looks[1:] if at_start and looks.startswith("X") else looks
+    letters = "".join(map(_letter_shape, name))
+    return "^" + letters[1:] if at_start and letters.startswith("X") else letters
 
 
-def _sort(letter: str) -> str:
+def _letter_shape(letter: str) -> str:
     if letter.isdigit():
         return "9"
     if not letter.isalpha():
@@ -132,58 +134,58 @@ def _sort(letter: str) -> str:
 
 
 def form(name: str) -> str:
-    """How a date or number is written: ``March 14, 1931`` is ``X 9, 9999``. One or two digits are 9, more are 9999."""
-    looks = re.sub(r"9{3,}", "#", re.sub("[‐‑‒–—]", "-", shape(name)))
-    looks = re.sub(r"9+", "9", re.sub(r"X[Xx]*", "X", re.sub(r"(?<!X)x+", "x", looks)))
-    return looks.replace("#", "9999")
+    """Return the form of a date or number. ``March 14, 1931`` is ``X 9, 9999``: 9999 is three or more digits."""
+    letters = re.sub(r"9{3,}", "#", re.sub("[‐‑‒–—]", "-", shape(name)))
+    letters = re.sub(r"9+", "9", re.sub(r"X[Xx]*", "X", re.sub(r"(?<!X)x+", "x", letters)))
+    return letters.replace("#", "9999")
 
 
 def parse_rules(document: object, where: str = RULES_FILE) -> SynonymRules:
-    """The rules of a parsed JSON document.
+    """Read the rules from a parsed JSON document.
 
-    :param where: the file's name, for messages.
-    :raises DataError: naming what is missing or wrong, and where.
+    :param where: the name of the file, for messages.
+    :raises DataError: if something is missing or wrong; the message says what and where.
     """
     data = _object(document, where, f"an object with the format {RULES_FORMAT!r}")
     if data.get("format") != RULES_FORMAT:
         _fail(where, f"format is {data.get('format')!r}", f"this version reads {RULES_FORMAT!r}")
     prompts = _object(data.get("prompts"), f"{where}: prompts", "an object of texts")
-    for name, wanted in PROMPTS.items():
+    for name, fields in PROMPTS.items():
         text = prompts.get(name)
-        if not isinstance(text, str) or not all(part in text for part in wanted):
+        if not isinstance(text, str) or not all(part in text for part in fields):
             _fail(
                 f"{where}: prompt {name!r}",
-                "it is missing or lacks a field",
-                f"write {', '.join(wanted)} in it",
+                "the prompt or one of its fields is missing",
+                f"write a text with {', '.join(fields)}",
             )
     classes = _object(data.get("classes"), f"{where}: classes", "an object of lists")
     aliases: dict[str, str] = {}
     for name, others in classes.items():
         for alias in (name, *_texts(others, f"{where}: class {name!r}")):
             if aliases.setdefault(alias.lower(), name) != name:
-                what = f"{alias!r} stands for {aliases[alias.lower()]!r} and for {name!r}"
-                _fail(f"{where}: classes", what, "keep it in one")
+                what = f"{alias!r} is an alias of {aliases[alias.lower()]!r} and of {name!r}"
+                _fail(f"{where}: classes", what, "keep it in one of them")
     entries = data.get("rules")
     if not isinstance(entries, list):
         _fail(f"{where}: rules", "not a list", "write a list of rules")
     lists = {name: frozenset(_texts(data.get(name), f"{where}: {name}")) for name in _LISTS}
     for name in _LISTS[:3]:
         if unknown := sorted(lists[name] - set(classes)):
-            _fail(f"{where}: {name}", f"{unknown[0]!r} is no class", "use those of 'classes'")
+            _fail(f"{where}: {name}", f"unknown class {unknown[0]!r}", "use a class from 'classes'")
     counts = {name: data.get(name) for name in _COUNTS}
     for name, count in counts.items():
         if type(count) is not int or count < 1:
-            _fail(f"{where}: {name}", f"it is {count!r}", "write a whole number from 1")
+            _fail(f"{where}: {name}", f"it is {count!r}", "write a whole number of at least 1")
     rules = tuple(_rule(entry, f"{where}: rule {n}", classes) for n, entry in enumerate(entries, 1))
     named: Any = {**lists, **counts}
     return SynonymRules({name: prompts[name] for name in PROMPTS}, aliases, rules, **named)
 
 
 def parse_pool(document: object, rules: SynonymRules, where: str = POOL_FILE) -> Pool:
-    """The pool of a parsed JSON document.
+    """Read the pool from a parsed JSON document.
 
-    :raises DataError: another format, a class that the rules do not know, one of theirs that is missing or empty, a
-        name that stands twice or holds no letter and no digit.
+    :raises DataError: if the format is another one, a class is unknown to the rules, a class of the rules is missing
+        or empty, or a name is listed twice or has neither letters nor digits.
     """
     data = _object(document, where, f"an object with the format {POOL_FORMAT!r}")
     if data.get("format") != POOL_FORMAT:
@@ -193,16 +195,16 @@ def parse_pool(document: object, rules: SynonymRules, where: str = POOL_FILE) ->
     for cls, entries in classes.items():
         place = f"{where}: class {cls!r}"
         if rules.aliases.get(cls) != cls:
-            _fail(place, "the rules have no such class", "add it to their 'classes'")
+            _fail(place, "unknown class", f"add it to 'classes' in {RULES_FILE}")
         names[cls] = tuple(_texts(entries, place))
         keys = [normalised(name) for name in names[cls]]
         if "" in keys:
-            _fail(place, f"{names[cls][keys.index('')]!r} is no name", "drop it")
-        if again := next((key for place_, key in enumerate(keys) if key in keys[:place_]), ""):
-            _fail(place, f"{again!r} stands twice", "drop one")
+            _fail(place, f"{names[cls][keys.index('')]!r} is not a name", "remove it")
+        if duplicate := next((key for index, key in enumerate(keys) if key in keys[:index]), ""):
+            _fail(place, f"{duplicate!r} is listed twice", "remove one")
     for cls in sorted(rules.pool_classes):
         if not names.get(cls):
-            _fail(f"{where}: class {cls!r}", "no names, though the rules take names from it", "write some")
+            _fail(f"{where}: class {cls!r}", "no names, but the rules list it in 'pool_classes'", "add names")
     return Pool(names)
 
 
@@ -210,11 +212,11 @@ def _rule(entry: object, where: str, classes: Mapping[str, Any]) -> NamedRule:
     data = _object(entry, where, "an object with name, class, pattern and named")
     name, named = data.get("name"), data.get("named")
     if not isinstance(name, str) or not name.strip() or not isinstance(named, bool):
-        _fail(where, "no name, or 'named' is not true or false", "write both")
+        _fail(where, "'name' is missing, or 'named' is not true or false", "write both")
     where = f"{where} ({name})"
-    wanted = _texts(data.get("class"), f"{where}: class")
-    if unknown := [cls for cls in wanted if cls not in classes]:
-        _fail(where, f"{unknown[0]!r} is no class", "use those of 'classes'")
+    rule_classes = _texts(data.get("class"), f"{where}: class")
+    if unknown := [cls for cls in rule_classes if cls not in classes]:
+        _fail(where, f"unknown class {unknown[0]!r}", "use a class from 'classes'")
     patterns = []
     for key in ("pattern", "text"):
         source = data.get(key, ".*" if key == "text" else None)
@@ -224,18 +226,20 @@ def _rule(entry: object, where: str, classes: Mapping[str, Any]) -> NamedRule:
             patterns.append(re.compile(source))
         except (re.error, OverflowError, RecursionError) as error:
             _fail(where, f"{key!r} is not a regular expression: {error}", "correct it")
-    return NamedRule(name, frozenset(wanted), patterns[0], patterns[1] if "text" in data else None, named)
+    return NamedRule(
+        name, frozenset(rule_classes), patterns[0], patterns[1] if "text" in data else None, named
+    )
 
 
-def _object(value: object, where: str, wanted: str) -> Mapping[str, Any]:
+def _object(value: object, where: str, expected: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        _fail(where, "not a JSON object", f"write {wanted}")
+        _fail(where, "not a JSON object", f"write {expected}")
     return value
 
 
 def _texts(value: object, where: str) -> Sequence[str]:
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        _fail(where, "not a list of texts", "write one")
+        _fail(where, "not a list of texts", "write a list of texts")
     return value
 
 

@@ -1,8 +1,8 @@
 """The synonym generator ``syn`` of the linearity test (section 3.1, appendix A.2), with guards (A.3, type 3).
 
-Named entities of the pool's classes are replaced by a name of the pool, other named entities by prompt 3, all
-others by prompt 4; prompts 3 and 4 are put several times, and the valid candidate that most replies offer is
-taken. Whether an entity is named is decided by rules, and by a vote over prompt 2 where they do not decide.
+Named entities of the pool's classes get a name from the pool, other named entities get one by prompt 3, and all other
+entities by prompt 4. Prompts 3 and 4 are sent several times; the valid candidate in most replies is used. Rules decide
+whether an entity is named. If no rule fits, a vote over replies to prompt 2 decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules, 
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.seeds import generator
 
-#: where a synonym comes from; ``none``: nothing that was offered passed the guards
+#: where a synonym comes from; ``none``: no candidate passed the guards
 How = Literal["pool", "replace", "synonyms", "none"]
 
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
@@ -34,12 +34,13 @@ _ARTICLE = re.compile(r"an?\s+(?=\S)", re.I)
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """What is put in place of one entity.
+    """The replacement of one entity.
 
-    :param entity: with ``named`` decided. :param text: the replacement; "" where there is none.
-    :param decided_by: the rule, or the vote, that called the entity named or not.
-    :param votes: replies that offered it; 0 for the pool.
-    :param rejected: candidates that the guards refused before it was found, with the reason.
+    :param entity: with ``named`` decided.
+    :param text: the replacement; "" if there is none.
+    :param decided_by: the rule or the vote that decided whether the entity is named.
+    :param votes: number of replies with this candidate; 0 for the pool.
+    :param rejected: candidates that the guards rejected before this one, with the reason.
     """
 
     entity: Entity
@@ -59,9 +60,10 @@ class Synonym:
 class Generator:
     """The synonym generator of one sentence.
 
-    :param seed: decides the pool's order for each entity, together with its name: an entity gets the same name
-        whatever else was extracted, as far as the guards allow.
-    :param votes: askings of prompts 3 and 4. :param named_votes: askings of prompt 2.
+    :param seed: decides the order of the pool, together with the entity's name. An entity therefore gets the same
+        name whatever else was extracted, unless the guards reject it.
+    :param votes: samples of prompts 3 and 4.
+    :param named_votes: samples of prompt 2.
     """
 
     sentence: str
@@ -73,22 +75,22 @@ class Generator:
     named_votes: int = 11
 
     async def synonyms(self, entities: Sequence[Entity]) -> tuple[Synonym, ...]:
-        """One for each entity that has mentions of its own, in order; all questions are put at once.
+        """Return one synonym for each entity with its own mentions, in order. All questions are asked at once.
 
-        :raises BackendError: a call could not be made.
+        :raises BackendError: if a call could not be made.
         """
         own = [entity for entity in entities if entity.spans]
         offers = await asyncio.gather(*(self._offer(entity) for entity in own))
         chosen: list[Synonym] = []
         for offer in offers:
             taken = [synonym.key for synonym in chosen if synonym.text]
-            found = self._chosen(offer, entities, taken)
-            if not found.text and offer.how != "replace":
-                # Nothing of the pool fits, or no synonym exists: another entity of the same type (prompt 3).
-                more = await self._asked(found.entity, "replace", found.decided_by)
-                second = self._chosen(more, entities, taken)
-                found = replace(second, rejected=found.rejected + second.rejected)
-            chosen.append(found)
+            synonym = self._choose(offer, entities, taken)
+            if not synonym.text and offer.how != "replace":
+                # No name of the pool fits, or no synonym exists: ask for another entity of the same type (prompt 3).
+                second_offer = await self._ask(synonym.entity, "replace", synonym.decided_by)
+                second = self._choose(second_offer, entities, taken)
+                synonym = replace(second, rejected=synonym.rejected + second.rejected)
+            chosen.append(synonym)
         return tuple(chosen)
 
     async def _offer(self, entity: Entity) -> _Offer:
@@ -102,16 +104,16 @@ class Generator:
             names = self._from_pool(entity, cls)
             if names:
                 return _Offer(entity, "pool", decided_by, tuple((name, 0) for name in names))
-        return await self._asked(entity, "replace" if named else "synonyms", decided_by)
+        return await self._ask(entity, "replace" if named else "synonyms", decided_by)
 
     async def _vote(self, entity: Entity) -> tuple[bool, str]:
-        """Prompt 2; named where more than half of the readable replies say so."""
+        """Ask prompt 2. The entity is named if more than half of the readable replies say so."""
         prompt = fill(self.rules.prompts["named"], entity=entity.name, text=self.sentence)
         replies = await asyncio.gather(*(self.oracle(prompt, sample=k) for k in range(self.named_votes)))
         said = [answer for answer in map(read_named, replies) if answer is not None]
         return 2 * sum(said) > len(said), f"vote: {sum(said)} of {len(said)} say named"
 
-    async def _asked(self, entity: Entity, how: Literal["replace", "synonyms"], decided_by: str) -> _Offer:
+    async def _ask(self, entity: Entity, how: Literal["replace", "synonyms"], decided_by: str) -> _Offer:
         prompt = fill(
             self.rules.prompts[how],
             entity=entity.name,
@@ -122,7 +124,7 @@ class Generator:
         return _Offer(entity, how, decided_by, tuple(counted(replies, entity, self._starts(entity))))
 
     def _from_pool(self, entity: Entity, cls: str) -> list[str]:
-        """The class's names in an order of chance, those with as many words first: "Bella" is no full name."""
+        """Return the names of the class in random order, those with as many words first: "Bella" is not a full name."""
         names = list(self.pool.names.get(cls, ()))
         if cls in self.rules.same_form:
             names = [name for name in names if form(name) == form(entity.name)]
@@ -130,7 +132,7 @@ class Generator:
         words = len(entity.name.split())
         return sorted(names, key=lambda name: len(name.split()) != words)
 
-    def _chosen(self, offer: _Offer, entities: Sequence[Entity], taken: Sequence[str]) -> Synonym:
+    def _choose(self, offer: _Offer, entities: Sequence[Entity], taken: Sequence[str]) -> Synonym:
         rejected: list[tuple[str, str]] = []
         for text, votes in offer.candidates:
             why = objection(text, offer.entity, self.sentence, entities, taken, self.rules)
@@ -140,7 +142,7 @@ class Generator:
         return Synonym(offer.entity, "", "none", offer.decided_by, 0, tuple(rejected))
 
     def _starts(self, entity: Entity) -> bool:
-        """Whether all its mentions are the sentence's beginning, so that its capital says nothing."""
+        """Return whether its only mention is the start of the sentence, so that a capital means nothing."""
         first = next((place for place, letter in enumerate(self.sentence) if letter.isalnum()), 0)
         return all(start == first for start, _ in entity.spans)
 
@@ -156,7 +158,7 @@ class _Offer:
 
 
 def read_named(reply: Reply) -> bool | None:
-    """A reply to prompt 2: what stands in its last double brackets, else the one of the two that it names."""
+    """Read a reply to prompt 2: its last double brackets, or the one of the two answers that it contains."""
     text = reply.text[:LONGEST_READ].casefold()
     bracketed = _BRACKETED.findall(text)
     if bracketed:
@@ -171,39 +173,39 @@ def read_named(reply: Reply) -> bool | None:
 
 
 def counted(replies: Sequence[Reply], entity: Entity, at_start: bool) -> list[tuple[str, int]]:
-    """The candidates of several replies to prompt 3 or 4 with the number of replies that offer each, most first.
+    """Return the candidates of several replies to prompt 3 or 4 with their number of replies, most first.
 
-    Among equals the one that stands higher in its lists, then the one that came first.
+    Ties go to the candidate that is higher in the lists on average, then to the first one.
     """
     votes: Counter[str] = Counter()
-    written: dict[str, str] = {}
-    place: Counter[str] = Counter()
+    texts: dict[str, str] = {}
+    position_sums: Counter[str] = Counter()
     for reply in replies:
-        offered: dict[str, int] = {}
-        for position, text in enumerate(_candidates(reply.text)):
-            clean = cleaned(text, entity, at_start)
-            key = normalised(clean)
-            written.setdefault(key, clean)
-            offered.setdefault(key, position)
-        votes.update(offered.keys())
-        place.update(offered)
-    order = sorted(written, key=lambda key: (-votes[key], place[key] / votes[key]))
-    return [(written[key], votes[key]) for key in order]
+        positions: dict[str, int] = {}
+        for position, candidate in enumerate(_candidates(reply.text)):
+            text = cleaned(candidate, entity, at_start)
+            key = normalised(text)
+            texts.setdefault(key, text)
+            positions.setdefault(key, position)
+        votes.update(positions.keys())
+        position_sums.update(positions)
+    order = sorted(texts, key=lambda key: (-votes[key], position_sums[key] / votes[key]))
+    return [(texts[key], votes[key]) for key in order]
 
 
 def _candidates(text: str) -> list[str]:
     text = text[:LONGEST_READ]
     lines = list_lines(text, unmarked=False)
-    # One line of words between commas is a list, too.
+    # A single line with commas is a list too.
     if not lines and "\n" not in text.strip() and text.count(",") >= 2:
         lines = text.partition(":")[2].split(",") if ":" in text else text.split(",")
     return lines
 
 
 def cleaned(candidate: str, entity: Entity, at_start: bool = False) -> str:
-    """A candidate as it can stand in the sentence: without label, remark, quotes and indefinite article.
+    """Return a candidate as it fits into the sentence: without label, remark, quotes and indefinite article.
 
-    The capital that lists begin their lines with goes where the entity itself has none.
+    If the entity begins in lower case, so does the candidate, because lists begin their lines with a capital.
     """
     text = _LABEL.sub("", " ".join(candidate.split()), count=1)
     text = _REMARK.sub("", text, count=1).strip(_MARKS).rstrip(",;:!?").strip(_MARKS)
@@ -223,9 +225,9 @@ def objection(
     taken: Sequence[str],
     rules: SynonymRules,
 ) -> str:
-    """Why a candidate cannot stand in the entity's place, in one phrase; "" when it can (appendix A.3, type 3).
+    """Return why a candidate cannot replace the entity, in one phrase; "" if it can (appendix A.3, type 3).
 
-    :param entities: all of the answer, those not in the vectors included.
+    :param entities: all entities of the answer, including those not in the vectors.
     :param taken: normalised synonyms of other entities of the sentence.
     """
     key = normalised(candidate)
@@ -239,14 +241,14 @@ def objection(
             return f"contains or is contained in the entity {other!r}"
     if any(contains_words(key, other) or contains_words(other, key) for other in taken):
         return "clashes with another entity's synonym"
-    where = normalised(sentence)
-    if contains_words(where, key):
+    whole = normalised(sentence)
+    if contains_words(whole, key):
         return "already in the sentence"
     if len(words) > max(rules.longest_words, len(entity.key.split()) + 2):
         return "too long"
-    around = re.sub(rf"(?<!\w){re.escape(entity.key)}(?!\w)", "\0", where)
+    rest = re.sub(rf"(?<!\w){re.escape(entity.key)}(?!\w)", "\0", whole)
     size = rules.longest_repeat
-    if any(contains_words(around, " ".join(words[i : i + size])) for i in range(len(words) - size + 1)):
+    if any(contains_words(rest, " ".join(words[i : i + size])) for i in range(len(words) - size + 1)):
         return "repeats the sentence"
     number = rules.class_of(entity.kind) in rules.number_classes or not entity.named
     if number and rules.is_number(key) != rules.is_number(entity.key):

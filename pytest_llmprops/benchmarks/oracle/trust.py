@@ -1,23 +1,24 @@
-"""The trust strategy: a "no" is accepted when the oracle passes a test of truthfulness (Zeng et al., figure 4).
+"""The trust strategy: a "no" is accepted if the oracle passes a test of truthfulness (Zeng et al., figure 4).
 
-The oracle paraphrases both sentences. A test tosses a coin for the *source* a of the two sentences, takes a paraphrase
-p of it, and asks whether p is equivalent to the *other* sentence, then whether to a. Passed: no, then yes. Two times
-yes is *triangular evidence*: p is equivalent to both sentences that are said not to be. Any other pair of answers
-contradicts the oracle's own paraphrase, and is counted apart as *inconsistent*; under the paper's rule (``paper``)
-only triangular evidence rejects.
+The oracle paraphrases both sentences. A test tosses a coin to choose one of the two sentences as the *source*, and
+draws a paraphrase p of it. It asks whether p is equivalent to the *other* sentence, then whether p is equivalent to the
+source. The test is passed by no, then yes. Two times yes is *triangular evidence*: p is equivalent to both sentences,
+but the oracle said that they are not equivalent. All other answers contradict the oracle's own paraphrase and are
+counted separately as *inconsistent*. Under the paper's rule (``paper``), only triangular evidence rejects.
 
-Which p: an *indifferentiable* one, that can be aligned to the other sentence, where there is any; else any.
+p is *indifferentiable* (it can be aligned with the other sentence) if such a paraphrase exists; otherwise any.
 
-**The bound.** Let A be the oracle's answer on (p, sentence 1) and B that on (p, sentence 2), of any joint
-distribution, and let the coin be fair. When the coin shows 1, the test is passed by A = yes, B = no; when it shows 2,
-by A = no, B = yes. If (A, B) does not depend on the coin, the test is passed with probability
-P(A = yes, B = no) / 2 + P(A = no, B = yes) / 2 = P(A differs from B) / 2, at most 1/2. In test t this holds whatever
-the answers before it were, as that test's coin is independent of them; so n tests are passed with probability at most
-2^-n. An oracle that always names the same source reaches it; one that answers at random passes with 4^-n; one that
-always answers the same never does. That an oracle's answers do not depend on the coin is what indifferentiability is
-to ensure: p, which does, tells it nothing. The two questions are separate conversations in the same words, so that it
-cannot see which is which. The coin is fair where both sentences have paraphrases to draw from. Where only one has, the
-coin has no choice, naming that sentence passes every test, and there is no bound.
+**The bound.** Let A be the oracle's answer on (p, sentence 1) and B its answer on (p, sentence 2), with any joint
+distribution, and let the coin be fair. If the coin shows 1, A = yes and B = no pass the test. If it shows 2, A = no and
+B = yes do. If (A, B) does not depend on the coin, the probability of passing is P(A = yes, B = no) / 2 +
+P(A = no, B = yes) / 2 = P(A differs from B) / 2, which is at most 1/2. The coin of each test is independent of all
+earlier answers, so the probability of passing n tests is at most 2^-n. An oracle that always names the same source
+reaches this bound. One that answers at random passes with 4^-n, and one that always gives the same answer never passes.
+
+Indifferentiability is meant to ensure that the answers do not depend on the coin: p depends on it, but does not reveal
+it. The two questions are separate conversations with the same wording, so the oracle cannot tell them apart. The coin
+is fair if both sentences have paraphrases to draw from. If only one has, the coin has no choice, an oracle that names
+that sentence passes every test, and there is no bound.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pytest_llmprops.benchmarks.oracle.scheme import Bound, Oracle
 from pytest_llmprops.core.words import unicode_words
 
 Outcome = Literal["accepted", "triangular", "inconsistent", "unreadable", "untested"]
-#: numbers of the outcomes in records
+#: outcome -> its number in records
 OUTCOME_CODES: dict[Outcome, int] = {
     "accepted": 1,
     "triangular": 2,
@@ -43,7 +44,7 @@ OUTCOME_CODES: dict[Outcome, int] = {
     "untested": 5,
 }
 Category = Literal["AI", "ĀI", "AĪ", "ĀĪ"]
-#: numbers of table 5's categories in records, in the paper's order of priority
+#: category of table 5 -> its number in records, in the paper's order of priority
 CATEGORY_CODES: dict[Category, int] = {"AI": 1, "ĀI": 2, "AĪ": 3, "ĀĪ": 4}
 
 
@@ -52,7 +53,8 @@ class Candidate:
     """A paraphrase that may be drawn.
 
     :param source: 1 or 2, the sentence that it paraphrases.
-    :param phi_or: aligned with the other sentence by at least one alignment; :param phi_and: in both directions.
+    :param phi_or: whether at least one alignment with the other sentence holds.
+    :param phi_and: whether alignments in both directions hold.
     """
 
     text: str
@@ -63,9 +65,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One toss of the coin: the paraphrase, and the oracle's answers about the other sentence and about its own."""
+    """One toss of the coin: the paraphrase, and the oracle's answers about the other sentence and about its source."""
 
-    __test__ = False  # no test case of pytest's
+    __test__ = False  # pytest must not collect this class
 
     candidate: Candidate
     other: Answer
@@ -73,16 +75,16 @@ class Test:
 
     @property
     def outcome(self) -> Outcome:
-        """See :func:`judged`."""
-        return judged(self.other.said, self.own.said)
+        """See :func:`outcome_of`."""
+        return outcome_of(self.other.said, self.own.said)
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
     """The tests of one "no".
 
-    :param category: table 5's; None where indifferentiable paraphrases were not sought.
-    :param fair: the coin had a choice, so that the bound holds.
+    :param category: of table 5; None if indifferentiable paraphrases were not searched for.
+    :param fair: whether the coin had a choice, so that the bound holds.
     """
 
     category: Category | None
@@ -91,24 +93,24 @@ class Trust:
 
     @property
     def outcome(self) -> Outcome:
-        """``accepted`` when every test was passed; else what is worst: triangular evidence before the rest."""
+        """``accepted`` if every test was passed; otherwise the worst outcome, triangular evidence first."""
         if not self.tests:
             return "untested"
-        found = {test.outcome for test in self.tests}
-        worst: tuple[Outcome, ...] = ("triangular", "inconsistent", "unreadable")
-        return next((outcome for outcome in worst if outcome in found), "accepted")
+        outcomes = {test.outcome for test in self.tests}
+        worst_first: tuple[Outcome, ...] = ("triangular", "inconsistent", "unreadable")
+        return next((outcome for outcome in worst_first if outcome in outcomes), "accepted")
 
     @property
     def accepted_by_paper(self) -> bool:
-        """Whether nothing is triangular evidence, which alone rejects in the paper.
+        """Whether no test is triangular evidence, the only reason for a rejection in the paper.
 
-        False where that is not known: without a test, or where an answer cannot be read.
+        False if that is unknown: without a test, or if an answer cannot be read.
         """
         return self.outcome in ("accepted", "inconsistent")
 
     @property
     def bound(self) -> Bound:
-        """What passing is worth."""
+        """The meaning of passing the tests, as a bound."""
         count = len(self.tests)
         if not count:
             return Bound("no bound: no test was made")
@@ -124,7 +126,7 @@ class Trust:
 
     @property
     def values(self) -> dict[str, float]:
-        """Flat numbers, without the suffix that names the kind of alignment: see the table of ``paraphrase``."""
+        """Flat numbers without the suffix for the kind of alignment; see the table in ``paraphrase_record``."""
         outcomes = [test.outcome for test in self.tests]
         return {
             "category": float(CATEGORY_CODES[self.category]) if self.category else 0.0,
@@ -138,8 +140,8 @@ class Trust:
         }
 
 
-def judged(other: bool | None, own: bool | None) -> Outcome:
-    """One test by its answers: on (paraphrase, other sentence), then on (paraphrase, its own source)."""
+def outcome_of(other: bool | None, own: bool | None) -> Outcome:
+    """Return the outcome of a test from its answers: on (paraphrase, other sentence) and (paraphrase, source)."""
     if other is None or own is None:
         return "unreadable"
     if other and own:
@@ -147,14 +149,14 @@ def judged(other: bool | None, own: bool | None) -> Outcome:
     return "inconsistent" if other or not own else "accepted"
 
 
-def usable(found: Paraphrases, sentence: str, limit: int) -> tuple[str, ...]:
-    """The first ``limit`` paraphrases, without those that say the sentence's own words, repeat one, or have none.
+def usable(paraphrases: Paraphrases, sentence: str, limit: int) -> tuple[str, ...]:
+    """Return the first ``limit`` paraphrases, without empty ones, repetitions, and those with the sentence's words.
 
     Words are compared folded and without punctuation (``core.words``).
     """
     known = {tuple(unicode_words(sentence)), ()}
     kept: list[str] = []
-    for text in found.texts[:limit]:
+    for text in paraphrases.texts[:limit]:
         words = tuple(unicode_words(text))
         if words not in known:
             known.add(words)
@@ -163,27 +165,27 @@ def usable(found: Paraphrases, sentence: str, limit: int) -> tuple[str, ...]:
 
 
 def category_of(aligned: bool, indifferentiable: bool) -> Category:
-    """Table 5's category: whether the sentences are aligned, whether there is an indifferentiable paraphrase."""
+    """Return the category of table 5: are the sentences aligned, and is there an indifferentiable paraphrase?"""
     if indifferentiable:
         return "AI" if aligned else "ĀI"
     return "AĪ" if aligned else "ĀĪ"
 
 
-def drawn(candidates: Sequence[Candidate], rng: random.Random) -> Candidate:
-    """A coin for the source, where both have candidates, then one of its candidates, each as likely.
+def draw_candidate(candidates: Sequence[Candidate], rng: random.Random) -> Candidate:
+    """Toss a coin for the source if both sentences have candidates, then draw one of its candidates uniformly.
 
-    :raises ValueError: without candidates.
+    :raises ValueError: if there are no candidates.
     """
     sides = [[c for c in candidates if c.source == source] for source in (1, 2)]
     filled = [side for side in sides if side]
     if not filled:
         raise ValueError("no paraphrase to draw from")
-    # One toss in any case, so that later choices do not depend on how many sides there are.
+    # Always toss once, so that later choices do not depend on the number of sides.
     coin = rng.randrange(2)
     return rng.choice(filled[coin % len(filled)])
 
 
-async def put_to_the_test(
+async def run_trust_tests(
     sentences: tuple[str, str],
     candidates: Sequence[Candidate],
     oracle: Oracle,
@@ -192,15 +194,15 @@ async def put_to_the_test(
     *,
     category: Category | None = None,
 ) -> Trust:
-    """Draw ``tests`` paraphrases, with replacement, and ask about each, all at once.
+    """Draw ``tests`` paraphrases with replacement, and ask about all of them at once.
 
-    Test t asks sample t of its prompts, so that drawing a paraphrase again asks again.
+    Test t uses sample t of its prompts, so a paraphrase that is drawn twice is asked about twice.
 
-    :raises BackendError: a call could not be made.
+    :raises BackendError: if a call could not be made.
     """
     if not candidates:
         return Trust(category, (), fair=False)
-    chosen = [drawn(candidates, rng) for _ in range(tests)]
+    chosen = [draw_candidate(candidates, rng) for _ in range(tests)]
     questions = []
     for sample, candidate in enumerate(chosen):
         own = sentences[candidate.source - 1]

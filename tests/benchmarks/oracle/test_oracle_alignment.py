@@ -200,14 +200,14 @@ def test_word_vectors_from_pieces() -> None:
 @pytest.mark.parametrize(
     ("pieces", "values", "problem"),
     [
-        ([], np.zeros((0, 2)), "gave no tokens"),
+        ([], np.zeros((0, 2)), "returned no tokens"),
         ([(0, 1), (2, 3)], np.ones((1, 2)), r"vectors of shape \(1, 2\)"),
         ([(0, 1)], np.ones((2, 2)), r"vectors of shape \(2, 2\)"),
         ([(0, 1)], np.ones(2), r"vectors of shape \(2,\)"),
         ([(0, 1)], np.ones((1, 0)), r"vectors of shape \(1, 0\)"),
-        ([(0, 1, 2)], np.ones((1, 2)), r"places of shape \(1, 3\)"),
+        ([(0, 1, 2)], np.ones((1, 2)), r"spans of shape \(1, 3\)"),
         ([(0, 1), (2, 3)], [[1.0], [1.0, 2.0]], "not all of the same size"),
-        ([(0, 1)], [["a"]], "are no numbers"),
+        ([(0, 1)], [["a"]], "are not numbers"),
     ],
 )
 def test_vectors_that_do_not_fit(pieces: list[tuple[int, ...]], values: object, problem: str) -> None:

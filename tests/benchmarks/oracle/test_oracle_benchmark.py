@@ -170,9 +170,9 @@ def test_without_a_tree_nothing_is_proved() -> None:
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("breaking", "no tree of 'breaking dogs': wordpairs fails: IndexError"),
+        ("breaking", "no tree for 'breaking dogs': wordpairs fails: IndexError"),
         ("x " * 700, "wordpairs: the text has 701 tokens, the model takes 512"),
-        ("vectorless", "no vectors of 'vectorless dogs': the encoder gave places of shape"),
+        ("vectorless", "no vectors for 'vectorless dogs': the encoder returned spans of shape"),
         ("lopsided", "the encoder's vectors of two sentences have "),
     ],
     ids=["parser error", "too long", "too few vectors", "vectors of another size"],

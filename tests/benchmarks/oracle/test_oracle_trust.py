@@ -18,9 +18,9 @@ from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Trust,
     category_of,
-    drawn,
-    judged,
-    put_to_the_test,
+    draw_candidate,
+    outcome_of,
+    run_trust_tests,
     usable,
 )
 from pytest_llmprops.core.seeds import generator
@@ -49,7 +49,7 @@ def _always(source: int) -> Judge:
 
 def _trust(judge: Judge, tests: int = 1, seed: int = 0, candidates: list[Candidate] = CANDIDATES) -> Trust:
     oracle = FakeOracle(sentences=judge).oracle
-    return asyncio.run(put_to_the_test(SENTENCES, candidates, oracle, generator(seed), tests))
+    return asyncio.run(run_trust_tests(SENTENCES, candidates, oracle, generator(seed), tests))
 
 
 def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
@@ -58,7 +58,7 @@ def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
     async def run() -> list[int]:
         fake, rng, passed = FakeOracle(sentences=judge), generator("trials", tests), [0] * tests
         for _ in range(trials):
-            trust = await put_to_the_test(SENTENCES, CANDIDATES, fake.oracle, rng, tests)
+            trust = await run_trust_tests(SENTENCES, CANDIDATES, fake.oracle, rng, tests)
             for count in range(tests):
                 passed[count] += Trust(None, trust.tests[: count + 1], trust.fair).outcome == "accepted"
             fake.log.clear()
@@ -82,13 +82,13 @@ def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
 )
 def test_one_test(other: bool | None, own: bool | None, outcome: str) -> None:
     """No, then yes is passed; two yes are triangular evidence; the rest is inconsistent, or cannot be read."""
-    assert judged(other, own) == outcome
+    assert outcome_of(other, own) == outcome
 
 
 def test_questions() -> None:
     """The paraphrase is put first, with the other sentence, then with its own; test t asks its own sample."""
     fake = FakeOracle(sentences=_perfect)
-    trust = asyncio.run(put_to_the_test(SENTENCES, CANDIDATES, fake.oracle, generator(1), 20))
+    trust = asyncio.run(run_trust_tests(SENTENCES, CANDIDATES, fake.oracle, generator(1), 20))
     assert len(fake.log) == 40
     asked = fake.asked("sentences")
     for test, other, own in zip(trust.tests, asked[::2], asked[1::2], strict=True):
@@ -164,7 +164,7 @@ def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int])
     for (on_first, on_second), weight in zip(pairs, weights, strict=True):
         answers = (on_first, on_second)
         for source in (1, 2):
-            passed += weight * (judged(answers[2 - source], answers[source - 1]) == "accepted")
+            passed += weight * (outcome_of(answers[2 - source], answers[source - 1]) == "accepted")
     assert passed <= sum(weights)  # of 2 * sum(weights)
 
 
@@ -192,14 +192,14 @@ def test_no_bound_without_a_choice() -> None:
 def test_no_paraphrase() -> None:
     """Without a paraphrase nothing is asked, nothing accepted under either rule, and no bound claimed."""
     fake = FakeOracle()
-    trust = asyncio.run(put_to_the_test(SENTENCES, [], fake.oracle, generator(0), 3))
+    trust = asyncio.run(run_trust_tests(SENTENCES, [], fake.oracle, generator(0), 3))
     assert fake.log == []
     assert trust.outcome == "untested"
     assert not trust.accepted_by_paper
     assert trust.bound.probability is None
     assert trust.values["trust"] == 5
     with pytest.raises(ValueError, match="no paraphrase"):
-        drawn([], generator(0))
+        draw_candidate([], generator(0))
 
 
 def test_the_worst_test_decides() -> None:
@@ -229,7 +229,7 @@ def test_the_coin_is_fair_whatever_the_numbers() -> None:
     """Each source is drawn in half of the cases though one has five candidates and the other one; each as often."""
     candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
     rng = generator("draws")
-    counts = Counter(drawn(candidates, rng).text for _ in range(TRIALS))
+    counts = Counter(draw_candidate(candidates, rng).text for _ in range(TRIALS))
     assert binomtest(counts["2-3"], TRIALS, 0.5).pvalue > 0.001
     for number in range(5):
         assert binomtest(counts[f"1-{number}"], TRIALS, 0.1).pvalue > 0.001
@@ -238,7 +238,7 @@ def test_the_coin_is_fair_whatever_the_numbers() -> None:
 def test_draws_are_with_replacement() -> None:
     """A paraphrase may be drawn again, and is then asked again as another sample."""
     fake = FakeOracle(sentences=_perfect)
-    asyncio.run(put_to_the_test(SENTENCES, CANDIDATES[:1], fake.oracle, generator(0), 2))
+    asyncio.run(run_trust_tests(SENTENCES, CANDIDATES[:1], fake.oracle, generator(0), 2))
     assert len(fake.log) == 4
     assert len({chat.sample for chat in fake.chats}) == 2
 
