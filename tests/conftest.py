@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +16,11 @@ hypothesis.settings.load_profile("busy")
 # A process that a test starts is not measured for coverage: tracing doubles its time.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+# A shell ignores SIGINT for what it runs in the background, and the processes that tests start and interrupt inherit
+# that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = [
     "pytester",
