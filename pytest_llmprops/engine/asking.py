@@ -1,4 +1,4 @@
-"""Asking one model outside of pytest: for commands that need replies, with store, limits and retries."""
+"""Requests to one model outside pytest, for commands: with the reply store, limits and retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUBJECT = "subject"
 class OneModel:
     """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model, inside ``async with``.
 
-    :param store: file of the reply store; by default everybody's.
+    :param store: file of the reply store; default: the user's shared store.
     """
 
     roles: frozenset[str] = frozenset()
@@ -54,6 +54,10 @@ class OneModel:
             await self._broker.close()
 
     async def __call__(self, request: Request, role: str = _SUBJECT) -> Reply:
-        """The model's reply. :raises BackendError: the call could not be made. :raises RunStopped: none can."""
+        """Return the model's reply.
+
+        :raises BackendError: if the call fails.
+        :raises RunStopped: if no call can succeed.
+        """
         assert self._broker is not None
         return await self._broker.ask(self.label, role, request)

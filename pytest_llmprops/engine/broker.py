@@ -1,4 +1,4 @@
-"""The broker: the one place from which models are called."""
+"""The broker: all calls to models go through it."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 
-#: replies that are remembered where there is no store
+#: number of latest replies kept in memory if there is no store
 RECENT = 10_000
 
 
 class Broker:
     """Owns the reply store and the models; :class:`~pytest_llmprops.engine.calls.Calls` makes the calls.
 
-    All methods but the constructor run in one event loop.
+    All methods except the constructor run in one event loop.
     """
 
     def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         import_registrations(config.registrations)
         self.config = config
         self.counters = Counters()
-        #: called when the first reply has to be waited for, because the store does not have it
+        #: called before the first call to a model, when the store does not have a reply
         self.on_first_call: Callable[[], None] = lambda: None
         self._started = time.monotonic()
         self._store = ReplyStore(Path(config.store)) if config.cache != "off" else None
@@ -46,7 +46,7 @@ class Broker:
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
         self._not_again: set[str] = set()
-        #: with --llm-cache off the latest replies, so that what many items ask (rules of a concept) is asked once
+        #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
         self._recent: OrderedDict[str, Reply] = OrderedDict()
 
     def _serve(self, label: str) -> Served:
@@ -68,9 +68,10 @@ class Broker:
         return Together(cast("SampleModel", served.model), ask)
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """The reply to ``request`` by the model called ``label``, from the store or by a call.
+        """Return the reply of the model ``label`` to ``request``, from the store or by a call.
 
-        :raises BackendError: when the call could not be made. :raises RunStopped: when the run is over.
+        :raises BackendError: if the call fails.
+        :raises RunStopped: if the run is stopped.
         """
         if self.stopped is not None:
             raise RunStopped(self.stopped)
@@ -96,10 +97,10 @@ class Broker:
         return reply
 
     def _note(self, role: str, served: Served, request: Request, reply: Reply, *, kept: bool) -> None:
-        """Take down who served a request, and log it; ``kept`` with its reply."""
+        """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
             served.served_as.add(reply.served_model)
-        # A replayed run departs from its requests as the recorded one did.
+        # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
             try:
@@ -110,17 +111,18 @@ class Broker:
     async def _compute(
         self, label: str, served: Served, computed: Computed, key: str, request: Request
     ) -> Reply:
-        """The reply of a model whose replies are not stored: no call, so that no budget and no store counts."""
+        """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
         if not computed.known(key):
             self.on_first_call()
         try:
             reply = await computed.reply(key, request)
         except BackendError as error:
-            # A text that the model cannot take, too long for it, says nothing about the model.
+            # A request that the model cannot process (a text that is too long) is not a failure of the model.
             about_text = error.kind == "request" and not error.fatal
-            # Its one try is its last: counted once, whichever the breaker counts now.
-            last = served.breaker.succeeded > 0
-            reason = "" if about_text else served.breaker.failure(error, final=last)
+            # There is only one attempt. The breaker counts attempts before the first success and final failures after
+            # it; ``final`` is chosen so that the attempt is counted in both phases.
+            final = served.breaker.succeeded > 0
+            reason = "" if about_text else served.breaker.failure(error, final=final)
             if reason:
                 raise self.stop(f"{label}: {reason}") from None
             raise
@@ -135,14 +137,14 @@ class Broker:
         return self._store.get(key, not_before=0.0 if model.pinned else self.config.not_before)
 
     async def _joined(self, label: str, served: Served, key: str, request: Request) -> Reply:
-        """One call for all who ask the same at the same time."""
+        """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
         future = self._in_work.get(key)
         if future is None:
             future = self._in_work[key] = asyncio.ensure_future(self._call(label, served, key, request))
             future.add_done_callback(lambda done: self._in_work.pop(key, None))
-            # Retrieved here too, so that asyncio does not complain when every asker was cancelled.
+            # Retrieve the exception here too: asyncio warns if all requests that wait for it were cancelled.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         else:
             self.counters.joined += 1
@@ -181,22 +183,22 @@ class Broker:
         if reply.cost_usd is not None:
             counters.cost_usd += reply.cost_usd
         elif not local:
-            # A model in this process costs nothing; of an API we do not know.
+            # A model in this process costs nothing. The price of an API call is unknown.
             counters.unpriced += 1
 
     @property
     def stopped(self) -> str | None:
-        """Why the run is over; None while it is not."""
+        """Why the run is stopped; None while it is not."""
         return self._calls.stopped
 
     def stop(self, reason: str) -> RunStopped:
-        """End the run: every open and later request fails with the returned exception's reason."""
+        """Stop the run: all open and later requests fail with the reason of the returned exception."""
         return self._calls.stop(reason)
 
     def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
-        """How many of the (model label, request) pairs take no call, as the store or a model here answers them.
+        """Return how many (model label, request) pairs need no call: a stored reply or a computed one answers them.
 
-        None is counted as asked.
+        The counters do not change.
         """
         count = 0
         for label, request in asked:
@@ -206,7 +208,7 @@ class Broker:
         return count
 
     def notes(self) -> list[str]:
-        """What the user should read in the summary: trouble with the store, and what servers do not take."""
+        """Return notes for the summary: problems of the store, and what servers do not accept."""
         notes = list(self._store.notes) if self._store else []
         for label, served in self._served.items():
             if served.together is not None:
@@ -223,7 +225,7 @@ class Broker:
         }
 
     async def close(self) -> None:
-        """Wait for nothing; drop open calls, free the models, close store and log."""
+        """Cancel open calls, free the models, and close the store and the log."""
         for future in list(self._in_work.values()):
             future.cancel()
         await asyncio.gather(*self._in_work.values(), return_exceptions=True)
@@ -254,7 +256,7 @@ def _facts(served: Served) -> Mapping[str, Any]:
 
 
 def _is_empty(reply: Reply) -> bool:
-    # What a content filter keeps back is a refusal; the model may well answer the next prompt.
+    # A reply that a content filter withholds is a refusal; the model may answer the next prompt.
     return not reply.text and reply.value is None and reply.finish_reason != "content_filter"
 
 

@@ -1,4 +1,7 @@
-"""Calls to models: in turn, at their time, within the budget, and again where that may help."""
+"""Calls to models, with limits on concurrency, rate and budget, and with retries.
+
+The retry policy is in :mod:`~pytest_llmprops.engine.retries`; ``models/errors.py`` classifies the errors of servers.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,23 @@ from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.lanes import Send, send_set
-from pytest_llmprops.engine.limits import Breaker, RateLimit, retrying, worth_retrying
+from pytest_llmprops.engine.limits import Breaker, RateLimit
+from pytest_llmprops.engine.retries import retrying, worth_retrying
 from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.models.base import Model, SampleModel
 
 
 @dataclass(slots=True)
 class Counters:
-    """What the broker did so far; ``calls`` of the run record.
+    """The broker's counters: ``calls`` in ``run.json``.
 
-    A call that asks for several samples is one ``sent``, one of the ``retries``, one ``failed``; ``requests`` and
-    ``answered`` count each sample.
+    A call for several samples counts once in ``sent``, ``retries`` and ``failed``. ``requests`` and ``answered`` count
+    each sample.
     """
 
     requests: int = 0
     cache_hits: int = 0
-    #: requests that waited for an equal one's reply
+    #: requests that shared the call of an equal request
     joined: int = 0
     sent: int = 0
     answered: int = 0
@@ -53,16 +57,17 @@ class Served:
     breaker: Breaker
     served_as: set[str]
     deviations: set[str]
-    #: gathers the samples of a prompt, where one call can ask for several
+    #: collects the samples of a prompt, if one call can ask for several
     together: Together | None = None
-    #: computes the replies, where they are not stored
+    #: computes the replies, if they are not stored
     computed: Computed | None = None
 
 
 class Calls:
-    """The way of all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
+    """Makes all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
 
-    :param on_first: called before the first call. :param on_stop: called once, with the reason, when the run is over.
+    :param on_first: called before the first call.
+    :param on_stop: called once, with the reason, when the run is stopped.
     """
 
     def __init__(
@@ -80,20 +85,21 @@ class Calls:
         self._rate = RateLimit(config.rpm, self._pause)
 
     def stop(self, reason: str) -> RunStopped:
-        """End the run: every open and later call fails with the returned exception's reason."""
+        """Stop the run: all open and later calls fail with the reason of the returned exception."""
         if self.stopped is None:
             self.stopped = " ".join(reason.split())
             self._over.set()
-            # After this, tries that are under way still finish and are stored; nothing new is sent.
+            # Calls in progress still finish and are stored; no new call is sent.
             self._on_stop(self.stopped)
         return RunStopped(self.stopped)
 
     async def replies(self, label: str, served: Served, requests: Sequence[Request]) -> Sequence[Reply]:
-        """The replies to one call, tried again where that may help: to one request its reply.
+        """Return the replies to one call, with retries.
 
-        To samples of a prompt as many as the server gives.
+        One request has one reply. Several samples of a prompt may have fewer replies than requests.
 
-        :raises BackendError: the last try failed. :raises RunStopped: the run is over.
+        :raises BackendError: if the last attempt fails.
+        :raises RunStopped: if the run is stopped.
         """
         try:
             return await self._with_retries(label, served, requests)
@@ -105,10 +111,10 @@ class Calls:
             raise
 
     async def _with_retries(self, label: str, served: Served, requests: Sequence[Request]) -> Sequence[Reply]:
-        first = await self._try(served, requests)
+        first = await self._attempt(served, requests)
         if not isinstance(first, BackendError):
             return first
-        self._failed_try(label, served, first)
+        self._count_failure(label, served, first)
         if not worth_retrying(first):
             raise first
         result: Sequence[Reply] | BackendError | None = None
@@ -118,47 +124,47 @@ class Calls:
                     result = first
                 else:
                     self._counters.retries += 1
-                    result = await self._try(served, requests)
+                    result = await self._attempt(served, requests)
                     if not isinstance(result, BackendError):
                         return result
-                    self._failed_try(label, served, result)
+                    self._count_failure(label, served, result)
                 raise result
         raise AssertionError("tenacity reraises")  # pragma: no cover
 
-    def _failed_try(self, label: str, served: Served, error: BackendError) -> None:
+    def _count_failure(self, label: str, served: Served, error: BackendError) -> None:
         reason = served.breaker.failure(error, final=False)
         if reason:
             raise self.stop(f"{label}: {reason}")
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, unless the run is stopped meanwhile."""
+        """Sleep until the time is over or the run is stopped."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), seconds)
         if self.stopped is not None:
             raise RunStopped(self.stopped)
 
-    async def _try(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
+    async def _attempt(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
         if served.model.blocking:
-            # A local model works on one batch at a time; the slots are for calls over the network.
-            return await self._sent(served, requests)
+            # A local model processes one batch at a time; the slots limit calls over the network.
+            return await self._send(served, requests)
         async with self._slots:
             if _too_many(served, requests):
                 return []
             await self._rate.wait()
-            return await self._sent(served, requests)
+            return await self._send(served, requests)
 
-    async def _sent(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
+    async def _send(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         if _too_many(served, requests):
             return []
         counters = self._counters
-        self._within_budget()
+        self._check_budget()
         if not counters.sent:
             self._on_first()
         counters.sent += 1
         counters.in_flight += 1
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             if len(requests) > 1:
                 return await send_set(cast("SampleModel", served.model), cast("Sequence[Chat]", requests))
@@ -166,17 +172,16 @@ class Calls:
             return [result] if isinstance(result, Reply) else result
         finally:
             counters.in_flight -= 1
-            counters.seconds += time.monotonic() - begun
+            counters.seconds += time.monotonic() - start
 
-    def _within_budget(self) -> None:
-        most = self._config.max_calls
-        if most is not None and self._counters.sent >= most:
-            raise self.stop(f"--llm-max-calls {most} is spent")
-        cost = self._config.max_cost
-        if cost is not None and self._counters.cost_usd >= cost:
-            raise self.stop(f"--llm-max-cost {cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")
+    def _check_budget(self) -> None:
+        max_calls, max_cost = self._config.max_calls, self._config.max_cost
+        if max_calls is not None and self._counters.sent >= max_calls:
+            raise self.stop(f"--llm-max-calls {max_calls} is spent")
+        if max_cost is not None and self._counters.cost_usd >= max_cost:
+            raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")
 
 
 def _too_many(served: Served, requests: Sequence[Request]) -> bool:
-    """Whether the server was found, while these waited for their turn, to take no more than one sample a call."""
+    """Return whether the server accepts fewer samples per call than these, as learned while they waited."""
     return len(requests) > 1 and served.together is not None and served.together.most < len(requests)

@@ -1,4 +1,4 @@
-"""A worker's thin connection to the broker's process."""
+"""A worker's connection to the broker process."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
 from pytest_llmprops.engine import wire
 
-#: The broker's process starts while the workers collect; on a busy machine that takes a while.
+#: The broker process starts while the workers collect, which takes time on a busy machine.
 CONNECT_SECONDS = 60.0
-#: how long a socket may be there to which nobody listens
+#: how long a socket may refuse connections
 REFUSED_SECONDS = 1.0
-GONE = "the broker's process ended; see the first line it wrote to the terminal, then run again"
+GONE = "the broker process ended; see the first line it wrote to the terminal, then run again"
 
 
 class BrokerClient:
-    """Speaks to the broker over its socket; connects when first used."""
+    """Client of the broker's socket; connects at the first use."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class BrokerClient:
             except FileNotFoundError:
                 pass
             except ConnectionRefusedError:
-                # The socket of a broker that begins takes connections at once: nobody listens to this one any more.
+                # A running broker accepts connections as soon as its socket exists: this one has ended.
                 if not refused:
                     refused, until = True, min(until, loop.time() + REFUSED_SECONDS)
             if loop.time() > until:
@@ -80,39 +80,39 @@ class BrokerClient:
         return answer
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """As :meth:`pytest_llmprops.engine.broker.Broker.ask`."""
+        """See :meth:`pytest_llmprops.engine.broker.Broker.ask`."""
         answer = await self._request(
             {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
         )
         return Reply.from_json(answer["reply"], key=answer["key"], cached=answer["cached"])
 
     async def report(self) -> dict[str, Any]:
-        """As :meth:`pytest_llmprops.engine.broker.Broker.report`."""
+        """See :meth:`pytest_llmprops.engine.broker.Broker.report`."""
         report: dict[str, Any] = (await self._request({"op": "report"}))["report"]
         return report
 
     async def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
-        """As :meth:`pytest_llmprops.engine.broker.Broker.count_stored`."""
+        """See :meth:`pytest_llmprops.engine.broker.Broker.count_stored`."""
         pairs = [[label, request_to_json(request)] for label, request in asked]
         return int((await self._request({"op": "stored", "asked": pairs}))["count"])
 
     async def post(self, name: str, value: Any) -> None:
-        """Tell all workers ``value``, plain and not None, under ``name``; the first one told stays."""
+        """Send ``value``, a plain value other than None, to all workers under ``name``; the first value is kept."""
         await self._request({"op": "post", "name": name, "value": value})
 
     async def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
-        """What workers posted under ``names``: as soon as all is there, or without ``wait`` what is now.
+        """Return the values that workers posted under ``names``.
 
-        None stands for what is missing, which with ``wait`` only happens after a worker was lost.
-
-        :raises RunStopped: when the run is stopped meanwhile.
+        :param wait: wait until all values are posted; otherwise return those that are. A missing value is None, which
+            with ``wait`` occurs only after a worker was lost.
+        :raises RunStopped: if the run is stopped during the wait.
         """
         answer = await self._request({"op": "gather", "names": list(names), "wait": wait})
         values: list[Any] = answer["values"]
         return values
 
     async def stop(self, reason: str) -> None:
-        """End the run for all clients."""
+        """Stop the run for all clients."""
         await self._request({"op": "stop", "reason": reason})
 
     async def close(self) -> None:
@@ -121,6 +121,6 @@ class BrokerClient:
             if task is not None:
                 task.cancel()
         if self._writer is not None:
-            # A worker that leaves in order has told all it knows; one that was killed cannot say so.
+            # Tells the broker that this worker has posted all its values; a killed worker cannot send this.
             self._writer.write(wire.encode({"op": "leave"}))
             self._writer.close()

@@ -1,4 +1,4 @@
-"""Replies that are computed in every run: of local models that say ``stored = False`` (vectors of texts)."""
+"""Replies that every run computes again: those of local models with ``stored = False`` (vectors of texts)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.engine.lanes import Send
 
-#: replies that are remembered; the vectors of a sentence's tokens take some 50 kB
+#: number of latest replies kept in memory; the token vectors of a sentence take about 50 kB
 REMEMBERED = 1_000
 
 
 class Computed:
-    """Asks one model; the latest replies are remembered, and who asks the same at the same time waits together.
+    """Computes replies with one model. Keeps the latest replies; equal requests in progress share one computation.
 
-    There are no calls, so none is counted, limited or tried again.
+    Computations are not calls: they are not counted, limited or retried.
     """
 
     def __init__(self, send: Send) -> None:
@@ -25,11 +25,14 @@ class Computed:
         self._in_work: dict[str, asyncio.Future[Reply | BackendError]] = {}
 
     def known(self, key: str) -> bool:
-        """Whether the reply to a request key is remembered."""
+        """Return whether the reply to a request key is in memory."""
         return key in self._recent
 
     async def reply(self, key: str, request: Request) -> Reply:
-        """The reply to ``request``, whose key is ``key``. :raises BackendError: the model gave none."""
+        """Return the reply to ``request``, whose key is ``key``.
+
+        :raises BackendError: if the model fails.
+        """
         if key in self._recent:
             self._recent.move_to_end(key)
             return self._recent[key]
@@ -37,17 +40,17 @@ class Computed:
         if future is None:
             future = self._in_work[key] = asyncio.ensure_future(self._send(request))
             future.add_done_callback(lambda done: self._in_work.pop(key, None))
-        # One who stops waiting leaves the reply to the others.
-        found = await asyncio.shield(future)
-        if isinstance(found, BackendError):
-            raise found
-        self._recent[key] = found
+        # Shielded: if one waiting request is cancelled, the others still get the reply.
+        result = await asyncio.shield(future)
+        if isinstance(result, BackendError):
+            raise result
+        self._recent[key] = result
         if len(self._recent) > REMEMBERED:
             self._recent.popitem(last=False)
-        return found
+        return result
 
     async def close(self) -> None:
-        """Drop what is being computed."""
+        """Cancel open computations."""
         waiting = list(self._in_work.values())
         for future in waiting:
             future.cancel()

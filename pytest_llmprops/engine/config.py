@@ -1,4 +1,4 @@
-"""What the broker needs to know, in values that can cross a process boundary."""
+"""The broker's configuration, as values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from pytest_llmprops.models.spec import ModelSpec
 class BrokerConfig:
     """Models by label, and how to call them.
 
-    :param models: specifications by label, helpers under ``helper:ROLE``.
-    :param not_before: stored replies of unpinned models older than this Unix time are asked again.
-    :param run_dir: folder whose ``requests.jsonl`` the broker appends to; None records nothing.
-    :param registrations: files whose import registers further models.
-    :param replaced: a worker that is killed gets a replacement, for which the others wait a while.
+    :param models: specifications by label; helpers have the label ``helper:ROLE``.
+    :param rpm: maximum calls per minute.
+    :param timeout: seconds per call.
+    :param retries: maximum retries per call.
+    :param not_before: Unix time; older stored replies of unpinned models are requested again.
+    :param run_dir: folder of the ``requests.jsonl`` that the broker appends to; None for no log.
+    :param registrations: files whose import registers more models.
+    :param replaced: whether pytest-xdist replaces a killed worker, so that the others wait for it.
     """
 
     models: Mapping[str, ModelSpec]
@@ -40,16 +43,16 @@ class BrokerConfig:
 
     @property
     def options(self) -> BackendOptions:
-        """Return how the models are called."""
+        """The options of the models' backends."""
         return BackendOptions(self.base_url, self.timeout, self.concurrency)
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the configuration as one line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> BrokerConfig:
-        """Inverse of :meth:`to_json`."""
+        """Return the configuration that :meth:`to_json` wrote."""
         data: dict[str, Any] = json.loads(line)
         data["registrations"] = tuple(data["registrations"])
         data["models"] = {label: ModelSpec.from_json(spec) for label, spec in data["models"].items()}

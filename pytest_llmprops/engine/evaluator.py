@@ -1,4 +1,4 @@
-"""Evaluation ahead of reporting: many cases in work at once, each waited for on its own."""
+"""Concurrent evaluation: many cases are evaluated at once, before pytest reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict, record_of
 
 BrokerAsk = Callable[[str, str, Request], Awaitable[Reply]]
-#: why a case has no verdict that was in work when everything was closed
+#: why an unfinished case has no verdict when the evaluator is closed
 CLOSED = "the run ended"
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 
@@ -28,8 +28,8 @@ _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 class Case:
     """One item to be measured on one model.
 
-    :param params: ``--llm-param`` values, laid over every request to the model under test.
-    :param helpers: role -> label of the helper model that plays it.
+    :param params: ``--llm-param`` values, which override every request to the model under test.
+    :param helpers: role -> label of the helper model.
     :param kinds: the kinds of request that the model under test serves.
     """
 
@@ -44,13 +44,13 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells cases of one session apart."""
+        """The identity of the case within a session."""
         return (self.benchmark.name, self.model, self.item.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call made for a case, for the report."""
+    """One request of a case and its reply, for the report."""
 
     role: str
     request: Request
@@ -60,7 +60,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a case: a verdict, a backend's error, a stopped run, or a fault in the benchmark."""
+    """The outcome of a case: a verdict, a backend's error, a stopped run, or an exception in the benchmark."""
 
     case: Case
     verdict: Verdict | None = None
@@ -70,7 +70,7 @@ class Outcome:
     calls: Sequence[Call] = ()
 
     def record(self) -> VerdictRecord:
-        """The case's line of ``verdicts.jsonl``."""
+        """Return the case's line of ``verdicts.jsonl``."""
         failure = self.error or self.fault
         message = " ".join(str(failure).split()) if failure else ""
         return record_of(
@@ -84,21 +84,21 @@ class Outcome:
 
 
 def with_params(request: Request, params: Mapping[str, Any]) -> Request:
-    """The request with ``--llm-param`` values laid over the benchmark's own."""
+    """Return the request with its values overridden by ``--llm-param``."""
     if not params or not isinstance(request, Chat):
         return request
     known = {k: v for k, v in params.items() if k in _CHAT_FIELDS}
     if "stop" in known:
         known["stop"] = (known["stop"],) if isinstance(known["stop"], str) else tuple(known["stop"])
     if known.get("temperature") is not None:
-        # 0 and 0.0 would be two keys in the store.
+        # 0 and 0.0 would have different keys in the store.
         known["temperature"] = float(known["temperature"])
     extra = dict(request.extra) | {k: v for k, v in params.items() if k not in _CHAT_FIELDS}
     return replace(request, **known, extra=tuple(sorted(extra.items())))
 
 
 class Asking:
-    """What a benchmark is given as ``ask``: the way from one case to its models, and what was asked."""
+    """The ``ask`` of a benchmark for one case: sends requests to its models and records the calls."""
 
     __slots__ = ("_broker_ask", "_case", "calls")
 
@@ -113,7 +113,7 @@ class Asking:
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles of the helpers that are there."""
+        """The roles that have a helper."""
         return frozenset(self._case.helpers)
 
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
@@ -137,7 +137,7 @@ class Asking:
 
 
 async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
-    """Measure one case; whatever happens is in the outcome."""
+    """Measure one case and return its outcome, which includes every exception."""
     ask = Asking(case, broker_ask)
     try:
         verdict = await case.benchmark.evaluate(case.item, case.context, ask, case.protocol)
@@ -153,7 +153,7 @@ async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
 class Evaluator:
     """Evaluates submitted cases in order, at most ``window`` at a time, on a running event loop.
 
-    The window only bounds memory: how many calls are in flight is the broker's business.
+    The window only limits memory; the broker limits the number of calls in progress.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, broker_ask: BrokerAsk, *, window: int) -> None:
@@ -164,12 +164,12 @@ class Evaluator:
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
         self._unfinished = 0
-        #: set while no submitted case is unfinished
+        #: set while all submitted cases are finished
         self.settled = threading.Event()
         self.settled.set()
 
     def submit(self, cases: Iterable[Case]) -> None:
-        """Begin with ``cases``; those already submitted are left alone. Any thread may call this."""
+        """Start the evaluation of ``cases``, except those already submitted. Thread-safe."""
         fresh = [case for case in cases if case.key not in self._futures]
         for case in fresh:
             self._futures[case.key] = concurrent.futures.Future()
@@ -199,25 +199,25 @@ class Evaluator:
                     self.settled.set()
 
     def outcome(self, case: Case, *, timeout: float | None = None) -> Outcome:
-        """Wait for the case's outcome and forget it. ``case`` must have been submitted.
+        """Wait for the outcome of a submitted case, return it and forget it.
 
         :raises TimeoutError: after ``timeout`` seconds.
         """
         outcome = self._futures[case.key].result(timeout)
-        # Kept as None-like marker: a case asked for twice (a rerun) is evaluated again.
+        # A case that is submitted again (a rerun) is evaluated again.
         del self._futures[case.key]
         return outcome
 
     def is_submitted(self, case: Case) -> bool:
-        """Whether the case is in work, or done and not yet fetched."""
+        """Return whether the case is unfinished, or finished and not yet fetched."""
         return case.key in self._futures
 
     def has_verdicts(self) -> bool:
-        """Whether a verdict stands ready that nobody has fetched."""
+        """Return whether a finished verdict has not been fetched."""
         return any(f.done() and f.result().stopped is None for f in list(self._futures.values()))
 
     async def close(self) -> None:
-        """Cancel what is in work."""
+        """Cancel all unfinished cases."""
         for case in self._queue:
             self._futures[case.key].set_result(Outcome(case, stopped=CLOSED))
         self._queue.clear()

@@ -1,4 +1,4 @@
-"""A notice board for workers that must agree: what one posts under a name, the others wait for."""
+"""Values that workers share: one posts a value under a name, and the others wait for it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 
 from pytest_llmprops.core.errors import RunStopped
 
-#: After a worker was lost, others wait as long for something new before they do its part themselves.
+#: Seconds that workers wait for a new value after a worker was lost; then they do its work themselves.
 GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.25
 
 
 class Gathering:
-    """Values by name, on one event loop. A value is anything plain but None.
+    """Values by name, on one event loop. A value is any plain value except None.
 
-    :param stopped: why the run was stopped, or None.
-    :param grace: seconds without anything new, after which a lost worker's values are not waited for. Its
-        replacement needs some seconds to begin; what both then ask is asked once, as the broker joins equal
-        requests.
+    :param stopped: returns why the run was stopped, or None.
+    :param grace: seconds without a new value, after which workers stop waiting for a lost worker. Its replacement needs
+        some seconds to start. If both send the same requests, the broker joins them, so each is sent once.
     """
 
     def __init__(self, stopped: Callable[[], str | None], *, grace: float = GRACE_SECONDS) -> None:
@@ -31,23 +30,23 @@ class Gathering:
         self._last_news = 0.0
 
     async def post(self, name: str, value: Any) -> None:
-        """Put a value up. The first one stays, so that all who look see the same."""
+        """Add a value. The first value under a name is kept, so that all workers get the same."""
         async with self._changed:
             self._values.setdefault(name, value)
             self._last_news = asyncio.get_running_loop().time()
             self._changed.notify_all()
 
     def posted(self, names: Sequence[str]) -> list[Any]:
-        """What stands under ``names`` now, None where nothing does."""
+        """Return the present values of ``names``; None for those without a value."""
         return [self._values.get(name) for name in names]
 
     async def gather(self, names: Sequence[str]) -> list[Any]:
-        """The values of all ``names``, as soon as all are there.
+        """Wait for the values of all ``names`` and return them.
 
-        After a worker was lost, and nothing new came for the time of grace, None stands for what is missing:
-        who asks does that part of the work itself.
+        If a worker was lost and no new value came within ``grace`` seconds, missing values are None. The caller then
+        does that part of the work itself.
 
-        :raises RunStopped: when the run is stopped before all is there.
+        :raises RunStopped: if the run is stopped before all values are posted.
         """
         missing = list(names)
         while missing := [name for name in missing if name not in self._values]:
@@ -64,6 +63,6 @@ class Gathering:
         return self.posted(names)
 
     def lose(self) -> None:
-        """A worker ended without saying so: it was killed, and may not have told all it was to tell."""
+        """Note that a worker was killed, and may not have posted all its values."""
         self._lost = True
         self._last_news = asyncio.get_running_loop().time()

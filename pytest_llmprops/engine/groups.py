@@ -12,8 +12,9 @@ from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import Status
 from pytest_llmprops.engine.evaluator import Case, Outcome
 
-#: failures that a case's one line names, and that its report lists
+#: number of failures that a case's one line names
 NAMED = 3
+#: number of failures that a case's report lists
 LISTED = 200
 _BAD: tuple[Status, ...] = ("wrong", "refused", "unparsed")
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -21,7 +22,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaseGroup:
-    """Items of one benchmark and model that are one pytest case called ``name``."""
+    """Items of one benchmark and model that form the pytest case ``name``."""
 
     name: str
     cases: tuple[Case, ...]
@@ -34,10 +35,11 @@ class CaseGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupVerdict:
-    """The judgement of several items: true exactly when the model was right on all of them.
+    """The verdict on several items; true if the model was right on all of them.
 
-    :param status: ``correct``, else the first of wrong, refused, unparsed that occurs.
-    :param counts: number of items by status, ``error`` included. :param reason: one line.
+    :param status: the first of wrong, refused, unparsed that occurs; otherwise ``correct``.
+    :param counts: number of items by status, including ``error``.
+    :param reason: one line.
     """
 
     status: Status
@@ -46,7 +48,7 @@ class GroupVerdict:
 
     @property
     def items(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return sum(self.counts.values())
 
     @property
@@ -61,10 +63,10 @@ class GroupVerdict:
 
 @dataclass(slots=True)
 class GroupOutcome:
-    """What became of a group.
+    """The outcome of a group.
 
-    Its case is an error where items are in error and all others are correct; where an item is wrong, refused
-    or unparsed it is a failure, whose line counts the errors beside. Every item's record is in ``lines``.
+    The case fails if an item is wrong, refused or unparsed; its line also counts the errors. It is an error if items
+    are errors and all others are correct. ``lines`` has the record of every item.
     """
 
     group: CaseGroup
@@ -73,7 +75,7 @@ class GroupOutcome:
     stopped: str | None = None
     fault: Exception | None = None
     counts: dict[str, int] = field(default_factory=dict)
-    #: the items' records, and the same as lines of ``verdicts.jsonl``
+    #: the items' records; ``lines`` has them as lines of ``verdicts.jsonl``
     records: list[VerdictRecord] = field(default_factory=list)
     lines: str = ""
     #: the first records that are not correct
@@ -81,12 +83,12 @@ class GroupOutcome:
 
     @property
     def status(self) -> RecordStatus:
-        """The case's status, ``error`` included."""
+        """The case's status, which may be ``error``."""
         return "error" if self.verdict is None else self.verdict.status
 
 
 def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome:
-    """Put the outcomes of a group's cases together; items of a stopped run without a verdict are left out."""
+    """Return the outcome of a group from those of its cases, without items that a stopped run did not finish."""
     result = GroupOutcome(group)
     counts = dict.fromkeys(("correct", *_BAD, "error"), 0)
     first_error: BackendError | None = None
@@ -105,7 +107,7 @@ def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome
             first_error = outcome.error
     result.counts = counts
     lines = "".join([_encode(record.to_json()) + "\n" for record in result.records])
-    # Lone surrogates of an untrusted reply could not cross to another process.
+    # Lone surrogates of an untrusted reply cannot be sent to another process.
     result.lines = lines.encode("utf-8", "replace").decode()
     if result.stopped is not None or result.fault is not None:
         return result
@@ -125,8 +127,8 @@ def _reason(result: GroupOutcome) -> str:
     counts, total = result.counts, len(result.records)
     first, *more = [f"{counts[s]} {'errors' if s == 'error' else s}" for s in (*_BAD, "error") if counts[s]]
     number, _, status = first.partition(" ")
-    told = ", ".join([f"{number} of {total} items {status}", *more])
+    counted = ", ".join([f"{number} of {total} items {status}", *more])
     named = [r for r in result.failures if r.status != "error"][:NAMED]
     listed = "; ".join(f"{r.id} ({one_line(r.reason, 80)})" for r in named)
     rest = sum(counts[s] for s in _BAD) - len(named)
-    return f"{told}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
+    return f"{counted}: {listed}" + (f"; and {rest} more" if rest > 0 else "")

@@ -1,4 +1,4 @@
-"""Importing the SDKs of a run's models in a thread, while pytest collects."""
+"""Import of the SDKs of a run's models in a thread, while pytest collects."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pytest_llmprops.models.registry import Backend, find_backend
 
 
 def import_sdks(config: BrokerConfig) -> None:
-    """Start to import what the first calls to the models of ``config`` need.
+    """Start to import the SDKs that the models of ``config`` need.
 
-    An SDK takes half a second or more. A model with replies in the store may need no call: its SDK is imported at the
-    first call that there is.
+    Importing an SDK takes half a second or more. A model with stored replies may need no call, so its SDK is imported
+    at its first call.
     """
     if config.cache == "only":
         return
-    wanted: list[tuple[str, Backend]] = []
+    needed: list[tuple[str, Backend]] = []
     for label, spec in config.models.items():
         backend = find_backend(spec.backend)
         if backend.prepare is not None:
-            wanted.append((label, backend))
-    if wanted:
-        # Not a daemon: the interpreter must not end in the middle of an extension module's import.
-        threading.Thread(target=_import, args=(wanted, config), name="llmprops-imports", daemon=False).start()
+            needed.append((label, backend))
+    if needed:
+        # Not a daemon thread: the interpreter must not exit during the import of an extension module.
+        threading.Thread(target=_import, args=(needed, config), name="llmprops-imports", daemon=False).start()
 
 
-def _import(wanted: Sequence[tuple[str, Backend]], config: BrokerConfig) -> None:
+def _import(needed: Sequence[tuple[str, Backend]], config: BrokerConfig) -> None:
     reuses = config.cache == "reuse"
-    for label, backend in wanted:
+    for label, backend in needed:
         if backend.prepare is None or (reuses and holds_replies(Path(config.store), label)):
             continue
-        # What cannot be imported is reported by the first call.
+        # The first call reports a failed import.
         with contextlib.suppress(Exception):
             backend.prepare()

@@ -1,4 +1,4 @@
-"""Models that are served inside this process (``in_worker``: segmenters), without broker and store."""
+"""Models served inside this process (``in_worker``: segmenters), without the broker and the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_llmprops.models.spec import ModelSpec
 
 @dataclass(slots=True)
 class Served:
-    """A model in use. Its calls take turns: batches come from pytest's thread, single ones from the loop's."""
+    """A model in use. A lock serializes batches from pytest's thread and single calls from the event loop."""
 
     model: Model
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -33,14 +33,14 @@ class Served:
     served_as: set[str] = field(default_factory=set)
 
     def serve(self, requests: Sequence[Request]) -> list[Result]:
-        """One result a request, in order, by batches that the model takes; failures are results."""
+        """Return one result per request, in order, in batches of the model's size; errors are results."""
         results: list[Result] = []
         with self.lock:
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             for start in range(0, len(requests), self.model.max_batch):
                 results += self._batch(requests[start : start + self.model.max_batch])
             self.requests += len(requests)
-            self.seconds += time.perf_counter() - begun
+            self.seconds += time.perf_counter() - start_time
         self.served_as.update({r.served_model for r in results if isinstance(r, Reply) and r.served_model})
         return results
 
@@ -50,17 +50,17 @@ class Served:
         except BackendError as error:
             return [error] * len(requests)
         except Exception as error:
-            # Whatever a backend lets out is an error of these items, never of the run.
+            # An unexpected exception of a backend is an error of these items, not of the run.
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             return [BackendError(line, kind="backend")] * len(requests)
         if len(results) != len(requests):
             count = f"{len(results)} results for {len(requests)} requests"
-            return [BackendError(f"the model gave {count}", kind="backend")] * len(requests)
+            return [BackendError(f"the model returned {count}", kind="backend")] * len(requests)
         return results
 
 
 class _CountedLane(BatchLane):
-    """A lane whose batches take turns with those from other threads."""
+    """A lane that shares the model's lock and counters with other threads."""
 
     def __init__(self, served: Served) -> None:
         super().__init__(served.model)
@@ -71,7 +71,7 @@ class _CountedLane(BatchLane):
 
 
 class InProcess:
-    """The models of a session that are served in this process, each made once, when first asked.
+    """The models of a session that are served in this process; each is loaded at its first request.
 
     :param specs: specifications by label.
     """
@@ -81,15 +81,15 @@ class InProcess:
         self._options = options
         self._served: dict[str, Served] = {}
         self._lanes: dict[str, Send] = {}
-        self._making = threading.Lock()
-        #: why nothing can succeed any more: a model that cannot be loaded
+        self._loading = threading.Lock()
+        #: why no request can succeed: a model cannot be loaded
         self.stopped: str | None = None
 
     def __contains__(self, label: object) -> bool:
         return label in self._specs
 
     def _of(self, label: str) -> Served:
-        with self._making:
+        with self._loading:
             if label not in self._served:
                 spec = self._specs[label]
                 try:
@@ -105,9 +105,10 @@ class InProcess:
         return RunStopped(self.stopped)
 
     async def ask(self, label: str, request: Request) -> Reply:
-        """One reply, for a benchmark that judges item by item.
+        """Return one reply, for a benchmark that judges item by item.
 
-        :raises BackendError: when there is none. :raises RunStopped: when the model cannot be loaded.
+        :raises BackendError: if the model fails.
+        :raises RunStopped: if the model cannot be loaded.
         """
         if self.stopped is not None:
             raise RunStopped(self.stopped)
@@ -125,7 +126,7 @@ class InProcess:
         return result
 
     def takes_batches(self, case: Case) -> bool:
-        """Whether the case's model is served here and its benchmark may judge many items at once."""
+        """Return whether the case's model is served here and its benchmark can judge many items at once."""
         if case.model not in self._specs:
             return False
         return type(case.benchmark).evaluate_all is not Benchmark.evaluate_all
@@ -133,26 +134,26 @@ class InProcess:
     def evaluate(self, cases: Sequence[Case]) -> list[Outcome] | None:
         """Judge many cases of one benchmark and model at once, in the calling thread.
 
-        None where the benchmark wants to judge these item by item.
+        Return None if the benchmark judges these item by item.
         """
         outcomes: list[Outcome] = []
         try:
             served = self._of(cases[0].model)
             if not served.model.blocking:
                 return None
-            give = self._serving(cases[0].model, served)
-            # Items of two sources have a context each.
+            serve_all = self._serving(cases[0].model, served)
+            # Each source of items has its own context.
             for _, part in groupby(cases, key=lambda case: id(case.context)):
-                found = _evaluate_all(list(part), give)
-                if found is None:
+                part_outcomes = _evaluate_all(list(part), serve_all)
+                if part_outcomes is None:
                     return None
-                outcomes += found
+                outcomes += part_outcomes
         except RunStopped as stop:
             return [Outcome(case, stopped=str(stop)) for case in cases]
         return outcomes
 
     def _serving(self, label: str, served: Served) -> Serve:
-        def give(requests: Sequence[Request]) -> list[Result]:
+        def serve_all(requests: Sequence[Request]) -> list[Result]:
             if self.stopped is not None:
                 raise RunStopped(self.stopped)
             results = served.serve(requests)
@@ -161,10 +162,10 @@ class InProcess:
                     raise self._stop(label, result.message)
             return results
 
-        return give
+        return serve_all
 
     def use(self) -> dict[str, InProcessUse]:
-        """Return what was served so far, by label."""
+        """Return the use of each model so far, by label."""
         return {
             label: InProcessUse(
                 served.requests,
@@ -185,16 +186,16 @@ class InProcess:
         self._lanes.clear()
 
 
-def _evaluate_all(cases: Sequence[Case], give: Serve) -> list[Outcome] | None:
+def _evaluate_all(cases: Sequence[Case], serve_all: Serve) -> list[Outcome] | None:
     first = cases[0]
     results: Sequence[Verdict | BackendError] | None
     try:
         results = first.benchmark.evaluate_all(
-            [case.item for case in cases], first.context, give, first.protocol
+            [case.item for case in cases], first.context, serve_all, first.protocol
         )
         if results is not None and len(results) != len(cases):
             raise ValueError(
-                f"{first.benchmark.name}.evaluate_all gave {len(results)} results for {len(cases)} items"
+                f"{first.benchmark.name}.evaluate_all returned {len(results)} results for {len(cases)} items"
             )
     except RunStopped:
         raise
@@ -211,22 +212,22 @@ def _evaluate_all(cases: Sequence[Case], give: Serve) -> list[Outcome] | None:
 
 
 class NoBroker:
-    """Stands in for the broker in a session whose models are all served inside the pytest processes."""
+    """Takes the broker's place in a session whose models are all served inside the pytest processes."""
 
     def __init__(self) -> None:
         self.stopped: str | None = None
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """Nobody should ask."""
-        raise BackendError(f"{label} is no model of this session", kind="broker")
+        """Raise :class:`BackendError`: no model is behind a broker."""
+        raise BackendError(f"{label} is not a model of this session", kind="broker")
 
     def stop(self, reason: str) -> None:
-        """End the run, for this process."""
+        """Stop the run, for this process."""
         self.stopped = self.stopped or " ".join(reason.split())
 
     def report(self) -> dict[str, Any]:
-        """As :meth:`~pytest_llmprops.engine.broker.Broker.report`."""
+        """See :meth:`~pytest_llmprops.engine.broker.Broker.report`."""
         return {"counters": asdict(Counters()), "stopped": self.stopped, "notes": [], "models": {}}
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

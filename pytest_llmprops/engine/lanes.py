@@ -1,4 +1,4 @@
-"""How calls reach one model: each on its own, or in batches sorted by prompt."""
+"""Lanes: send requests to one model, one by one or in batches sorted by prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Send = Callable[[Request], Awaitable[Result]]
 
 
 def lane(model: Model) -> Send:
-    """The function that puts one request to ``model``."""
+    """Return the function that sends one request to ``model``."""
     if model.blocking:
         return BatchLane(model).send
     return SingleLane(model).send
@@ -28,7 +28,7 @@ def _one_line(error: Exception) -> str:
 
 
 async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Reply] | BackendError:
-    """Put requests that are equal but for their sample to ``model`` by one call; it may give fewer replies."""
+    """Send requests that differ only in their sample to ``model`` in one call; it may return fewer replies."""
     try:
         return await model.samples(requests[0], len(requests))
     except BackendError as error:
@@ -38,7 +38,7 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
 
 
 class SingleLane:
-    """For asynchronous models: every request is a call of its own."""
+    """For asynchronous models: each request is one call."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -52,15 +52,15 @@ class SingleLane:
         except BackendError as error:
             return error
         except Exception as error:
-            # Whatever a backend lets out is an error of this item, never of the run.
+            # An unexpected exception of a backend is an error of this item, not of the run.
             return BackendError(_one_line(error), kind="backend")
 
 
 class BatchLane:
-    """For blocking models: one thread, one batch at a time, neighbours by prompt together.
+    """For blocking models: one thread, one batch at a time, with similar prompts in one batch.
 
-    Waiting requests are kept sorted by kind and prompt and served in a sweep from low to high, so that
-    a model which keeps the last prompt's prefix finds it again.
+    Waiting requests are sorted by kind and prompt and served in that order. A model that caches the prefix of the last
+    prompt can reuse it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -78,7 +78,7 @@ class BatchLane:
         bisect.insort(self._waiting, (place, next(self._numbers), request, future))
         if not self._busy:
             self._busy = True
-            # One turn of the loop later, so that requests arriving together are sorted together.
+            # Start in the next iteration of the loop, so that requests that arrive together are sorted together.
             loop.call_soon(lambda: loop.create_task(self._sweep()))
         return await future
 
@@ -97,7 +97,7 @@ class BatchLane:
         taken = self._waiting[start:end]
         del self._waiting[start:end]
         self._position = taken[-1][0]
-        # A request whose asker has gone (a stopped run) is not worth the model's time.
+        # Skip requests that were cancelled because the run stopped.
         return [(request, future) for _, _, request, future in taken if not future.done()]
 
     async def _sweep(self) -> None:
@@ -111,7 +111,7 @@ class BatchLane:
                 results = list(await loop.run_in_executor(self._thread, self._serve, requests))
                 if len(results) != len(batch):
                     count = f"{len(results)} results for {len(batch)} requests"
-                    results = [BackendError(f"the model gave {count}", kind="backend")] * len(batch)
+                    results = [BackendError(f"the model returned {count}", kind="backend")] * len(batch)
             except BackendError as error:
                 results = [error] * len(batch)
             except Exception as error:

@@ -1,4 +1,4 @@
-"""What a run would cost, found without sending anything; and which worker evaluates what."""
+"""The plan of a run: its calls and cost without sending anything, and the cases of each worker."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from dataclasses import dataclass, field, replace
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, request_key
 from pytest_llmprops.engine.evaluator import Case, evaluate
 
-#: Characters a token, for prompts in a mostly Latin script; a rough figure, printed as such.
+#: Characters per token for mostly Latin scripts; a rough estimate, and printed as one.
 CHARACTERS_PER_TOKEN = 4.0
-#: Seconds a call is assumed to take when the time of a run is estimated.
+#: Assumed seconds per call, to estimate the time of a run.
 SECONDS_PER_CALL = 1.0
 
 
 def batch_of(position: int, cases: int, workers: int) -> int:
-    """The batch, 0 to ``workers`` - 1, of the case at ``position`` of ``cases``.
+    """Return the batch, 0 to ``workers`` - 1, of the case at ``position`` of ``cases``.
 
-    Batches are contiguous runs of nearly equal size: pure, and so the same for the scheduler of a
-    distributed run and for the worker that evaluates a whole batch ahead.
+    Batches are contiguous and have nearly equal sizes. The scheduler of a distributed run and a worker that evaluates
+    its batch ahead both use this function and so agree.
     """
     return position * workers // cases
 
 
 def turn_of(position: int, cases: int, workers: int) -> int:
-    """As :func:`batch_of` where all workers take part in every stretch of cases: by turns."""
+    """Return the worker of a case if the workers take the cases in turn; see :func:`batch_of`."""
     return position % workers
 
 
 @dataclass(slots=True)
 class Planned:
-    """Calls that cases of one benchmark and model would make.
+    """Calls that the cases of one benchmark and model would make.
 
-    ``calls`` counts what an unhelpful model would cause (each first reply empty), the common case for
-    benchmarks that ask once. Each sample of a prompt counts: whether an API gives several by one call, only its first
-    answer tells. ``prompts`` counts the calls where it gives all that are asked for.
+    ``calls`` counts the calls if every reply is empty, which is exact for benchmarks that ask once. It counts each
+    sample of a prompt, because only the first answer of an API shows whether one call can return several. ``prompts``
+    counts the calls if one call returns all samples of a prompt.
     """
 
     benchmark: str
@@ -49,12 +49,12 @@ class Planned:
 
     @property
     def prompt_tokens(self) -> int:
-        """Estimated from characters."""
+        """The number of prompt tokens, estimated from characters."""
         return round(self.prompt_characters / CHARACTERS_PER_TOKEN)
 
 
 def plan(cases: Iterable[Case]) -> list[Planned]:
-    """Evaluate ``cases`` against a model that answers nothing, and count what is asked; the same is asked once."""
+    """Evaluate ``cases`` with a model that returns empty replies, and count the requests; equal ones count once."""
     return asyncio.run(_plan(cases))
 
 
@@ -84,7 +84,7 @@ async def _plan(cases: Iterable[Case]) -> list[Planned]:
 
 
 def _is_new(row: Planned, label: str, request: Request, known: set[tuple[str, str, str, str]]) -> bool:
-    """Whether no other sample of ``request`` is in ``known``; it is from now on."""
+    """Return whether ``known`` has no other sample of ``request``, and add it."""
     if isinstance(request, Chat):
         request = replace(request, sample=0)
     key = (row.benchmark, row.model, label, request_key({}, request))
@@ -94,12 +94,15 @@ def _is_new(row: Planned, label: str, request: Request, known: set[tuple[str, st
 
 
 def total_calls(rows: Sequence[Planned]) -> int:
-    """Calls over all rows."""
+    """Return the number of calls in all rows."""
     return sum(row.calls for row in rows)
 
 
 def cost(row: Planned, prices: Mapping[str, tuple[float, float]]) -> float | None:
-    """Estimated USD, from (prompt, completion) USD per token by model label; None where unknown."""
+    """Return the estimated cost in USD; None if the price is unknown.
+
+    :param prices: model label -> (prompt, completion) USD per token.
+    """
     if row.model not in prices:
         return None
     prompt, completion = prices[row.model]

@@ -15,7 +15,7 @@ from pytest_llmprops.core.requests import Reply, Request
 
 #: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"
-#: A shared beginning shorter than this is not worth a line of its own.
+#: Minimum length of a common prefix that gets its own line.
 MIN_PREFIX = 256
 
 

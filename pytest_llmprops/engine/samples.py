@@ -1,8 +1,8 @@
-"""Requests that are equal but for their sample, put to a model by one call.
+"""Several samples of one prompt in one call.
 
-A benchmark that asks one prompt several times asks with :func:`asyncio.gather`, so that the requests come within one
-turn of the event loop; those of a worker cross its socket one by one, a moment later. The first waits that moment for
-the others. Each sample stays a request of its own for the store, the log and the counters; only the call is shared.
+A benchmark requests the samples of a prompt with :func:`asyncio.gather`, so that the requests arrive in one iteration
+of the event loop. Those of a worker cross its socket one by one, slightly later. So the first request waits briefly for
+the others. For the store, the log and the counters, each sample is a separate request; only the call is shared.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.models.base import SampleModel
 
-#: how long the first sample of a prompt waits for the others; far below what any call takes
+#: how long the first sample of a prompt waits for the others; much shorter than a call
 TOGETHER_SECONDS = 0.003
 
-#: Asks for requests that are equal but for their sample by one call; fewer replies where the server gives fewer.
-#: One request always has its reply. Raises BackendError and RunStopped.
+#: Sends requests that differ only in their sample in one call. A server may return fewer replies than requests, but one
+#: request always gets a reply. Raises BackendError and RunStopped.
 Ask = Callable[[Sequence[Chat]], Awaitable[Sequence[Reply]]]
 
 
 class Together:
-    """Gathers the samples of a prompt for one model. All methods run in one event loop.
+    """Collects the samples of each prompt for one model. All methods run in one event loop.
 
     :param ask: makes one call, with its retries.
     """
@@ -35,33 +35,37 @@ class Together:
 
     @property
     def most(self) -> int:
-        """Samples that one call may ask for; 1 when the server was found to take no more."""
+        """Maximum samples per call; 1 once the server has refused more."""
         return self._model.most_samples
 
     def takes(self, request: Request) -> bool:
-        """Whether to wait for other samples of ``request``."""
-        # Under a fixed seed equal calls have equal replies, and the choices of one call have not.
+        """Return whether to wait for other samples of ``request``."""
+        # With a fixed seed, equal calls have equal replies, but the choices of one call differ.
         return isinstance(request, Chat) and self.most > 1 and "seed" not in dict(request.extra)
 
     async def send(self, request: Chat) -> Reply:
-        """The reply to one sample. :raises BackendError: there is none. :raises RunStopped: the run is over."""
+        """Return the reply to one sample.
+
+        :raises BackendError: if the call fails.
+        :raises RunStopped: if the run is stopped.
+        """
         loop = asyncio.get_running_loop()
-        # Parameters of the user may be lists, which no dictionary takes for a key.
+        # The user's parameters may be lists, which cannot be dictionary keys.
         limits = (request.temperature, request.max_tokens, request.stop, request.logprobs)
-        alike = (request.messages, limits, repr(request.extra))
-        members = self._open.get(alike)
+        group_key = (request.messages, limits, repr(request.extra))
+        members = self._open.get(group_key)
         if members is None:
-            members = self._open[alike] = []
-            loop.call_later(TOGETHER_SECONDS, self._start, alike, members)
+            members = self._open[group_key] = []
+            loop.call_later(TOGETHER_SECONDS, self._start, group_key, members)
         future: asyncio.Future[Reply] = loop.create_future()
         members.append((request, future))
         if len(members) >= self.most:
-            self._start(alike, members)
+            self._start(group_key, members)
         return await future
 
-    def _start(self, alike: Any, members: list[tuple[Chat, asyncio.Future[Reply]]]) -> None:
-        if self._open.get(alike) is members:
-            del self._open[alike]
+    def _start(self, group_key: Any, members: list[tuple[Chat, asyncio.Future[Reply]]]) -> None:
+        if self._open.get(group_key) is members:
+            del self._open[group_key]
             task = asyncio.get_running_loop().create_task(self._run(members))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -88,7 +92,7 @@ class Together:
                 future.set_result(reply)
 
     async def close(self) -> None:
-        """Drop the calls that are open, and what still waits for others."""
+        """Cancel open calls and waiting requests."""
         self._open.clear()
         for task in self._tasks:
             task.cancel()

@@ -1,7 +1,7 @@
-"""The broker in a process of its own: ``python -m pytest_llmprops.engine.server``.
+"""The broker process: ``python -m pytest_llmprops.engine.server SOCKET``.
 
-The first line on standard input is the configuration; the socket's path is the only argument. The
-process ends when standard input is closed, so that it never outlives its controller.
+The first line of standard input is the configuration. The process ends when standard input is closed, so it never
+outlives its controller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: each message is answered as soon as its answer is known."""
+        """Serve one connection; each message is answered as soon as its answer is known."""
         leaving = False
         while (message := await wire.read(reader)) is not None:
             if message["op"] == "leave":
@@ -111,8 +111,8 @@ async def run(config: BrokerConfig, path: str) -> None:
 
 
 def main() -> None:
-    """Entry point of the broker's process."""
-    # Ctrl-C goes to the whole foreground group; the controller decides when the broker ends.
+    """Run the broker process."""
+    # Ctrl-C reaches all foreground processes; the controller decides when the broker ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = bytearray()
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):

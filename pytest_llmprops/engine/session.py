@@ -1,4 +1,4 @@
-"""The engine as pytest sees it: a thread with an event loop, and what runs on it."""
+"""The engine: a thread with an event loop that evaluates cases, as pytest uses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSE_SECONDS = 15.0
 
 
 class LoopThread:
-    """An event loop running in a daemon thread."""
+    """An event loop in a daemon thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -38,7 +38,7 @@ class LoopThread:
         self.loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run ``work`` on the loop and wait for its result."""
+        """Run ``work`` on the loop and return its result."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         return future.result(timeout)
 
@@ -51,9 +51,9 @@ class LoopThread:
 
 
 class Engine:
-    """Evaluates cases, through a broker of its own, a connection to one, or none at all.
+    """Evaluates cases with its own broker, a connection to one, or no broker.
 
-    :param in_process: models that are asked directly, whatever broker there is.
+    :param in_process: models that are called directly, without the broker.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Engine:
             self.broker = BrokerClient(socket)
         else:
             self.broker = NoBroker()
-        #: the way of a request to a model; to be awaited in work given to :meth:`start`
+        #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
         self._evaluator = Evaluator(self._thread.loop, self.ask, window=window)
         if isinstance(self.broker, Broker):
@@ -88,29 +88,29 @@ class Engine:
         return await self.broker.ask(label, role, request)
 
     def submit(self, cases: Iterable[Case]) -> None:
-        """Begin to evaluate ``cases`` ahead."""
+        """Start to evaluate ``cases``."""
         self._evaluator.submit(cases)
 
     def outcome(self, case: Case, timeout: float | None = None) -> Outcome:
-        """Wait for one case; a case that was not submitted is begun now."""
+        """Wait for the outcome of a case and return it; a case that was not submitted is started."""
         if not self._evaluator.is_submitted(case):
             self._evaluator.submit([case])
         return self._evaluator.outcome(case, timeout=timeout)
 
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Begin ``work`` on the engine's event loop."""
+        """Start ``work`` on the engine's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
 
     def let_settle(self, seconds: float) -> None:
-        """Wait until all submitted cases are done or one has to wait for a call, at most ``seconds``.
+        """Wait until all submitted cases are done or one needs a call, but at most ``seconds``.
 
-        While replies come from the store, two threads that take turns cost more than one after the other.
+        While replies come from the store, two threads that alternate are slower than one after the other.
         """
         if isinstance(self.broker, Broker):
             self._evaluator.settled.wait(seconds)
 
     def has_verdicts(self) -> bool:
-        """Whether verdicts stand ready that nobody has fetched."""
+        """Return whether a finished verdict has not been fetched."""
         return self._evaluator.has_verdicts()
 
     def report(self) -> dict[str, Any]:
@@ -120,28 +120,28 @@ class Engine:
         return self._thread.call(self.broker.report(), CLOSE_SECONDS)
 
     def count_stored(self, asked: Sequence[tuple[str, Request]]) -> int:
-        """How many of the (model label, request) pairs the store could answer now."""
+        """Return how many of the (model label, request) pairs need no call."""
         return self._thread.call(_count_stored(self.broker, asked))
 
     def post(self, name: str, value: Any) -> None:
-        """Tell the other workers ``value``, plain and not None, under ``name``; the first one told stays.
+        """Send ``value``, a plain value other than None, to the other workers under ``name``; the first value is kept.
 
-        :raises BackendError: when the broker's process ended.
+        :raises BackendError: if the broker process ended.
         """
         assert isinstance(self.broker, BrokerClient)
         self._thread.call(self.broker.post(name, value), CLOSE_SECONDS)
 
     def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
-        """What workers post under ``names``; None for what a lost worker did not, or without ``wait``.
+        """Return the values that workers post under ``names``; see ``BrokerClient.gather``.
 
-        :raises RunStopped: when the run is stopped meanwhile. :raises BackendError: when the broker's
-            process ended.
+        :raises RunStopped: if the run is stopped during the wait.
+        :raises BackendError: if the broker process ended.
         """
         assert isinstance(self.broker, BrokerClient)
         return self._thread.call(self.broker.gather(names, wait=wait))
 
     def stop(self, reason: str) -> None:
-        """End the run."""
+        """Stop the run."""
         self._thread.call(_stop(self.broker, reason), CLOSE_SECONDS)
 
     def close(self) -> None:
@@ -176,10 +176,10 @@ async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:
 
 
 class BrokerProcess:
-    """The broker's process, as the controller of a distributed run holds it."""
+    """The broker process, owned by the controller of a distributed run."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        # Unix socket paths are short (108 bytes), so not under pytest's own long temporary paths.
+        # A Unix socket path has at most 108 bytes, too few for pytest's temporary folders.
         self._folder = Path(tempfile.mkdtemp(prefix="llmprops-"))
         self.socket = str(self._folder / "broker")
         self._errors = open(self._folder / "stderr", "w+b")
@@ -194,13 +194,13 @@ class BrokerProcess:
         self._process.stdin.flush()
 
     def failure(self) -> str | None:
-        """Why the process ended, in one line; None while it runs."""
+        """Return why the process ended, in one line; None while it runs."""
         status = self._process.poll()
         if status is None:
             return None
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return f"the broker's process ended with status {status}: {lines[-1] if lines else 'no message'}"
+        return f"the broker process ended with status {status}: {lines[-1] if lines else 'no message'}"
 
     def close(self) -> None:
         """Ask the process to end, wait for it, and remove its folder."""
@@ -216,9 +216,9 @@ class BrokerProcess:
 
 
 def calm_collector() -> None:
-    """Make the garbage collector rarer: a run holds many long-lived objects and few cycles.
+    """Make garbage collection rarer, because a run has many long-lived objects and few cycles.
 
-    Costs some memory; measured to save about a tenth of a run's CPU.
+    This costs some memory and saves about a tenth of a run's CPU time (measured).
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

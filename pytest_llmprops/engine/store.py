@@ -1,4 +1,4 @@
-"""The reply store: one SQLite file, so that no reply is ever paid for twice."""
+"""The reply store: one SQLite file, so that no reply is paid for twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 
 CacheMode = Literal["reuse", "refresh", "off", "only"]
-#: A second run may hold the write lock for the time of one commit; a minute covers a stalled disk.
+#: Another run holds the write lock during a commit; a minute is enough even on a stalled disk.
 BUSY_SECONDS = 60.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies (
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS replies (
 
 
 def default_store() -> Path:
-    """``replies.sqlite`` under the user's cache directory."""
+    """Return ``replies.sqlite`` in the user's cache directory."""
     from platformdirs import user_cache_path
 
     return user_cache_path("pytest-llmprops") / "replies.sqlite"
@@ -34,10 +34,10 @@ def default_store() -> Path:
 class ReplyStore:
     """Replies by request key (:func:`~pytest_llmprops.core.requests.request_key`).
 
-    Several runs may share one file. A damaged file is set aside under another name and reported in
+    Several runs may share one file. A damaged file is renamed and reported in
     ``notes``; it is never emptied. Errors of models are not stored.
 
-    :raises StoreError: when the file cannot be opened for writing.
+    :raises StoreError: if the file cannot be opened for writing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class ReplyStore:
     def _open(self) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Created by us before SQLite does, so that it is private from its first byte.
+            # Create the file before SQLite does, so that it is private from the start.
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             self.path.chmod(0o600)
         except OSError as error:
@@ -65,7 +65,7 @@ class ReplyStore:
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode=WAL")
-            # NORMAL does not fsync each commit: a killed process loses nothing, a power cut little.
+            # NORMAL does not fsync each commit: a killed process loses nothing, a power failure the last commits.
             db.execute("PRAGMA synchronous=NORMAL")
             db.execute(_SCHEMA)
             db.execute("SELECT key, stored, model, reply FROM replies LIMIT 1").fetchone()
@@ -91,7 +91,7 @@ class ReplyStore:
         )
 
     def get(self, key: str, *, not_before: float = 0.0) -> Reply | None:
-        """The stored reply, unless it is older than the Unix time ``not_before``."""
+        """Return the stored reply; None if there is none, or if it is older than the Unix time ``not_before``."""
         try:
             row = self._db.execute("SELECT reply, stored FROM replies WHERE key = ?", (key,)).fetchone()
         except sqlite3.DatabaseError as error:
@@ -112,10 +112,10 @@ class ReplyStore:
             return None
 
     def put(self, key: str, model: str, reply: Reply) -> None:
-        """Commit ``reply``. A full disk is noted once and does not end the run: the reply is in hand."""
+        """Store ``reply``. A full disk is noted once and does not stop the run, which still has the reply."""
         data = json.dumps(reply.to_json(), ensure_ascii=False)
         if not _is_utf8(data):
-            # Lone surrogates of an untrusted reply; as escapes they are replayed as they came.
+            # Lone surrogates of an untrusted reply: escapes preserve them.
             data = json.dumps(reply.to_json())
         try:
             self._db.execute(
@@ -129,12 +129,12 @@ class ReplyStore:
                 )
 
     def close(self) -> None:
-        """Close the file; SQLite folds the write-ahead log back when this was its last user."""
+        """Close the file. SQLite merges the write-ahead log if no other run uses the file."""
         self._db.close()
 
 
 def holds_replies(path: Path, model: str) -> bool:
-    """Return whether the store file has any reply of ``model``; False where it cannot be read."""
+    """Return whether the store file has any reply of ``model``; False if it cannot be read."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             return (

@@ -1,4 +1,4 @@
-"""The broker's language on its socket: one JSON object a line, answered in any order by ``id``."""
+"""The protocol of the broker's socket: one JSON object per line; answers come in any order and carry the ``id``."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-#: Longest line either side accepts; a long prompt or reply is a few hundred kilobytes.
+#: Maximum length of a line in bytes; a long prompt or reply is a few hundred kilobytes.
 LINE_LIMIT = 256 * 1024 * 1024
 
 
-#: marks an array of numbers among JSON values: its bytes in base64, with their type and the array's shape
+#: key of an array of numbers in JSON: its bytes in base64; its data type and shape are next to it
 _ARRAY = "__array__"
-#: no text can hold these bytes on a line: a quotation mark inside a text is escaped
+#: these bytes occur only for an array: a quotation mark inside a string is escaped
 _HAS_ARRAY = f'"{_ARRAY}":'.encode()
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One line. Lone surrogates in untrusted text survive as escapes; numpy arrays of numbers arrive as such."""
+    """Return a message as one line. Escapes preserve lone surrogates; numpy arrays of numbers are preserved too."""
     return json.dumps(message, separators=(",", ":"), default=_array_to_json).encode() + b"\n"
 
 
@@ -30,17 +30,17 @@ def _array_to_json(value: Any) -> dict[str, Any]:
     return {_ARRAY: data, "type": value.dtype.str, "shape": list(value.shape)}
 
 
-def _array_from_json(found: dict[str, Any]) -> Any:
-    if found.keys() != {_ARRAY, "type", "shape"}:
-        return found
+def _array_from_json(value: dict[str, Any]) -> Any:
+    if value.keys() != {_ARRAY, "type", "shape"}:
+        return value
     import numpy as np
 
-    values = np.frombuffer(base64.b64decode(found[_ARRAY]), dtype=np.dtype(found["type"]))
-    return values.reshape(found["shape"])
+    values = np.frombuffer(base64.b64decode(value[_ARRAY]), dtype=np.dtype(value["type"]))
+    return values.reshape(value["shape"])
 
 
 async def read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """The next message, or None at the end of the stream."""
+    """Return the next message, or None at the end of the stream."""
     try:
         line = await reader.readline()
     except (ConnectionError, ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.engine_models import MakeBroker
-from pytest_llmprops.engine import limits
+from pytest_llmprops.engine import retries
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import registry
@@ -22,7 +22,7 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
     """A maker of brokers over one given model, called ``m``; they share one store."""
     monkeypatch.setattr(registry, "_registered", {})
     # Waits between tries are scaled down; what a server asks for is waited for in full.
-    monkeypatch.setattr(limits, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 
     def make(model: Any, **settings: Any) -> Broker:
         registry.register_model("given", lambda spec, options: model)

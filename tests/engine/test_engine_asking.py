@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError, UsageError
 from pytest_llmprops.core.requests import Chat, Segment
-from pytest_llmprops.engine import limits
+from pytest_llmprops.engine import retries
 from pytest_llmprops.engine.asking import OneModel
 from pytest_llmprops.engine.store import default_store
 from pytest_llmprops.models import registry
@@ -23,7 +23,7 @@ from pytest_llmprops.models.spec import ModelSpec
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(limits, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 
 
 def given(model: Any) -> ModelSpec:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fixtures.engine_models import final, transient
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker, worth_retrying
+from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker
+from pytest_llmprops.engine.retries import worth_retrying
 
 
 def after(successes: int) -> Breaker:

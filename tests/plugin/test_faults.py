@@ -186,7 +186,7 @@ def test_broker_that_dies_leaves_errors_of_one_line(run: Runner) -> None:
     )
     done = run("--model", f"fake:call?file={deadly}", "-n", "2")
     assert done.code != 0
-    assert "the broker's process ended with status 3" in done.output
+    assert "the broker process ended with status 3" in done.output
     assert done.run["complete"] is False or any(v["status"] == "error" for v in done.verdicts.values())
 
 

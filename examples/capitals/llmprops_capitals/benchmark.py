@@ -1,4 +1,4 @@
-"""Asking and judging: pure code that reaches models by ``ask`` and files by ``files`` only."""
+"""Requests and judging: pure code that reaches models only through ``ask`` and files only through ``files``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ ASKED, EASY = "asked", "easy"
 
 @dataclass(frozen=True, slots=True)
 class CapitalsSettings:
-    """How an item is measured. :param max_tokens: of the model's answer."""
+    """How an item is measured.
+
+    :param max_tokens: maximum length of the model's answer.
+    """
 
     max_tokens: int = 60
 
 
 class Capitals(Benchmark):
-    """Two calls per item: the model answers freely, and the helper ``reader`` says which city the answer names."""
+    """Two calls per item: the model answers freely, and the helper ``reader`` extracts the city from the answer."""
 
     name = "capitals"
     title = "Capitals"
-    about = "Does the model know the capital of a country, also where another city is larger?"
+    about = "Does the model know the capital of a country, even if another city is larger?"
     noun = "capitals"
     task_about = {
         ASKED: "The country's largest city is not its capital.",
@@ -75,7 +78,7 @@ class Capitals(Benchmark):
         )
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """How often the model names the largest city instead."""
+        """Return how often the model names the largest city in place of the capital."""
         for place, members in by_place(records).items():
             if place[0] == ASKED:
                 hits = [record.values.get("largest") == 1.0 for record in members]

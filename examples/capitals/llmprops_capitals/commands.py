@@ -1,4 +1,4 @@
-"""``llmprops capitals``: what is in the data file."""
+"""``llmprops capitals``: list the items of the data file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``capitals list``."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="countries with capital and largest city")
-    listing.add_argument("--different", action="store_true", help="only where the two differ")
+    listing = commands.add_parser("list", help="list countries with their capital and largest city")
+    listing.add_argument("--different", action="store_true", help="only countries where the two differ")
     listing.set_defaults(command=_list)
 
 

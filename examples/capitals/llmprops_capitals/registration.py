@@ -1,4 +1,4 @@
-"""The registration that the entry point names; it imports nothing of the benchmark."""
+"""The registration that the entry point names. It does not import the benchmark."""
 
 from pytest_llmprops import Command, Registration
 

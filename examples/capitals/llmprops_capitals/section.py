@@ -1,4 +1,4 @@
-"""The report's section: how often the capital is named, and how often the largest city instead."""
+"""The report section: how often the model names the capital, and how often the largest city."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from pytest_llmprops.report_kit import (
 
 
 def section(measured: Measured) -> Section:
-    """Figure and table of the cities named, and what every benchmark has."""
+    """Return the section: a figure and a table of the named cities, and the parts that every benchmark has."""
     return Section((_figure(measured), _table(measured), *tables(measured), *fine_print(measured)))
 
 
 def _shares(measured: Measured, index: int) -> list[tuple[str, Mapping[str, Any] | None, str]]:
-    """(label, row) of one series: capital and largest city, on items where they differ."""
+    """Return (label, row) pairs of one series: capital and largest city, on items where they differ."""
     series = measured.series[index]
-    found = []
+    rows = []
     for place in measured.places:
         if place[0] == ASKED:
-            found.append(("the capital", measured.row(series, place)))
-            found.append(("the largest city", measured.metric(series, "largest_city_rate", place)))
-    return found
+            rows.append(("the capital", measured.row(series, place)))
+            rows.append(("the largest city", measured.metric(series, "largest_city_rate", place)))
+    return rows
 
 
 def _figure(measured: Measured) -> Figure:
