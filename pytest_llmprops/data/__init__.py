@@ -1,1 +1,1 @@
-"""Reading built-in and published data, and pulling published data."""
+"""Read built-in and published data, and download published data."""

@@ -1,7 +1,7 @@
 """Strict readers of data files.
 
-A benchmark gets a :class:`DataFolder` and reads through it; whatever is wrong with a file becomes one line
-that names the file, the row and the fix. Every file read is remembered with its sha256, for the run record.
+A benchmark gets a :class:`DataFolder` and reads its files through it. Every error is one line that names the file, the
+row and the fix. The sha256 of every file read is kept for the run record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-# one decoder for all lines: json.loads with an argument builds a new one each time
+# One decoder for all lines: json.loads with an argument builds a new one for each call.
 _decode = json_module.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
@@ -33,21 +33,21 @@ class DataFolder:
     """Read access to one folder of data.
 
     :param root: the folder.
-    :param source: ``builtin``, ``published`` or ``generated``; decides how a missing file can be got.
+    :param source: ``builtin``, ``published`` or ``generated``; messages about missing files depend on it.
     :param tools: functions of the benchmark's registration, by name.
 
-    ``read`` maps every path read so far (relative, with ``/``) to the sha256 of its bytes.
-    All readers take such a path and raise :class:`DataError`.
+    ``read`` maps every path read so far (relative, with ``/``) to the sha256 of its bytes. All readers take a path of
+    this form and raise :class:`DataError`.
     """
 
-    __slots__ = ("_builtin", "_given", "_tools", "read", "root", "source")
+    __slots__ = ("_builtin", "_tools", "_user_files", "read", "root", "source")
 
     def __init__(self, root: Path | str, source: str, tools: Mapping[str, Reference] | None = None) -> None:
         self.root = Path(root)
         self.source = source
         self.read: dict[str, str] = {}
         self._builtin: DataFolder | None = None
-        self._given: dict[str, str] = {}
+        self._user_files: dict[str, str] = {}
         self._tools = tools or {}
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class DataFolder:
 
     @property
     def builtin(self) -> DataFolder:
-        """The built-in data, for what a published folder lacks (rules, lists)."""
+        """The built-in data, for files that a published folder lacks (rules, lists)."""
         if self.source == "builtin":
             return self
         if self._builtin is None:
@@ -63,29 +63,29 @@ class DataFolder:
         return self._builtin
 
     def hashes(self) -> dict[str, str]:
-        """``source:path`` -> sha256 of every file read so far, those of ``builtin`` included."""
-        found = {f"{self.source}:{path}": digest for path, digest in self.read.items()}
-        found |= {f"given:{path}": digest for path, digest in self._given.items()}
-        return found | self._builtin.hashes() if self._builtin is not None else found
+        """Return ``source:path`` -> sha256 of every file read so far, including those of ``builtin``."""
+        digests = {f"{self.source}:{path}": digest for path, digest in self.read.items()}
+        digests |= {f"given:{path}": digest for path, digest in self._user_files.items()}
+        return digests | self._builtin.hashes() if self._builtin is not None else digests
 
     def exists(self, path: str) -> bool:
-        """Whether the folder has this file."""
+        """Return whether the folder has this file."""
         return self._locate(path).is_file()
 
     def sha256(self, path: str) -> str:
-        """Hexadecimal sha256 of a file's bytes."""
+        """Return the hexadecimal sha256 of a file's bytes."""
         self._bytes(path)
         return self.read[path]
 
     def text(self, path: str) -> str:
-        """A whole UTF-8 file without its byte-order mark; line ends as they are in the file."""
+        """Return a whole UTF-8 file without its byte-order mark; line ends are not changed."""
         raw = self._bytes(path)
         if not raw.strip():
             self._fail(path, "the file is empty", self._how_to_get())
         return utf8(raw, str(self.root / path))
 
     def json(self, path: str) -> Any:
-        """One JSON document."""
+        """Return the content of a file with one JSON document."""
         try:
             return _decode(self.text(path))
         except DataError:
@@ -94,13 +94,13 @@ class DataFolder:
             self._fail(path, f"not JSON: {_one_line(error)}", "correct it")
 
     def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """One JSON object a line; blank lines are skipped.
+        """Return the objects of a file with one JSON object per line; blank lines are skipped.
 
-        :param required: keys that every object must have. Where rows have an ``id``, it must be unique.
+        :param required: keys that every object must have. If objects have an ``id``, it must be unique.
         """
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        # not splitlines(): a JSON string may hold U+2028 and other characters that it would split at
+        # Not splitlines(): it would split at U+2028 and other characters that a JSON string may contain.
         for number, line in enumerate(self.text(path).split("\n"), start=1):
             if not line or line.isspace():
                 continue
@@ -108,10 +108,12 @@ class DataFolder:
                 row = _decode(line)
             except (ValueError, RecursionError) as error:
                 self._fail(
-                    path, f"line {number} is not JSON: {_one_line(error)}", "write one JSON object a line"
+                    path, f"line {number} is not JSON: {_one_line(error)}", "write one JSON object per line"
                 )
             if type(row) is not dict:
-                self._fail(path, f"line {number} is a JSON {_json_type(row)}", "write one JSON object a line")
+                self._fail(
+                    path, f"line {number} is a JSON {_json_type(row)}", "write one JSON object per line"
+                )
             for key in required:
                 if key not in row:
                     self._fail(path, f"line {number} has no {key!r}", f"every line needs {_list(required)}")
@@ -121,7 +123,7 @@ class DataFolder:
         return rows
 
     def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
-        """Comma-separated rows under a header, quoted as usual (RFC 4180); blank lines are skipped.
+        """Return the rows of a comma-separated file with a header (RFC 4180); blank lines are skipped.
 
         :param required: columns that the header must have. An ``id`` column must be unique.
         """
@@ -131,7 +133,7 @@ class DataFolder:
             start = 1
             try:
                 for fields in reader:
-                    # the line on which the record starts: quoted fields may span several
+                    # The number of the record's first line; quoted fields may span several lines.
                     yield start, fields
                     start = reader.line_num + 1
             except csv_module.Error as error:
@@ -140,7 +142,7 @@ class DataFolder:
         return self._table(path, records(), required, "comma-separated")
 
     def tsv_literal(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
-        """Tab-separated rows under a header, without quoting: quotes are characters of the text (MSRP)."""
+        """Return the rows of a tab-separated file with a header; quotes are ordinary characters (as in MSRP)."""
         lines = (
             (number, line.removesuffix("\r").split("\t") if line.strip("\r") else [])
             for number, line in enumerate(self.text(path).split("\n"), start=1)
@@ -148,9 +150,9 @@ class DataFolder:
         return self._table(path, lines, required, "tab-separated")
 
     def tool(self, name: str) -> Callable[..., Any]:
-        """Return a tool of the benchmark's registration, which is imported when it is first called.
+        """Return a tool of the benchmark's registration, which is imported at its first call.
 
-        Calling it raises :class:`UsageError` where the registration has no such tool.
+        The call raises :class:`UsageError` if the registration has no such tool.
         """
 
         def call(*args: Any, **options: Any) -> Any:
@@ -161,36 +163,38 @@ class DataFolder:
         return call
 
     def given(self, path: str) -> str:
-        """The UTF-8 text of a file that the user's settings name, wherever it lies.
+        """Return the UTF-8 text of a file that the user's settings name, in any folder.
 
-        :raises DataError: it cannot be read, or is empty.
+        :raises DataError: if it cannot be read or is empty.
         """
         try:
             raw = Path(path).expanduser().read_bytes()
         except OSError as error:
-            raise DataError(f"{path}: {error.strerror or error}; give a file that is there") from None
+            raise DataError(f"{path}: {error.strerror or error}; give an existing file") from None
         if not raw.strip():
             raise DataError(f"{path}: the file is empty; give the right file")
-        self._given[path] = hashlib.sha256(raw).hexdigest()
+        self._user_files[path] = hashlib.sha256(raw).hexdigest()
         return utf8(raw, path)
 
     def source_for(self, benchmark: str) -> str:
-        """``generated`` where ``<benchmark>/SOURCE.json`` says so, else the folder's source."""
+        """Return the source in ``<benchmark>/SOURCE.json`` if the file exists, otherwise the folder's source."""
         path = f"{benchmark}/SOURCE.json"
         if not self.exists(path):
             return self.source
-        found = self.json(path)
-        source = found.get("source") if isinstance(found, dict) else None
+        content = self.json(path)
+        source = content.get("source") if isinstance(content, dict) else None
         if source not in ("builtin", "published", "generated"):
             self._fail(path, f"source is {source!r}", 'write {"source": "generated"}')
         return str(source)
 
     def verify(self, manifest: Iterable[ManifestEntry], *, everything: bool = False) -> list[str]:
-        """Compare files with the manifest, and return warnings about files it does not know.
+        """Compare files with the manifest; return warnings about files that are not in it.
 
-        Looks at the files read so far (no file is read again), or at all that are there with ``everything``.
-        Raises :class:`DataError` at the first file whose bytes differ. Benchmarks whose data was generated
-        are exempt: their files are nobody's publication.
+        Generated data is not checked, because it was never published.
+
+        :param everything: check all files of the manifest that exist, not only those read so far. No file is read
+            twice.
+        :raises DataError: for the first file whose content differs.
         """
         if self.source == "builtin":
             return []
@@ -209,7 +213,7 @@ class DataFolder:
                 continue
             entry = known.get(path)
             if entry is None:
-                warnings.append(f"{path}: not in the manifest of published data, so it could not be checked")
+                warnings.append(f"{path}: not checked, because it is not in the manifest of published data")
             elif entry.sha256 != digest:
                 self._fail(
                     path,
@@ -234,7 +238,7 @@ class DataFolder:
                 self._fail(
                     path,
                     f"line {number} has {len(fields)} fields, the header {len(header)}",
-                    "give every row one field a column",
+                    "give every row one field per column",
                 )
             else:
                 rows.append(dict(zip(header, fields, strict=True)))
@@ -252,7 +256,7 @@ class DataFolder:
             )
         twice = [column for index, column in enumerate(header) if column in header[:index]]
         if twice:
-            self._fail(path, f"column {_list(twice)} stands twice in the header", "rename one")
+            self._fail(path, f"column {_list(twice)} is in the header twice", "rename one")
 
     def _check_ids(self, path: str, rows: Sequence[dict[str, Any]], numbers: Sequence[int]) -> None:
         if not rows:
@@ -262,18 +266,22 @@ class DataFolder:
         first: dict[str, int] = {}
         for number, row in zip(numbers, rows, strict=True):
             if "id" not in row:
-                self._fail(path, f"line {number} has no 'id', other lines have", "give every line its own id")
+                self._fail(
+                    path,
+                    f"line {number} has no 'id', but other lines have one",
+                    "give every line a unique id",
+                )
             earlier = first.setdefault(str(row["id"]), number)
             if earlier != number:
                 self._fail(
                     path,
                     f"line {number} repeats the id {row['id']!r} of line {earlier}",
-                    "give every row its own id",
+                    "give every row a unique id",
                 )
 
     def _locate(self, path: str) -> Path:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-            raise DataError(f"{path}: a data file is named by its path inside {self.root}")
+            raise DataError(f"{path}: not a path of a data file; give the path inside {self.root}")
         return self.root / path
 
     def _bytes(self, path: str) -> bytes:
@@ -295,8 +303,8 @@ class DataFolder:
             return "run `llmprops generate` again"
         return "reinstall pytest-llmprops" if self.root == builtin_data() else "add it to this folder"
 
-    def _fail(self, path: str, what: str, fix: str) -> NoReturn:
-        raise DataError(f"{self.root / path}: {what}; {fix}") from None
+    def _fail(self, path: str, problem: str, fix: str) -> NoReturn:
+        raise DataError(f"{self.root / path}: {problem}; {fix}") from None
 
 
 def _one_line(error: BaseException) -> str:

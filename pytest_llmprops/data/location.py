@@ -1,4 +1,4 @@
-"""Where a benchmark's own data is."""
+"""The folders of the built-in data and of a benchmark's own data."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from pathlib import Path
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.registration import Registration
 
-#: one file that every copy of the data folder has
+#: a file that every copy of the data folder has
 _MARKER = "manifest.tsv"
 
 
 @lru_cache(maxsize=1)
 def builtin_data() -> Path:
-    """The folder of built-in data: the packaged copy, or ``data/`` of the checkout.
+    """Return the folder of built-in data: the packaged copy, or ``data/`` of the checkout.
 
-    The packaged copy is looked for first: next to an installed package, ``../data`` would be a folder of
-    somebody else. Raises :class:`DataError` where neither exists.
+    The packaged copy is checked first, because ``../data`` of an installed package would be an unrelated folder.
+
+    :raises DataError: if neither exists.
     """
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "_data", package.parent / "data"):

@@ -1,7 +1,7 @@
-"""The manifest of published data: which file of which repository, at which commit, with which hash.
+"""The manifest of published data: the repository, commit, path and hash of each file.
 
-The manifest holds facts about public files and none of their content. Its ``file`` column is the layout of
-the folder given to ``--llm-data``.
+The manifest has facts about public files but none of their content. Its ``file`` column is the layout of the folder
+for ``--llm-data``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SHAPES = {
 
 
 def read_manifest(path: Path | None = None) -> tuple[ManifestEntry, ...]:
-    """Read a manifest; by default the one that ships with the project.
+    """Read a manifest, by default the packaged one.
 
-    Raises :class:`DataError`, naming file and row, for missing columns, a malformed value, a path that
-    leaves the folder, or a file listed twice.
+    :raises DataError: with file and row, for missing columns, a malformed value, a path outside the folder, or a file
+        that is listed twice.
     """
     return _read(path if path is not None else builtin_data() / "manifest.tsv")
 
@@ -41,7 +41,7 @@ def _read(path: Path) -> tuple[ManifestEntry, ...]:
     seen: set[str] = set()
     for entry in entries:
         if entry.file in seen:
-            raise DataError(f"{path}: {entry.file} is listed twice; keep one row a file")
+            raise DataError(f"{path}: {entry.file} is listed twice; keep one row per file")
         seen.add(entry.file)
     return entries
 
@@ -51,7 +51,7 @@ def _entry(row: dict[str, str], where: str) -> ManifestEntry:
         if not shape.fullmatch(row[column]):
             raise DataError(f"{where}: {column} {row[column]!r} is not {words}")
     for column in ("file", "upstream_path"):
-        # pull writes to `file`: a manifest must not be able to write elsewhere
+        # pull writes to `file`, so a manifest must not name a path outside the folder.
         if not is_inside(row[column]):
             raise DataError(f"{where}: {column} {row[column]!r} is not a relative path inside its folder")
     return ManifestEntry(
@@ -66,7 +66,7 @@ def _entry(row: dict[str, str], where: str) -> ManifestEntry:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a ``/``-separated path is relative and stays in its folder, on any system."""
+    """Return whether a ``/``-separated path is relative and stays in its folder on every operating system."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or ":" in parts[0]:
         return False

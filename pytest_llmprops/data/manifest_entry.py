@@ -14,8 +14,8 @@ class ManifestEntry:
     :param commit: the pinned commit, 40 hexadecimal digits.
     :param upstream_path: path inside the repository.
     :param bytes: size of the file.
-    :param sha256: of the file's bytes, 64 hexadecimal digits.
-    :param licence: what the repository states.
+    :param sha256: hash of the file's bytes, 64 hexadecimal digits.
+    :param licence: the licence that the repository states.
     """
 
     file: str
@@ -28,5 +28,5 @@ class ManifestEntry:
 
     @property
     def benchmark(self) -> str:
-        """First folder of ``file``."""
+        """The benchmark's name, which is the first folder of ``file``."""
         return self.file.partition("/")[0]

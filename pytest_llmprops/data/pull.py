@@ -1,8 +1,7 @@
-"""Downloading the published data from the authors' repositories.
+"""Download the published data from the authors' repositories.
 
-Each file comes from its repository at the pinned commit, is checked for size and sha256 while it lies under
-a temporary name, and only then takes its place. Files that are already there and right are left alone, so a
-pull that was cut off goes on where it stopped.
+Each file is downloaded from its repository at the pinned commit, under a temporary name. It is renamed after its size
+and sha256 are checked. Existing files with the right content are skipped, so an interrupted download can be resumed.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ BASE_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 _BLOCK = 1 << 16
 _TIMEOUT = 30.0  # seconds without any byte from the server
-_LONGEST_WAIT = 60.0  # seconds; a server may ask for longer, a person would rather try again later
+_LONGEST_WAIT = 60.0  # seconds; if a server asks for a longer wait, it is better to fail
 
 
 class Response(Protocol):
-    """What an opener returns: a context manager that can be read in blocks."""
+    """The response of an opener: a context manager that can be read in blocks."""
 
     def read(self, size: int, /) -> bytes: ...
     def __enter__(self) -> Response: ...
@@ -38,7 +37,7 @@ Opener = Callable[[str], Any]
 
 
 class _TransientError(Exception):
-    """A failure worth another try; ``wait`` is the number of seconds that the server asked for."""
+    """A failure that a retry may solve; ``wait`` is the delay that the server asked for, in seconds."""
 
     def __init__(self, message: str, *, wait: float = 0.0) -> None:
         super().__init__(message)
@@ -46,7 +45,7 @@ class _TransientError(Exception):
 
 
 class _WrongFileError(Exception):
-    """The server answered, but not with the file of the manifest: another try would not help."""
+    """The server returned something other than the file of the manifest; a retry would not help."""
 
 
 def pull(
@@ -60,25 +59,24 @@ def pull(
     sleep: Callable[[float], None] | None = None,
     out: Callable[[str], None] = print,
 ) -> int:
-    """Download published data into ``dest``, laid out as the manifest's ``file`` column.
+    """Download published data into ``dest``, in the layout of the manifest's ``file`` column.
 
-    :param files: paths, folders (``htest``) or patterns (``htest/*_test.jsonl``) of the manifest; all by
-        default.
+    After a wrong file, the download continues with the next one. If the host stays unreachable or the folder cannot be
+    written, it stops, because the other files would fail in the same way.
+
+    :param files: paths, folders (``htest``) or patterns (``htest/*_test.jsonl``) of the manifest; all by default.
     :param base_url: template with ``{repository}``, ``{commit}`` and ``{path}``.
-    :param opener: URL to :class:`Response`; by default ``urllib`` with a timeout. A failure is an ``OSError``
-        (``urllib.error.HTTPError`` carries its status and headers).
-    :param manifest: by default the one that ships with the project.
-    :param attempts: tries per file for failures that may pass (no answer, 429, 5xx, a cut-off download).
-    :param sleep: waits between tries, in seconds; ``time.sleep`` by default.
-    :param out: gets one line a file and one for each error.
-    :returns: exit status: 0 when every file asked for is in place, else 1.
-
-    A wrong file is reported and the rest goes on; a host that stays unreachable, or a folder that cannot be
-    written, ends the pull: the other files would wait for the same failure.
+    :param opener: function from a URL to a :class:`Response`; by default ``urllib`` with a timeout. It raises
+        ``OSError``; ``urllib.error.HTTPError`` has a status and headers.
+    :param manifest: by default the packaged one.
+    :param attempts: maximum attempts per file for temporary failures (no answer, 429, 5xx, an incomplete download).
+    :param sleep: function that waits between attempts, in seconds; ``time.sleep`` by default.
+    :param out: function that prints one line per file and per error.
+    :returns: exit status: 0 if all requested files are in place, otherwise 1.
     """
     folder = Path(dest)
     try:
-        entries = _chosen(tuple(manifest) if manifest is not None else read_manifest(), files)
+        entries = _select(tuple(manifest) if manifest is not None else read_manifest(), files)
         for placeholder in ("{repository}", "{commit}", "{path}"):
             if placeholder not in base_url:
                 raise DataError(f"base URL {base_url!r} has no {placeholder}; the default is {BASE_URL}")
@@ -92,13 +90,13 @@ def pull(
     for entry in entries:
         target = folder / entry.file
         try:
-            was_there = target.exists()
-            if was_there and _verifies(target, entry):
+            existed = target.exists()
+            if existed and _verifies(target, entry):
                 out(f"{entry.file}: already there")
                 continue
             _fetch(entry, target, _url(base_url, entry), opener, attempts, sleep)
-            done = "replaced, its bytes were others" if was_there else "pulled"
-            out(f"{entry.file}: {done} ({entry.bytes} bytes)")
+            action = "replaced, because its content differed" if existed else "pulled"
+            out(f"{entry.file}: {action} ({entry.bytes} bytes)")
         except _WrongFileError as error:
             failed += 1
             out(f"error: {entry.file}: {error}")
@@ -114,20 +112,20 @@ def pull(
     return 1 if failed else 0
 
 
-def _chosen(entries: tuple[ManifestEntry, ...], files: Sequence[str] | None) -> tuple[ManifestEntry, ...]:
+def _select(entries: tuple[ManifestEntry, ...], files: Sequence[str] | None) -> tuple[ManifestEntry, ...]:
     if files is None:
         return entries
     chosen: set[str] = set()
-    for wanted in files:
-        found = [
+    for pattern in files:
+        matches = [
             entry.file
             for entry in entries
-            if fnmatchcase(entry.file, wanted) or entry.file.startswith(wanted.rstrip("/") + "/")
+            if fnmatchcase(entry.file, pattern) or entry.file.startswith(pattern.rstrip("/") + "/")
         ]
-        if not found:
+        if not matches:
             folders = ", ".join(sorted({entry.benchmark for entry in entries}))
-            raise DataError(f"no file of the manifest matches {wanted!r}; its folders are {folders}")
-        chosen.update(found)
+            raise DataError(f"no file of the manifest matches {pattern!r}; its folders are {folders}")
+        chosen.update(matches)
     return tuple(entry for entry in entries if entry.file in chosen)
 
 
@@ -155,7 +153,7 @@ def _fetch(
     attempts: int,
     sleep: Callable[[float], None] | None,
 ) -> None:
-    """Download one file into place, with retries."""
+    """Download one file to ``target``, with retries."""
     import time
 
     import tenacity
@@ -164,8 +162,8 @@ def _fetch(
 
     def wait(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
-        asked = error.wait if isinstance(error, _TransientError) else 0.0
-        return max(backoff(state), min(asked, _LONGEST_WAIT))
+        requested = error.wait if isinstance(error, _TransientError) else 0.0
+        return max(backoff(state), min(requested, _LONGEST_WAIT))
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_TransientError),
@@ -178,7 +176,7 @@ def _fetch(
 
 
 def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> None:
-    """One attempt: stream to a draft beside the target, check it, and put it in place."""
+    """Make one attempt: stream to a draft next to the target, check it, and rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as draft:
         with draft.open("wb") as file:
@@ -188,14 +186,14 @@ def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> N
         if digest != entry.sha256:
             raise _WrongFileError(
                 f"{url}: wrong sha256 {digest[:12]}… instead of {entry.sha256[:12]}…; nothing was kept, "
-                "the file upstream is not the one of the manifest"
+                "the file in the repository is not that of the manifest"
             )
 
 
 def _stream(
     entry: ManifestEntry, url: str, opener: Opener, write: Callable[[bytes], object]
 ) -> tuple[int, str]:
-    """Read the response in blocks; an answer longer than the manifest says is cut short."""
+    """Read the response in blocks; stop if it is longer than the manifest says. Return (size, sha256)."""
     from http.client import HTTPException
 
     digest = hashlib.sha256()
@@ -206,7 +204,7 @@ def _stream(
         _refuse(url, error)
     with response:
         while True:
-            # only the reading may fail as network: an OSError of write() is the disk's
+            # Only an OSError of read() is a network failure. One of write() is a failure of the disk.
             try:
                 block = response.read(_BLOCK)
             except (OSError, HTTPException) as error:
@@ -223,15 +221,15 @@ def _stream(
 
 
 def _refuse(url: str, error: Exception) -> NoReturn:
-    """Turn a failure to open a URL into one that is worth another try or one that is not."""
+    """Raise the error for a URL that cannot be opened: a transient one if a retry may help."""
     from urllib.error import HTTPError
 
     if isinstance(error, HTTPError):
         error.close()
         message = f"{url}: status {error.code}"
         if error.code == 429 or error.code >= 500:
-            asked = (error.headers.get("Retry-After") or "") if error.headers else ""
-            raise _TransientError(message, wait=float(asked) if asked.isdecimal() else 0.0) from None
+            wait = (error.headers.get("Retry-After") or "") if error.headers else ""
+            raise _TransientError(message, wait=float(wait) if wait.isdecimal() else 0.0) from None
         raise _WrongFileError(f"{message}; the repository or the commit may be gone") from None
     raise _TransientError(f"{url}: cannot be reached ({_reason(error)})") from None
 
@@ -244,6 +242,6 @@ def _reason(error: BaseException) -> str:
 def _urlopen(url: str) -> Any:
     from urllib.request import Request, urlopen
 
-    # pull() has checked that the base URL is a web address
+    # pull() has checked that the base URL is a web address.
     request = Request(url, headers={"User-Agent": "pytest-llmprops"})  # noqa: S310
     return urlopen(request, timeout=_TIMEOUT)  # noqa: S310

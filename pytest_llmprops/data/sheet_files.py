@@ -1,10 +1,10 @@
-"""Annotation sheets on the disk: CSV as spreadsheet programs read and write it, saved whole or not at all.
+"""Annotation sheets: CSV files as spreadsheet programs read and write them.
 
-Written are a byte-order mark (so that a spreadsheet takes the file for UTF-8), CRLF and the usual quoting. Read is
-what Excel and LibreOffice make of that: semicolons or tabs for commas, other line ends, empty columns and lines
-at the end, shorter lines.
+Files are written with a byte-order mark (so that a spreadsheet recognises UTF-8), CRLF and the usual quoting. The
+reader also accepts what Excel and LibreOffice save: semicolons or tabs instead of commas, other line ends, empty
+columns and lines at the end, and shorter lines.
 
-A cell that a spreadsheet would run as a formula gets an apostrophe in front; reading takes it away.
+A cell that a spreadsheet would run as a formula gets an apostrophe in front, which the reader removes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pytest_llmprops.data.whole_files import write_text
 
 BOM = "\ufeff"
 DELIMITERS = (",", ";", "\t")
-#: what begins a formula in Excel, LibreOffice or Google Sheets, full-width forms included
+#: the start of a formula in Excel, LibreOffice or Google Sheets, including full-width forms
 _FORMULA = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 
 
 @dataclass(frozen=True, slots=True)
 class SheetRecord:
-    """A line of a table: its place in the file, from 1, and its cells by column."""
+    """A record of a table: the number of its first line in the file, from 1, and its cells by column."""
 
     line: int
     cells: dict[str, str]
@@ -39,9 +39,9 @@ class SheetRecord:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A sheet as it stands in its file.
+    """The content of a sheet's file.
 
-    :param preamble: a first line ``sep=;``, which Excel understands, or nothing.
+    :param preamble: a first line ``sep=;``, which Excel understands, or "".
     """
 
     columns: tuple[str, ...]
@@ -51,17 +51,17 @@ class Table:
 
 
 def escaped(text: str) -> str:
-    """``text`` as a cell that no spreadsheet runs: ``=1+1`` becomes ``'=1+1``."""
+    """Return ``text`` as a cell that no spreadsheet runs as a formula: ``=1+1`` becomes ``'=1+1``."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unescaped(cell: str) -> str:
-    """Inverse of :func:`escaped`."""
+    """Reverse :func:`escaped`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
 def sheet_text(table: Table) -> str:
-    """The text of a sheet's file, cells escaped."""
+    """Return the text of a sheet's file, with escaped cells."""
     buffer = io.StringIO()
     if table.preamble:
         buffer.write(f"{table.preamble}\r\n")
@@ -73,17 +73,17 @@ def sheet_text(table: Table) -> str:
 
 
 def read_table(path: Path, key: str) -> Table:
-    """A sheet, whatever program saved it; cells without their escape.
+    """Read a sheet that any spreadsheet program saved, and unescape its cells.
 
-    :param key: a column that every such sheet has; it tells which character parts the columns.
-    :raises DataError: in one line, for no such file, other bytes than UTF-8, a header without ``key``, broken
-        quoting, a cell without a column.
+    :param key: a column that the sheet must have; the delimiter is recognised by it.
+    :raises DataError: if the file does not exist or is not UTF-8, or for a header without ``key``, broken quoting, or a
+        cell without a column.
     """
     try:
         text = text_of(path, "put it back under this name")
     except DataError as error:
-        told = str(error)
-        raise DataError(f"{told}, in a spreadsheet as 'CSV UTF-8'" if "not UTF-8" in told else told) from None
+        text = str(error)
+        raise DataError(f"{text}, in a spreadsheet as 'CSV UTF-8'" if "not UTF-8" in text else text) from None
     preamble = ""
     if text[:4].casefold() == "sep=":
         preamble, text = re.split("\r\n|\n|\r", text + "\n", maxsplit=1)
@@ -95,12 +95,16 @@ def read_table(path: Path, key: str) -> Table:
     return _table(path, text, delimiter, preamble)
 
 
-def text_of(path: Path, otherwise: str) -> str:
-    """The UTF-8 text of a file. :raises DataError: it cannot be read, ``otherwise`` says what to do; or no UTF-8."""
+def text_of(path: Path, fix: str) -> str:
+    """Return the UTF-8 text of a file.
+
+    :param fix: what to do if the file cannot be read, for the message.
+    :raises DataError: if the file cannot be read or is not UTF-8.
+    """
     try:
         return utf8(path.read_bytes(), str(path))
     except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}; {otherwise}") from None
+        raise DataError(f"{path}: {error.strerror or error}; {fix}") from None
 
 
 def _table(path: Path, text: str, delimiter: str, preamble: str) -> Table:
@@ -118,8 +122,8 @@ def _table(path: Path, text: str, delimiter: str, preamble: str) -> Table:
                 columns = [field.strip() for field in fields]
                 twice = [name for place, name in enumerate(columns) if not name or name in columns[:place]]
                 if twice:
-                    what = f"column '{twice[0]}' stands twice" if twice[0] else "a column has no name"
-                    raise DataError(f"{path}: line {here}: {what}; rename it")
+                    problem = f"column '{twice[0]}' is there twice" if twice[0] else "a column has no name"
+                    raise DataError(f"{path}: line {here}: {problem}; rename it")
             elif len(fields) > len(columns):
                 raise DataError(
                     f"{path}: line {here}: {len(fields)} cells, the header has {len(columns)}; remove the others"
@@ -137,14 +141,14 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def write_new(out: Path, files: Mapping[str, str], *, taken: Iterable[str]) -> list[Path]:
-    """Write sheets and their key into a folder that has none; the files.
+    """Write sheets and their key into a folder that has none; return the paths.
 
-    :param taken: patterns of names that must not be there yet.
-    :raises UsageError: the folder has such files, or cannot be written.
+    :param taken: patterns of file names that must not exist yet.
+    :raises UsageError: if the folder has such files or cannot be written.
     """
     try:
         if any(any(out.glob(pattern)) for pattern in taken):
-            raise UsageError(f"{out}: has sheets already, maybe filled ones; choose another folder")
+            raise UsageError(f"{out}: has sheets already, which may be filled in; choose another folder")
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             write_text(out / name, text)
@@ -156,20 +160,20 @@ def write_new(out: Path, files: Mapping[str, str], *, taken: Iterable[str]) -> l
 
 
 @contextlib.contextmanager
-def only_one(path: Path, otherwise: str) -> Iterator[None]:
-    """Keep a file to this process until the block ends, or the process, however it ends.
+def only_one(path: Path, message: str) -> Iterator[None]:
+    """Lock a file for this process until the block or the process ends.
 
-    The lock is a file beside it, since saving replaces the file itself; it goes away with the lock. Where the
-    system has no file locks nothing is kept.
+    The lock is a separate file next to it, because saving replaces the file itself; it is removed with the lock. On
+    systems without file locks, the file is not locked.
 
-    :param otherwise: what to say and do where another process has it.
-    :raises UsageError: another process has it, or the folder cannot be written.
+    :param message: the error message if another process has the lock.
+    :raises UsageError: if another process has the lock, or the folder cannot be written.
     """
     name = path.with_name(f".{path.name}.lock")
     try:
         file = _locked(name)
     except BlockingIOError:
-        raise UsageError(f"{path}: {otherwise}") from None
+        raise UsageError(f"{path}: {message}") from None
     except OSError as error:
         raise UsageError(
             f"{path}: its folder cannot be written ({error.strerror or error}); copy the sheet elsewhere"
@@ -183,14 +187,17 @@ def only_one(path: Path, otherwise: str) -> Iterator[None]:
 
 
 def _locked(name: Path) -> IO[str]:
-    """The open file ``name``, which is this process's alone. :raises BlockingIOError: it is another's."""
+    """Open and lock the file ``name``.
+
+    :raises BlockingIOError: if another process has the lock.
+    """
     while True:
         file = name.open("w")
         try:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it before may have removed it in between.
+            # The previous owner may have removed the file between open and flock.
             if name.exists() and os.path.samestat(os.fstat(file.fileno()), name.stat()):
                 return file
         except ImportError:

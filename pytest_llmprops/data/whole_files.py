@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: beside their place, then renamed to it."""
+"""Atomic writes: a file is written under a temporary name and then renamed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def replacing(path: Path, *, sync: bool = False) -> Iterator[Path]:
-    """A draft beside ``path``, for the block to write; it takes the place of ``path`` when the block ends well.
+    """Yield a draft next to ``path`` for the block to write; it replaces ``path`` if the block ends without an error.
 
-    An earlier file's permissions stay. Of several processes that write one file the last wins.
+    The permissions of an existing file are kept. If several processes write the same file, the last one wins.
 
-    :param sync: have the disk hold the draft before it is renamed, for what a person typed.
-    :raises OSError: it cannot be written; ``path`` is as it was, and no draft is left, whatever ended the block.
+    :param sync: write the draft to disk (fsync) before the rename, for text that a person typed.
+    :raises OSError: if the draft cannot be written. ``path`` is then unchanged, and the draft is removed.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -28,13 +28,13 @@ def replacing(path: Path, *, sync: bool = False) -> Iterator[Path]:
             shutil.copymode(path, draft)
         draft.replace(path)
     finally:
-        # The draft is gone where all went well; a full disk must not hide behind trouble with removing it.
+        # After a success the draft no longer exists. After a failure, an error here must not hide the first one.
         with contextlib.suppress(OSError):
             draft.unlink()
 
 
 def write_text(path: Path, text: str, *, sync: bool = False) -> None:
-    """Replace ``path`` by ``text``, in UTF-8 with the line ends that it has.
+    """Replace the content of ``path`` with ``text``, in UTF-8, without changing line ends.
 
     :raises OSError: as :func:`replacing`.
     """

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.data.manifest_entry import ManifestEntry
 
@@ -53,7 +54,7 @@ class TestText:
         ("source", "fix"),
         [
             ("published", "`llmprops data pull --dest DIR` and pass `--llm-data DIR`"),
-            ("builtin", "reinstall pytest-llmprops"),
+            ("builtin", "add it to this folder"),
             ("generated", "`llmprops generate`"),
         ],
     )
@@ -62,6 +63,11 @@ class TestText:
         message = refusal(lambda: DataFolder(tmp_path, source).text("htest/rhyme_test.jsonl"))
         assert f"{tmp_path / 'htest/rhyme_test.jsonl'}: no such file" in message
         assert fix in message
+
+    def test_missing_file_of_the_package(self) -> None:
+        """A missing file of the package's own data means that the installation is damaged."""
+        missing = DataFolder(builtin_data(), "builtin")
+        assert "reinstall pytest-llmprops" in refusal(lambda: missing.text("htest/missing.jsonl"))
 
     def test_folder_in_place_of_a_file(self, folder: DataFolder) -> None:
         """A path that is a folder is refused with the system's reason."""
@@ -98,7 +104,7 @@ class TestText:
     @pytest.mark.parametrize("path", ["../a.txt", "/etc/hostname", "htest/../../a.txt"])
     def test_paths_stay_inside(self, folder: DataFolder, path: str) -> None:
         """No path leads out of the folder."""
-        assert "named by its path inside" in refusal(lambda: folder.text(path))
+        assert "give the path inside" in refusal(lambda: folder.text(path))
 
 
 class TestJsonLines:
@@ -166,7 +172,7 @@ class TestTables:
         ("content", "said"),
         [
             ("a,b\n1,2\n", "no column 'word' (found 'a', 'b')"),
-            ("word,b,word\n1,2,3\n", "column 'word' stands twice in the header"),
+            ("word,b,word\n1,2,3\n", "column 'word' is in the header twice"),
             ('word,b\n"1\n2",x\n3\n', "line 4 has 1 fields, the header 2"),
             ("word,b\n1,2,3\n", "line 2 has 3 fields, the header 2"),
             ('word,b\n1,2\n"3" 4,5\n', "line 3:"),
@@ -263,7 +269,7 @@ class TestVerify:
         """A file that the manifest does not know is reported, not refused."""
         folder.text(put(folder, "htest/mine.txt", "x"))
         (warning,) = folder.verify([entry("htest/a.txt", b"right")])
-        assert warning.startswith("htest/mine.txt: not in the manifest")
+        assert warning.startswith("htest/mine.txt: not checked, because it is not in the manifest")
 
     def test_generated_data_is_exempt(self, folder: DataFolder) -> None:
         """A benchmark's SOURCE.json makes its files generated ones, and only its own."""
@@ -371,7 +377,7 @@ class TestGiven:
     @pytest.mark.parametrize(
         ("content", "said"),
         [
-            (None, "No such file or directory; give a file that is there"),
+            (None, "No such file or directory; give an existing file"),
             (b"", "the file is empty"),
             (b" \n\t", "the file is empty"),
             ("é".encode("latin-1"), "not UTF-8"),

@@ -143,7 +143,7 @@ def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> Non
     assert run() == 0
     assert run.lines == [
         "htest/1.txt: already there",
-        "htest/2.txt: replaced, its bytes were others (2 bytes)",
+        "htest/2.txt: replaced, because its content differed (2 bytes)",
         "htest/3.txt: pulled (3 bytes)",
     ]
     counts = [upstream.requests[upstream.address(f"data/htest/{index}.txt")] for index in range(1, 4)]

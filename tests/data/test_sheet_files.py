@@ -98,7 +98,7 @@ def test_short_lines_and_own_columns(tmp_path: Path) -> None:
     [
         (b"", "line 1: no column 'question'"),
         (b"nr,sentence\n1,x\n", "line 1: no column 'question'; keep the header"),
-        (b"question,a,a\n1,x,y\n", "line 1: column 'a' stands twice"),
+        (b"question,a,a\n1,x,y\n", "line 1: column 'a' is there twice"),
         (b"question,,a\n1,x,y\n", "line 1: a column has no name"),
         (b"question,a\n1,x\n2,y,z\n", "line 3: 3 cells, the header has 2"),
         (b'question,a\n1,"x" y\n', "line 2: "),
