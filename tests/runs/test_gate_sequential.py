@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -147,10 +147,12 @@ def scores_of(kinds: Sequence[str], clusters: Sequence[str]) -> Pairs:
     )
 
 
-def accuracy_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+def accuracy_bound(
+    rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE
+) -> str:
     """min_accuracy, early."""
     answers = answers_of(drawn, clusters[: len(drawn)])
-    return gate_bounds.accuracy(rule, answers, Population.of(clusters), SURE).verdict
+    return gate_bounds.accuracy(rule, answers, Population.of(clusters), error_rate).verdict
 
 
 def accuracy_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
@@ -169,10 +171,10 @@ def refused_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -
     return gate_checks.share(rule, "refused", answers_of(letters_, clusters)).verdict
 
 
-def drop_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+def drop_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE) -> str:
     """max_drop, early."""
     pairs = scores_of(drawn, clusters[: len(drawn)])
-    return gate_bounds.max_drop(rule, pairs, Population.of(clusters), SURE).verdict
+    return gate_bounds.max_drop(rule, pairs, Population.of(clusters), error_rate).verdict
 
 
 def drop_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
@@ -180,11 +182,13 @@ def drop_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
     return gate_checks.max_drop(rule, scores_of(kinds, clusters)).verdict
 
 
-def regression_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+def regression_bound(
+    rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE
+) -> str:
     """no_regression, early."""
     pairs = scores_of(drawn, clusters[: len(drawn)])
     return gate_bounds.no_regression(
-        rule, pairs, Population.of(clusters), SURE, alpha=rule.alpha, tests=1
+        rule, pairs, Population.of(clusters), error_rate, alpha=rule.alpha, tests=1
     ).verdict
 
 
@@ -252,20 +256,78 @@ def test_a_verdict_once_given_stays(kind: str) -> None:
 # ---- error rates
 
 
-def accepted(gate: Any, ours: Records, theirs: Records | None, *, seed: int, limit: float) -> bool:
-    """Whether a sequential gate with three looks accepts, early or at its end. Looks at which the items drawn are
-    themselves beyond the limit are passed over: none could accept, and one that refuses only ends the run."""
-    run = DrawnRun(gate, ours, theirs, seed=seed)
-    old = {r.id: r.status == "correct" for r in theirs or ()}
-    for drawn in (len(ours) * third // 3 for third in (1, 2, 3)):
-        right = sum(r.status == "correct" for r in run.order[:drawn]) / drawn
-        before = sum(old[r.id] for r in run.order[:drawn]) / drawn if old else 0.0
-        if (before - right > limit) if old else (right < limit):
-            continue
-        result = run.after(drawn)
-        if settled(result):
-            return result.decision == "pass"
-    return False
+Early = Callable[[Rule, Sequence[str], Sequence[str], float], str]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The verdicts of a sequential gate of one rule at three looks, on the items in the order drawn.
+
+    :param rule: with the alpha of the full test.
+    """
+
+    rule: Rule
+    early: Early
+    full: Verdict
+
+    def at(self, drawn: Sequence[str], items: int) -> str:
+        """The verdict after these of so many ``items``, each a cluster of its own."""
+        clusters = [str(n) for n in range(items)]
+        if len(drawn) < items:
+            return self.early(self.rule, drawn, clusters, ALPHA / 2)
+        return self.full(self.rule, drawn, clusters)
+
+    def accept(self, kinds: Sequence[str], limit: float) -> bool:
+        """Whether the gate accepts, early or at its end. Looks at which the items drawn are themselves beyond the
+        limit are passed over: none could accept, and one that refuses only ends the run."""
+        for third in (1, 2, 3):
+            drawn = kinds[: len(kinds) * third // 3]
+            counts = Counter(drawn)
+            if self.full is accuracy_full:
+                beyond = counts["c"] / len(drawn) < limit
+            else:
+                beyond = (counts["l"] - counts["g"]) / len(drawn) > limit + 1e-12
+            if not beyond and (verdict_ := self.at(drawn, len(kinds))) != "inconclusive":
+                return verdict_ == "met"
+        return False
+
+
+DROP = Looks(Rule("rule", {}, max_drop=0.1), drop_bound, drop_full)
+ACCURACY = Looks(Rule("rule", {}, min_accuracy=0.8), accuracy_bound, accuracy_full)
+REGRESSION = Looks(
+    Rule("rule", {}, no_regression=True, detect=0.1, alpha=ALPHA / 2), regression_bound, regression_full
+)
+UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
+
+
+@pytest.mark.parametrize(
+    ("looks", "weights", "keys"),
+    [
+        (DROP, UPGRADES, {"max_drop": 0.1}),
+        (DROP, {"b": 88, "l": 4, "g": 4, "n": 4}, {"max_drop": 0.1}),
+        (ACCURACY, {"c": 62, "w": 38}, {"min_accuracy": 0.8}),
+        (ACCURACY, {"c": 95, "w": 5}, {"min_accuracy": 0.8}),
+        (REGRESSION, {"b": 74, "l": 12, "g": 2, "n": 12}, {"no_regression": True, "detect": 0.1}),
+        (REGRESSION, {"b": 90, "l": 1, "g": 6, "n": 3}, {"no_regression": True, "detect": 0.1}),
+    ],
+)
+def test_simulated_verdicts_are_the_gates(
+    looks: Looks, weights: dict[str, float], keys: dict[str, Any]
+) -> None:
+    """At every look a whole gate on recorded runs decides as the simulation of its error rate does."""
+    rng = random.Random(24)
+    gate = gate_of(keys, sequential=True)
+    seen = Counter[str]()
+    for seed in range(12):
+        kinds = letters(rng, weights, 120)
+        pair = (verdicts(kinds, model="new"), None) if looks is ACCURACY else pairs_as_runs(kinds)
+        run = DrawnRun(gate, *pair, seed=seed)
+        in_order = [kinds[int(record.id.rpartition("/")[2])] for record in run.order]
+        for drawn in (40, 80, 120):
+            verdict_ = looks.at(in_order[:drawn], 120)
+            assert [rule.verdict for rule in run.after(drawn).rules] == [verdict_]
+            seen[verdict_] += 1
+    assert len(seen) > 1
 
 
 def not_above(count: int, rate: float) -> None:
@@ -279,10 +341,7 @@ def test_false_accepts_at_the_largest_drop_allowed() -> None:
     """Upgrades whose true drop is max_drop itself are accepted in at most alpha of 2,000 cases; items are drawn
     anew each time."""
     rng = random.Random(21)
-    gate = gate_of({"max_drop": 0.1}, sequential=True)
-    weights = {"b": 70, "l": 16, "g": 6, "n": 8}
-    runs = (pairs_as_runs(letters(rng, weights, 120)) for _ in range(SIMULATED))
-    count = sum(accepted(gate, *pair, seed=n, limit=0.1) for n, pair in enumerate(runs))
+    count = sum(DROP.accept(letters(rng, UPGRADES, 120), 0.1) for _ in range(SIMULATED))
     assert count > 0
     not_above(count, ALPHA)
 
@@ -291,19 +350,19 @@ def test_false_accepts_at_the_largest_drop_allowed() -> None:
 def test_false_accepts_of_one_population_in_all_orders() -> None:
     """These very items drop by just more than max_drop: no order of drawing them brings more than alpha/2 early
     accepts, and the full run, which sees all, gives none."""
+    rng = random.Random(25)
+    kinds = "l" * 17 + "g" * 4 + "b" * 90 + "n" * 9
     gate = gate_of({"max_drop": 0.1}, sequential=True)
-    pair = pairs_as_runs("l" * 17 + "g" * 4 + "b" * 90 + "n" * 9)
-    assert DrawnRun(gate, *pair).after(120).decision != "pass"
-    not_above(sum(accepted(gate, *pair, seed=n, limit=0.1) for n in range(SIMULATED)), ALPHA / 2)
+    assert DrawnRun(gate, *pairs_as_runs(kinds)).after(120).decision != "pass"
+    count = sum(DROP.accept(rng.sample(kinds, 120), 0.1) for _ in range(SIMULATED))
+    not_above(count, ALPHA / 2)
 
 
 @pytest.mark.timeout(300)
 def test_false_accepts_at_the_least_accuracy_allowed() -> None:
     """Models whose true accuracy is min_accuracy itself are accepted in at most alpha of 2,000 cases."""
     rng = random.Random(22)
-    gate = gate_of({"min_accuracy": 0.8}, sequential=True)
-    runs = (verdicts(letters(rng, {"c": 80, "w": 20}, 120), model="new") for _ in range(SIMULATED))
-    count = sum(accepted(gate, ours, None, seed=n, limit=0.8) for n, ours in enumerate(runs))
+    count = sum(ACCURACY.accept(letters(rng, {"c": 80, "w": 20}, 120), 0.8) for _ in range(SIMULATED))
     assert count > 0
     not_above(count, ALPHA)
 
@@ -313,10 +372,8 @@ def test_false_accepts_at_the_drop_to_detect() -> None:
     """Upgrades that drop by ``detect`` are accepted in at most 1 - power of 2,000 cases, and alpha / 2 for
     stopping early."""
     rng = random.Random(23)
-    gate = gate_of({"no_regression": True, "detect": 0.1}, sequential=True)
     weights = {"b": 74, "l": 12, "g": 2, "n": 12}
-    runs = (pairs_as_runs(letters(rng, weights, 110)) for _ in range(SIMULATED))
-    count = sum(accepted(gate, *pair, seed=n, limit=0.1) for n, pair in enumerate(runs))
+    count = sum(REGRESSION.accept(letters(rng, weights, 110), 0.1) for _ in range(SIMULATED))
     assert count > 0
     not_above(count, 1 - gate_checks.POWER + ALPHA / 2)
 
