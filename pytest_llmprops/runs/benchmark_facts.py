@@ -1,4 +1,4 @@
-"""What a record says of its benchmarks, so that it can be judged where they are not installed."""
+"""The facts about its benchmarks in a run record. They let a record be judged where a benchmark is not installed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_llmprops.core.run_facts import RunFacts
 
 
 def facts_of(benchmark: str, *runs: RunFacts) -> BenchmarkFacts | None:
-    """Return what the first of these runs that knows the benchmark says of it.
+    """Return the facts about a benchmark from the first of these runs that has them.
 
-    If no run does, the installed benchmark's facts; None if there is none.
+    If none has them, return the installed benchmark's facts; None if it is not installed.
 
     :param runs: ``run.json`` of each run.
     """
@@ -27,7 +27,7 @@ TasksByAnswer = Callable[[str], Collection[str]]
 
 
 def tasks_by_answer(*runs: RunFacts) -> TasksByAnswer:
-    """Return the function from a benchmark to its tasks that are known from the answer only; none of an unknown one.
+    """Return a function from a benchmark to its tasks that depend on the answer; empty for an unknown benchmark.
 
     :param runs: ``run.json`` of the runs that are compared; see :func:`facts_of`.
     """

@@ -1,4 +1,4 @@
-"""Where runs lie: found by name, listed, and promoted to baselines."""
+"""Finding runs by name, listing them, and promoting them to baselines."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_llmprops.runs.searches import FILE as SEARCHES
 
 #: promoted runs, meant to be committed or kept by CI
 BASELINES = Path("baselines")
-#: runs named in the message about one that is not there
+#: recent runs named in the message about an unknown run
 NEWEST = 5
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One folder of a listing: its facts and state, or the problem that keeps it from being read."""
+    """One folder of a listing: its facts and state, or why it cannot be read."""
 
     folder: Path
     facts: RunFacts | None
@@ -31,46 +31,46 @@ class Listed:
 
 
 def find_run(text: str, root: Path = Path()) -> Path:
-    """The folder of RUN: a folder that holds a run, a name under ``reports/runs``, or a baseline's name.
+    """Return the folder of RUN: a folder with a run, a name under ``reports/runs``, or the name of a baseline.
 
-    :param root: where ``reports/runs`` and ``baselines`` lie; a folder is taken as it stands.
-    :raises UsageError: when there is none; the newest few are named.
+    :param root: the folder that contains ``reports/runs`` and ``baselines``; not used if RUN is a folder.
+    :raises UsageError: if known is no such run; the message names the newest runs.
     """
-    given = Path(text).expanduser()
-    if given.name == "run.json":
-        given = given.parent
-    places = [given] if text else []
+    path = Path(text).expanduser()
+    if path.name == "run.json":
+        path = path.parent
+    candidates = [path] if text else []
     if text and text == Path(text).name:
-        places += [root / DEFAULT_ROOT / text, root / BASELINES / text]
-    for folder in places:
+        candidates += [root / DEFAULT_ROOT / text, root / BASELINES / text]
+    for folder in candidates:
         if (folder / "run.json").is_file():
             return folder
     newest = [f.name for f in _folders(root)][:NEWEST]
-    there = f"the newest are {', '.join(newest)}" if newest else "none is recorded here yet"
+    known = f"the newest are {', '.join(newest)}" if newest else "no run is recorded here yet"
     raise UsageError(
-        f"no run '{text}': RUN is a folder with a run.json, or a name under {DEFAULT_ROOT} or {BASELINES}; {there}"
+        f"no run '{text}': RUN is a folder with a run.json, or a name under {DEFAULT_ROOT} or {BASELINES}; {known}"
     )
 
 
 def list_runs(root: Path = Path()) -> list[Listed]:
-    """All runs and baselines under ``root``, newest first; unreadable ones with their problem, last.
+    """Return all runs and baselines under ``root``, newest first; unreadable ones come last, with their problem.
 
-    Verdicts are read only of runs that have not finished, so that a long history lists at once.
+    Verdicts are read only for runs that have not finished, so that a long history is listed quickly.
     """
-    found = [_listed(folder) for folder in _folders(root)]
-    found.sort(key=lambda run: run.facts.started if run.facts else "", reverse=True)
-    return found
+    listed = [_listed(folder) for folder in _folders(root)]
+    listed.sort(key=lambda run: run.facts.started if run.facts else "", reverse=True)
+    return listed
 
 
 def _folders(root: Path) -> list[Path]:
-    """Folders that hold a run.json, the last written first."""
-    found = [
+    """Return the folders with a run.json, the last written first."""
+    folders = [
         (path.stat().st_mtime, path.parent)
-        for place in (DEFAULT_ROOT, BASELINES)
-        for path in (root / place).glob("*/run.json")
+        for location in (DEFAULT_ROOT, BASELINES)
+        for path in (root / location).glob("*/run.json")
         if path.is_file() and not path.parent.name.startswith(".")
     ]
-    return [folder for _, folder in sorted(found, reverse=True)]
+    return [folder for _, folder in sorted(folders, reverse=True)]
 
 
 def _listed(folder: Path) -> Listed:
@@ -93,15 +93,14 @@ def promote(
     replies: bool = True,
     allow_incomplete: bool = False,
 ) -> Path:
-    """Copy a run to ``baselines/NAME`` under ``root``; the new folder.
+    """Copy a run to ``baselines/NAME`` under ``root`` and return the new folder.
 
-    The copy keeps its run_id, and its ``run.json`` says where it came from and when. It appears whole or
-    not at all.
+    The copy keeps its run_id. Its ``run.json`` has the name of the original and the time. The copy is atomic.
 
-    :param replies: copy ``requests.jsonl`` and ``searches.jsonl``, too.
-    :raises UsageError: for a name that is no plain name, is taken, or is a run's; for a run that is being
-        written, or incomplete unless a gate ended it.
-    :raises DataError: when the run cannot be read.
+    :param replies: also copy ``requests.jsonl`` and ``searches.jsonl``.
+    :raises UsageError: if the name is not a plain name, is taken, or is the name of a run; if the run is being
+        written, or is incomplete and no gate ended it.
+    :raises DataError: if the run cannot be read.
     """
     if name in ("", ".", "..") or set(name) & set("/\\\0") or name.startswith(".") or not name.isprintable():
         raise UsageError(f"'{name}': a baseline needs a plain name, such as gpt-4o-2026")
@@ -111,14 +110,14 @@ def promote(
     if target.exists() and not replace:
         raise UsageError(f"{target}: is taken; choose another name, or replace it with --replace")
     if target.exists() and not (target / "run.json").is_file():
-        raise UsageError(f"{target}: holds no run and will not be replaced")
+        raise UsageError(f"{target}: has no run and will not be replaced")
     if target.exists() and target.samefile(folder):
         raise UsageError(f"{target}: is this baseline already")
     run = read_run(folder)
     if run.writing:
         raise UsageError(f"{folder}: is still being written; promote it when it has finished")
     if not (run.facts.complete or run.facts.stopped_by_gate or allow_incomplete):
-        raise UsageError(f"{folder}: is incomplete, a poor baseline; finish it, or give --allow-incomplete")
+        raise UsageError(f"{folder}: is incomplete; finish the run, or give --allow-incomplete")
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.parent / f".{name}.{os.getpid()}.new"
     shutil.rmtree(new, ignore_errors=True)
@@ -138,7 +137,7 @@ def promote(
 
 
 def _put(new: Path, target: Path) -> None:
-    """Rename ``new`` to ``target``; what stood there is kept until the new one is in place."""
+    """Rename ``new`` to ``target``; the old ``target`` is kept until the new one is in place."""
     if not target.exists():
         new.rename(target)
         return

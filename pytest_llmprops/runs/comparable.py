@@ -1,4 +1,4 @@
-"""Whether two recorded runs measured the same thing, and if not, what differs (DESIGN, "Gate": invalid)."""
+"""What makes two recorded runs incomparable; such a difference makes a gate's decision invalid."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pytest_llmprops.runs.reader import Run
 
 
 def unfit(gate: Gate, facts: RunFacts, baseline: Run | None) -> list[str]:
-    """Why no rule of the gate can be held against this run and its baseline, a line each; none for most.
+    """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
-    Whether this run is complete is left to the caller, as a sequential gate may have ended it.
+    The caller checks whether this run is complete, because a sequential gate may have ended it.
     """
     runs: list[tuple[str, RunFacts]] = [("this run", facts)]
     if baseline is not None and gate.needs_baseline:
         runs.append((f"baseline {baseline.run_id}", baseline.facts))
-    found = [line for what, those in runs for line in _not_one_model(what, those)]
+    reasons = [line for name, run_facts in runs for line in _not_one_model(name, run_facts)]
     if baseline is not None and gate.needs_baseline:
         if not baseline.facts.complete:
-            found.append(f"baseline {baseline.run_id} is {baseline.state}; compare with a complete run")
+            reasons.append(f"baseline {baseline.run_id} is {baseline.state}; choose a complete run")
         names = [name for name in facts.protocols if _compared(gate, name)]
-        found += differences(baseline.facts, facts, names, deviations=not gate.allow_deviations)
+        reasons += differences(baseline.facts, facts, names, deviations=not gate.allow_deviations)
     if not gate.allow_mixed:
-        found += [line for what, those in runs for line in _mixed(what, those)]
-    return found
+        reasons += [line for name, run_facts in runs for line in _mixed(name, run_facts)]
+    return reasons
 
 
 def _compared(gate: Gate, benchmark: str) -> bool:
@@ -49,7 +49,7 @@ def _not_one_model(what: str, facts: RunFacts) -> list[str]:
 def _mixed(what: str, facts: RunFacts) -> list[str]:
     return [
         f"{what} mixes replies of {len(served)} served models ({', '.join(served)});"
-        " measure again, or say allow_mixed = true"
+        " measure again, or set allow_mixed = true"
         for model in facts.models.values()
         if len(served := model.served_as or ()) > 1
     ]
@@ -58,26 +58,28 @@ def _mixed(what: str, facts: RunFacts) -> list[str]:
 def differences(
     baseline: RunFacts, candidate: RunFacts, benchmarks: Iterable[str], *, deviations: bool = True
 ) -> list[str]:
-    """What makes the two runs (their ``run.json``) not comparable on these benchmarks, a line each.
+    """Return the differences that make two runs incomparable on these benchmarks, one line each.
 
-    Compared are each benchmark's protocol (settings and seed), the request parameters laid over it, the
-    helper models, the data files that both read, and what the models' APIs forced. A baseline older than a
-    change of data or protocol is named as such. How many items each run has is not compared here.
+    These are compared: each benchmark's protocol (settings and seed), the request parameters that override it, the
+    helper models, the data files that both runs read, and the deviations that the models' APIs forced. A line says
+    if the baseline is older than a change of data or protocol. The numbers of items are not compared.
+
+    :param baseline: ``run.json`` of the baseline. :param candidate: ``run.json`` of this run.
     """
     benchmarks = list(benchmarks)
-    found = [line for name in benchmarks for line in _protocol(baseline, candidate, name)]
-    found += _named("request parameter", _params(baseline), _params(candidate))
-    found += _named("helper model", _helpers(baseline), _helpers(candidate))
-    found += _data(baseline, candidate, benchmarks)
+    lines = [line for name in benchmarks for line in _protocol(baseline, candidate, name)]
+    lines += _named("request parameter", _params(baseline), _params(candidate))
+    lines += _named("helper model", _helpers(baseline), _helpers(candidate))
+    lines += _data(baseline, candidate, benchmarks)
     if deviations:
         ours, theirs = _deviations(candidate), _deviations(baseline)
-        found += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
-        found += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
-    return found
+        lines += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
+        lines += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
+    return lines
 
 
 def age(baseline: RunFacts, candidate: RunFacts) -> str:
-    """How to speak of a baseline in a difference: by its name, and that it is the older one where it is."""
+    """Return the beginning of a line about a difference: the baseline's name, and whether it is older."""
     name = f"baseline {baseline.run_id}"
     if baseline.started and baseline.started < candidate.started:
         return f"{name} of {baseline.started[:10]} is older than"
@@ -87,7 +89,7 @@ def age(baseline: RunFacts, candidate: RunFacts) -> str:
 def _protocol(baseline: RunFacts, candidate: RunFacts, benchmark: str) -> list[str]:
     theirs, ours = (f.protocols.get(benchmark) for f in (baseline, candidate))
     if theirs is None or ours is None:
-        # Without records of the benchmark nothing is paired: its rules say so.
+        # Only one run measured the benchmark, so nothing is paired. The rules report that.
         return []
     changes = []
     if theirs.name != ours.name:
@@ -95,12 +97,12 @@ def _protocol(baseline: RunFacts, candidate: RunFacts, benchmark: str) -> list[s
     if theirs.seed != ours.seed:
         changes.append(f"seed {theirs.seed} → {ours.seed}")
     before, after = theirs.settings, ours.settings
-    known = facts_of(benchmark, candidate, baseline)
-    shown = () if known is None else known.presentation
+    benchmark_facts = facts_of(benchmark, candidate, baseline)
+    presentation = () if benchmark_facts is None else benchmark_facts.presentation
     changes += [
         f"{name} {before.get(name, '(none)')} → {after.get(name, '(none)')}"
         for name in dict.fromkeys([*before, *after])
-        if name not in shown and before.get(name) != after.get(name)
+        if name not in presentation and before.get(name) != after.get(name)
     ]
     if not changes:
         return []
@@ -136,18 +138,18 @@ def _data(baseline: RunFacts, candidate: RunFacts, benchmarks: list[str]) -> lis
 
 
 def _concerned(runs: Sequence[RunFacts], benchmarks: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether a file of ``data`` was read by one of the benchmarks.
+    """Return a function that tells whether one of the benchmarks read a file of ``data``.
 
-    Records of before schema 2 do not say who read a file: there it is the benchmark that its first folder names, and
-    where it names none, any.
+    Schema 1 does not record which benchmark read a file. There, the first folder of the path names the benchmark; if
+    it names none, any benchmark may have read the file.
     """
     read: set[str] = set()
     others: set[str] = set()
     names = set(benchmarks)
     for facts in runs:
-        for name, known in facts.benchmarks.items():
+        for name, benchmark_facts in facts.benchmarks.items():
             if name in facts.protocols:
-                (read if name in names else others).update(known.data)
+                (read if name in names else others).update(benchmark_facts.data)
 
     def concerned(file: str) -> bool:
         if file in read or file in others:
@@ -159,7 +161,7 @@ def _concerned(runs: Sequence[RunFacts], benchmarks: Iterable[str]) -> Callable[
 
 
 def _deviations(facts: RunFacts) -> set[str]:
-    # The same bound under its newer name measures the same thing.
+    # Only the name of the parameter differs: both names limit the same number of tokens.
     return {
         text
         for texts in facts.deviations.values()

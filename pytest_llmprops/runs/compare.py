@@ -1,4 +1,4 @@
-"""Two runs item by item: the pairs that both have, and what was lost and gained on them."""
+"""Comparing two runs item by item: the common items, and which of them were lost or gained."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Paired:
     :param pairs: items that both runs have an answer to.
     :param missing: items of the baseline that the candidate has no record of.
     :param added: items of the candidate that the baseline has no record of.
-    :param errors: items recorded by both and in error in either.
+    :param errors: items that both runs have, with an error in at least one.
     """
 
     pairs: list[Pair]
@@ -73,23 +73,23 @@ class Paired:
 def with_tasks_of(
     records: Iterable[VerdictRecord], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
 ) -> list[VerdictRecord]:
-    """``records``, each under the task that ``others`` have the same item under.
+    """Return ``records``, each with the task that the same item has in ``others``.
 
-    Where the answer decides the task (``Benchmark.tasks_by_answer``) two models may have an item under two. Any
-    other item stays where it is.
+    If a task depends on the answer (``Benchmark.tasks_by_answer``), an item may have different tasks for two models.
+    The task of other items does not change.
 
-    :param others: records, or the task_keys of cases.
-    :param decided: the benchmarks' tasks that an answer decides; by default those of the installed ones.
+    :param others: records or cases.
+    :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
     """
     decided = decided or tasks_by_answer()
     tasks = {_without_task(r): r.task for r in others}
-    found = []
+    moved = []
     for record in records:
         task = tasks.get(_without_task(record), record.task)
         if task != record.task and {task, record.task} <= set(decided(record.benchmark)):
             record = replace(record, task=task)
-        found.append(record)
-    return found
+        moved.append(record)
+    return moved
 
 
 def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
@@ -101,10 +101,10 @@ def pair_records(
     candidate: Iterable[VerdictRecord],
     decided: TasksByAnswer | None = None,
 ) -> Paired:
-    """Pair the records of one model each by benchmark, task (the candidate's), language, source and id.
+    """Pair the records of two models by benchmark, task (the candidate's), language, source and id.
 
-    Repeats are averaged first, over the samples that have an answer; an item none of whose samples has
-    one is in error. Everything stands in the baseline's order.
+    Samples of an item are averaged first, without errors; an item of which every sample is an error counts as an
+    error. The results are in the baseline's order.
 
     :param decided: as for :func:`with_tasks_of`.
     """
@@ -125,11 +125,11 @@ def pair_records(
 
 
 def _by_item(records: Iterable[VerdictRecord]) -> dict[ItemKey, list[VerdictRecord]]:
-    found: dict[ItemKey, list[VerdictRecord]] = {}
+    items: dict[ItemKey, list[VerdictRecord]] = {}
     for r in records:
         key = ItemKey(r.benchmark, r.task, r.language, r.source, r.id)
-        found.setdefault(key, []).append(r)
-    return found
+        items.setdefault(key, []).append(r)
+    return items
 
 
 def _share(records: Sequence[VerdictRecord]) -> float | None:
@@ -151,7 +151,7 @@ class Column:
         return [r for r in self.run.records if r.model == self.model]
 
     def row(self, task_key: TaskKey) -> SummaryRow | None:
-        """The model's row of the run's summary, if it was measured there."""
+        """Return the model's row of the run's summary; None if it has none for this task."""
         for row in self.run.facts.summary:
             if row.model == self.model and task_key_of(row) == task_key:
                 return row
@@ -160,9 +160,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Change:
-    """What happened on the pairs of one task, or of all (``task_key`` is None).
+    """The change on the pairs of one task, or of all tasks (``task_key`` is None).
 
-    :param result: what the pairs say; None without pairs.
+    :param result: the test on the pairs; None without pairs.
     """
 
     task_key: TaskKey | None
@@ -177,7 +177,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Side:
-    """One run's part of a flip: a record that shows it, and its share of correct samples."""
+    """One run's part of a flip: the status and reply of one sample, and the share of correct samples."""
 
     status: str
     score: float
@@ -208,7 +208,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of ``llmprops compare``: columns, task_keys in order of appearance, contrasts, notes."""
+    """The result of ``llmprops compare``; ``task_keys`` are in order of appearance."""
 
     columns: tuple[Column, ...]
     task_keys: tuple[TaskKey, ...]
@@ -217,10 +217,10 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
-    """Compare the first run with each other one, or every pair of runs.
+    """Compare the first run with each other run, or every pair of runs.
 
-    Of two runs, models of the same name are compared, or, where no name is in both, every model of one
-    with every model of the other. One run with several models is compared within itself.
+    Models of the same name are compared. If two runs have no model name in common, every model of one is compared
+    with every model of the other. In a single run with several models, the models are compared.
 
     :raises UsageError: for one run with one model.
     """
@@ -228,7 +228,7 @@ def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
     notes = [f"{run.run_id}: {note}" for run in runs for note in run.notes]
     if len(runs) == 1:
         if len(columns) < 2:
-            raise UsageError("one run with one model has nothing to be compared with; name another run")
+            raise UsageError("one run with one model cannot be compared; name another run")
         chosen = list(combinations(columns, 2)) if all_pairs else [(columns[0], c) for c in columns[1:]]
     else:
         chosen = []
@@ -252,8 +252,8 @@ def task_key_of(row: Placed) -> TaskKey:
 
 
 def _columns(runs: Sequence[Run]) -> list[Column]:
-    found = [(run, model) for run in runs for model in run.models]
-    return [Column(_letter(number), run, model) for number, (run, model) in enumerate(found)]
+    models = [(run, model) for run in runs for model in run.models]
+    return [Column(_letter(number), run, model) for number, (run, model) in enumerate(models)]
 
 
 def _letter(number: int) -> str:
@@ -266,8 +266,8 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
     if not names:
         return [(a, b) for a in one for b in other], []
     same = [(a, b) for a in one for b in other if a.model == b.model]
-    left = [f"{c.letter} ({c.model})" for c in (*one, *other) if c.model not in names]
-    note = f"only models of the same name are compared: not {', '.join(left)}" if left else ""
+    unmatched = [f"{c.letter} ({c.model})" for c in (*one, *other) if c.model not in names]
+    note = f"only models of the same name are compared: not {', '.join(unmatched)}" if unmatched else ""
     return same, [note] if note else []
 
 
@@ -288,7 +288,7 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
         for column in (baseline, candidate):
             if id(column.run) not in replies:
                 replies[id(column.run)] = read_requests(column.run.folder)
-        asked, answered = replies[id(baseline.run)], replies[id(candidate.run)]
+        old_requests, new_requests = replies[id(baseline.run)], replies[id(candidate.run)]
         for pair in flipped:
             lost = pair.candidate < pair.baseline
             first, second = _shown(old[pair.key], lost), _shown(new[pair.key], not lost)
@@ -296,8 +296,8 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
                 Flip(
                     pair.key,
                     first.expected or second.expected,
-                    Side(first.status, pair.baseline, reply_of(first, asked)),
-                    Side(second.status, pair.candidate, reply_of(second, answered)),
+                    Side(first.status, pair.baseline, reply_of(first, old_requests)),
+                    Side(second.status, pair.candidate, reply_of(second, new_requests)),
                 )
             )
     common = {p.key.benchmark for p in paired.pairs}
@@ -313,7 +313,7 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
 
 
 def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
-    """The sample that shows what a flip is about."""
+    """Return a sample with the given correctness; otherwise the first one."""
     fitting = [r for r in records if (r.status == "correct") == correct and r.status != "error"]
     return (fitting or records)[0]
 
@@ -334,16 +334,16 @@ def judge_pairs(pairs: Sequence[Pair]) -> PairedResult | None:
 
 
 def _change(task_key: TaskKey | None, paired: Paired) -> Change:
-    def here(keys: Iterable[ItemKey]) -> int:
+    def count(keys: Iterable[ItemKey]) -> int:
         return sum(task_key is None or key.task_key == task_key for key in keys)
 
     pairs = [p for p in paired.pairs if task_key is None or p.key.task_key == task_key]
     return Change(
         task_key,
         len(pairs),
-        only_baseline=here(paired.missing),
-        only_candidate=here(paired.added),
-        errors=here(paired.errors),
+        only_baseline=count(paired.missing),
+        only_candidate=count(paired.added),
+        errors=count(paired.errors),
         lost=sum(p.candidate < p.baseline for p in pairs),
         gained=sum(p.candidate > p.baseline for p in pairs),
         result=judge_pairs(pairs),

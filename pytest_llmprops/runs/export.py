@@ -1,4 +1,4 @@
-"""Recorded runs as one table, in Parquet or CSV, for whatever a person analyses tables with."""
+"""Recorded runs as one table, in Parquet or CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Table = Literal["verdicts", "summary", "metrics", "requests", "searches"]
 TABLES: tuple[Table, ...] = get_args(Table)
-#: columns of the longer tables, so that an empty one has them, too
+#: columns of the longer tables, so that an empty table has them too
 VERDICTS = (
     "run_id", "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status",
     "score", "expected", "given", "reason", "evidence", "requests",
@@ -35,29 +35,30 @@ SEARCHES = (
 
 
 def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
-    """One table over all ``runs``, its first column ``run_id``.
+    """Return one table of all ``runs``; its first column is ``run_id``.
 
-    ``verdicts``: ``values`` become float columns ``value_<name>``, empty where a benchmark has no such
-    number, and ``requests`` a list of texts and ``evidence``
-    JSON text, null where it is empty. ``summary`` and ``metrics``: the rows of ``run.json``.
-    ``requests``: prompts as JSON text, replies as text. ``searches``: of a counterexample that was ``found`` the line
-    on it as ``why``, all of it as JSON text.
+    - ``verdicts``: ``values`` become float columns ``value_<name>``, empty if a benchmark has no such number;
+      ``requests`` is a list of texts, and ``evidence`` is JSON text, null if it is empty.
+    - ``summary`` and ``metrics``: the rows of ``run.json``.
+    - ``requests``: prompts as JSON text, replies as text.
+    - ``searches``: ``found`` says whether there is a counterexample, ``why`` describes it, and ``counterexample`` has
+      all of it as JSON text.
 
-    :raises MissingExtra: without pandas. :raises UsageError: when two runs share their run_id.
+    :raises MissingExtra: without pandas. :raises UsageError: if two runs have the same run_id.
     """
     try:
         import pandas as pd
     except ImportError:
         raise MissingExtra("exporting runs", package="pandas", extra="report") from None
     ids = [run.run_id for run in runs]
-    twice = next((i for i in ids if ids.count(i) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two of the runs are called '{twice}': their rows could not be told apart")
+    repeated = next((i for i in ids if ids.count(i) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"two of the runs are called '{repeated}': their rows could not be distinguished")
     if name == "verdicts":
         return _verdicts(pd, runs)
     if name == "requests":
         rows = [_request(run.run_id, record) for run in runs for record in read_requests(run.folder).values()]
-        # A column without any text would have no type.
+        # pandas gives a column without any text no type.
         texts = dict.fromkeys(("reply", "reply_value"), "string")
         return pd.DataFrame(rows, columns=list(REQUESTS)).astype(texts)
     if name == "searches":
@@ -68,7 +69,7 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     for column in ("accuracy", "value", "ci_low", "ci_high"):
         if column in frame:
-            # Only nulls would else make a column of objects.
+            # A column that has only nulls would otherwise have the type object.
             frame[column] = frame[column].astype("float64")
     return frame
 
@@ -102,25 +103,25 @@ def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
 
 
 def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
-    shown = record.counterexample
+    counterexample = record.counterexample
     return {
         **record.to_json(),
         "run_id": run_id,
-        "found": shown is not None,
-        "why": None if shown is None else record.why,
-        "counterexample": None if shown is None else json.dumps(shown, ensure_ascii=False),
+        "found": counterexample is not None,
+        "why": None if counterexample is None else record.why,
+        "counterexample": None if counterexample is None else json.dumps(counterexample, ensure_ascii=False),
     }
 
 
 def _has_keys(frame: pd.DataFrame) -> bool:
-    """Whether ``requests`` are lists of keys; those of a search are a number."""
+    """Whether ``requests`` has lists of keys; in the table of searches it is a number."""
     return "requests" in frame and frame["requests"].dtype == "object"
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    """Write ``frame`` as Parquet, whole or not at all.
+    """Write ``frame`` as Parquet, atomically.
 
-    :raises MissingExtra: without pyarrow. :raises UsageError: when the folder is missing.
+    :raises MissingExtra: without pyarrow. :raises UsageError: if the folder does not exist.
     """
     try:
         import pyarrow as pa
@@ -129,17 +130,17 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
         raise MissingExtra("writing Parquet", package="pyarrow", extra="report") from None
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     if _has_keys(frame):
-        # Where no record has a request, its type could not be told.
-        place = schema.get_field_index("requests")
-        schema = schema.set(place, pa.field("requests", pa.list_(pa.string())))
+        # If no record has a request, pyarrow cannot infer the type.
+        index = schema.get_field_index("requests")
+        schema = schema.set(index, pa.field("requests", pa.list_(pa.string())))
     data = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
     write_whole(path, lambda new: pq.write_table(data, new, compression="zstd"))
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write ``frame`` as CSV, whole or not at all; lists as JSON.
+    """Write ``frame`` as CSV, atomically; lists become JSON.
 
-    :raises UsageError: when the folder is missing.
+    :raises UsageError: if the folder does not exist.
     """
     if _has_keys(frame):
         frame = frame.assign(requests=[json.dumps(keys) for keys in frame["requests"]])
@@ -147,12 +148,12 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a new file beside ``path``, then put it in its place, whole or not at all.
+    """Let ``write`` fill a new file next to ``path``, then replace ``path`` by it atomically.
 
-    :raises UsageError: when the folder is missing, or ``path`` is one.
+    :raises UsageError: if the folder does not exist, or if ``path`` is a folder.
     """
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: the folder {path.parent} does not exist; make it first")
+        raise UsageError(f"{path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
     with replacing(path) as draft:

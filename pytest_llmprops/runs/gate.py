@@ -1,4 +1,4 @@
-"""The decision of a gate on a recorded run, or on a pair of runs (DESIGN, "Gate")."""
+"""The decision of a gate on a recorded run, or on a run and its baseline."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def decide(
     *,
     running: bool = False,
 ) -> GateResult:
-    """Hold a run against a gate.
+    """Judge a run by a gate.
 
-    :param facts: the run's ``run.json``; under ``sequential`` the plan of a run that draws its items
+    :param facts: the run's ``run.json``; ``sequential`` has the plan of a run that draws its items
         (:func:`~pytest_llmprops.runs.gate_draw.plan_of`). :param records: its verdicts.
-    :param running: the run goes on, so that being incomplete is no fault.
+    :param running: the run has not ended, so it may be incomplete.
     """
-    # Of several models none is judged: unfit() says so.
+    # A baseline with several models is rejected by unfit().
     first = baseline.models[:1] if baseline is not None else []
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
-    drawing = _same_terms(gate, facts, theirs)
+    plan = _same_terms(gate, facts, theirs)
     runs = [facts] if baseline is None else [facts, baseline.facts]
     decided_by_answer = tasks_by_answer(*runs)
     rules = [
-        RuleData.of(rule, facts.metrics, records, theirs, drawing, decided_by_answer) for rule in gate.rules
+        RuleData.of(rule, facts.metrics, records, theirs, plan, decided_by_answer) for rule in gate.rules
     ]
     results = _results(gate, rules, _nothing(gate, facts, records))
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = unfit(gate, facts, baseline)
-    ended = drawing is not None and drawing.ended
+    ended = plan is not None and plan.ended
     if not (running or facts.complete or (ended and (decided or reasons))):
-        reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, drawing)}")
+        reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, plan)}")
     reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
     reasons += [
         f"{result.name}: {check.reason}"
@@ -98,7 +98,7 @@ def decide(
 
 
 def settled(result: GateResult) -> bool:
-    """Whether no further item can, or is likely to, change the decision of a run that draws its items."""
+    """Whether further items cannot change the decision of a run that draws its items, or are unlikely to."""
     if result.decision in ("fail", "invalid"):
         return True
     return not any(rule_open(rule) for rule in result.rules)
@@ -110,21 +110,21 @@ def rule_open(result: RuleResult) -> bool:
 
 
 def _same_terms(gate: Gate, facts: RunFacts, theirs: Sequence[VerdictRecord]) -> SequentialPlan | None:
-    """The plan of a run that draws its items; None where it was made for another gate or baseline."""
+    """Return the plan of a run that draws its items; None if the plan is for another gate or baseline."""
     plan = facts.sequential
     if plan is None or (plan.gate, plan.baseline) != (gate.sha256, fingerprint(theirs)):
         return None
     return plan
 
 
-def _why_incomplete(facts: RunFacts, drawing: SequentialPlan | None) -> str:
-    if facts.stopped_by_gate and drawing is None:
-        return "it was stopped early by another gate file, or against another baseline; measure the rest"
+def _why_incomplete(facts: RunFacts, plan: SequentialPlan | None) -> str:
+    if facts.stopped_by_gate and plan is None:
+        return "it was stopped early by another gate file or for another baseline; measure the rest"
     return facts.stopped or "cases have no verdict; run again to continue"
 
 
 def _nothing(gate: Gate, facts: RunFacts, records: Sequence[VerdictRecord]) -> Mapping[str, str]:
-    """Why rules have no item: name of the rule -> one line."""
+    """Return why rules have no item: name of the rule -> one line."""
     more = "".join(
         f"; {sum(models.values())} {benchmark} items were not served"
         for benchmark, models in facts.not_served.items()
@@ -138,7 +138,7 @@ def _nothing(gate: Gate, facts: RunFacts, records: Sequence[VerdictRecord]) -> M
 def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) -> list[RuleResult]:
     tests = sum(data.rule.no_regression for data in rules)
     bounds = sum(len(data.rule.checks) for data in rules if not data.rule.metric)
-    found: list[list[Check]] = []
+    checks_of_rules: list[list[Check]] = []
     for data in rules:
         checks = _fitness(data) if data.total else [_no_items(nothing[data.rule.name])]
         if not any(c.verdict == "invalid" for c in checks):
@@ -148,8 +148,8 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
                 checks += _partial_checks(data, data.rule.alpha / 2 / max(bounds, 1), tests)
             else:
                 checks += _full_checks(data)
-        found.append(checks)
-    _add_regression_checks(gate, rules, found, tests)
+        checks_of_rules.append(checks)
+    _add_regression_checks(gate, rules, checks_of_rules, tests)
     return [
         RuleResult(
             data.rule.name,
@@ -158,7 +158,7 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
             tuple(checks),
             data.partial,
         )
-        for data, checks in zip(rules, found, strict=True)
+        for data, checks in zip(rules, checks_of_rules, strict=True)
     ]
 
 
@@ -167,12 +167,12 @@ def _no_items(why: str) -> Check:
 
 
 def _fitness(data: RuleData) -> list[Check]:
-    """``min_items`` and ``max_errors``: whether there is enough to judge by."""
-    rule, found = data.rule, []
+    """Check ``min_items`` and ``max_errors``: whether there are enough items to judge."""
+    rule, checks = data.rule, []
     n, what = data.population.items, "pairs" if rule.paired else "answered items"
     if n < rule.min_items:
         reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
-        found.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
+        checks.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
     faulty, of = len(data.faulty), data.either
     least, most = faulty / of, min(faulty + data.total - data.drawn, of) / of
     so_far = data.drawn_faults / data.drawn if data.drawn else least
@@ -186,8 +186,8 @@ def _fitness(data: RuleData) -> list[Check]:
         verdict = "inconclusive"
     if verdict != "met" or faulty or not rule.checks:
         reason = {"invalid": _faults(data), "inconclusive": gate_bounds.OPEN}.get(verdict, "")
-        found.append(Check("max_errors", required, measured, verdict, reason, least))
-    return found
+        checks.append(Check("max_errors", required, measured, verdict, reason, least))
+    return checks
 
 
 def _faults(data: RuleData) -> str:
@@ -207,50 +207,50 @@ def _metric_checks(data: RuleData) -> list[Check]:
 
 
 def _full_checks(data: RuleData) -> list[Check]:
-    rule, found = data.rule, []
+    rule, checks = data.rule, []
     if rule.min_accuracy is not None:
-        found.append(gate_checks.accuracy(rule, data.answers))
+        checks.append(gate_checks.accuracy(rule, data.answers))
     if rule.max_drop is not None:
-        found.append(gate_checks.max_drop(rule, data.comparison))
+        checks.append(gate_checks.max_drop(rule, data.comparison))
     if rule.max_refused is not None:
-        found.append(gate_checks.share(rule, "refused", data.answers))
+        checks.append(gate_checks.share(rule, "refused", data.answers))
     if rule.max_unparsed is not None:
-        found.append(gate_checks.share(rule, "unparsed", data.answers))
-    return found
+        checks.append(gate_checks.share(rule, "unparsed", data.answers))
+    return checks
 
 
 def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
-    rule, found = data.rule, []
+    rule, checks = data.rule, []
     if rule.paired:
         pairs = data.comparison
         if rule.max_drop is not None:
-            found.append(gate_bounds.max_drop(rule, pairs, data.population, rate))
+            checks.append(gate_bounds.max_drop(rule, pairs, data.population, rate))
         if rule.no_regression:
             alpha = rule.alpha / 2
-            found.append(
+            checks.append(
                 gate_bounds.no_regression(rule, pairs, data.population, rate, alpha=alpha, tests=tests)
             )
     if rule.min_accuracy is not None:
-        found.insert(0, gate_bounds.accuracy(rule, data.answers, data.items, rate))
+        checks.insert(0, gate_bounds.accuracy(rule, data.answers, data.items, rate))
     if rule.max_refused is not None:
-        found.append(gate_bounds.share(rule, "refused", data.answers, data.items, rate))
+        checks.append(gate_bounds.share(rule, "refused", data.answers, data.items, rate))
     if rule.max_unparsed is not None:
-        found.append(gate_bounds.share(rule, "unparsed", data.answers, data.items, rate))
-    return found
+        checks.append(gate_bounds.share(rule, "unparsed", data.answers, data.items, rate))
+    return checks
 
 
 def _add_regression_checks(
-    gate: Gate, rules: Sequence[RuleData], found: list[list[Check]], tests: int
+    gate: Gate, rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int
 ) -> None:
-    """Test all full ``no_regression`` rules together: Holm's correction needs every p-value."""
+    """Add the checks of all complete ``no_regression`` rules; Holm's correction needs every p-value."""
     from pytest_llmprops.core.comparison import drop_test, holm
 
     tested = [
         (data, checks, drop_test(data.comparison))
-        for data, checks in zip(rules, found, strict=True)
+        for data, checks in zip(rules, checks_of_rules, strict=True)
         if data.rule.no_regression and not data.partial and all(c.verdict != "invalid" for c in checks)
     ]
-    # A rule settled before its end has a p-value above alpha: taking it as 1 changes no other rule's verdict.
+    # A rule that was settled early has a p-value above alpha. Replacing it by 1 changes no other rule's verdict.
     p_values = [test.p for _, _, test in tested] + [1.0] * (tests - len(tested))
     adjusted = holm(p_values) if tested and tests > 1 else p_values
     for (data, checks, test), p in zip(tested, adjusted, strict=False):
@@ -270,12 +270,12 @@ def _line(
     if decision == "pass":
         return f"pass: {len(results)} of {len(results)} rules are met"
     wanted: CheckVerdict = "failed" if decision == "fail" else "inconclusive"
-    told = [
+    reasons_of_checks = [
         f"{result.name}: {check.reason or check.measured}"
         for result in results
         for check in result.checks
         if check.verdict == wanted and result.verdict == wanted
     ]
-    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    lets = ", which the gate file lets pass" if decision == "inconclusive" and passed else ""
-    return f"{decision}{lets}: {told[0]}{more}"
+    more = f" (and {len(reasons_of_checks) - 1} more)" if len(reasons_of_checks) > 1 else ""
+    accepted = ", which the gate file accepts" if decision == "inconclusive" and passed else ""
+    return f"{decision}{accepted}: {reasons_of_checks[0]}{more}"

@@ -1,23 +1,21 @@
-"""What the full run would decide, known from a part of it: checks of a sequential gate.
+"""Checks of a sequential gate: what a part of the items says about the decision of the full run.
 
-Items are drawn without replacement in an order that is random with respect to the answers. After any number
-of draws, a confidence sequence for a finite population (core/confidence_sequence.py) bounds the counts that
-all items would give; where the rest cannot matter, the bounds hold for certain. A check is settled when every
-count within the bounds leads the full run's own test to one verdict.
+Items are drawn without replacement, in an order that is independent of the answers. After any number of draws, a
+confidence sequence for a finite population (core/confidence_sequence.py) bounds the counts over all items. A check is
+settled when the full run's own test has the same verdict for every count within the bounds.
 
-So an early verdict differs from the full run's with at most the probability spent on the bounds. A
-sequential gate gives half of a rule's ``alpha`` to them, split over all checks, and half to the tests of
-the full run: a wrong acceptance has at most the stated rate over both.
+An early verdict therefore differs from the full run's with at most the probability spent on the bounds. A sequential
+gate spends half of a rule's ``alpha`` on them, split over all checks, and half on the tests of the full run. The
+rate of wrong acceptances over both is at most ``alpha``.
 
-**Clusters.** The bounds hold whatever the items have to do with each other: they speak of these very items, of
-which a random part was drawn. But the full run's test is then one over clusters, whose outcome depends on how
-the counts fall into them. Within clusters of at most s items, squared sums of differences add up to at most s
-times the squared differences (Cauchy-Schwarz), so n items are taken as n / s independent ones: the widest that
-the full run's interval can be, but for the skew of its bootstrap. ``no_regression`` is treated apart, below.
+**Clusters.** The bounds hold for any dependence between items, because they are about this finite population, of
+which a random part was drawn. The full run's test, however, is over clusters, and depends on how the counts are
+distributed over them. In clusters of at most s items, the squared cluster sums of differences add up to at most s
+times the squared differences (Cauchy-Schwarz). So n items count as n / s independent ones. This gives the widest
+possible interval of the full run, except for the skew of its bootstrap. ``no_regression`` is handled separately below.
 
-**Errors.** An item drawn and found in error leaves the population. Those not drawn yet count as answered; with
-at most ``max_errors`` of them, which else makes the rule invalid, that moves the bounds by less than they are
-wide.
+**Errors.** A drawn item with an error leaves the population. Items that are not drawn yet count as answered. More than
+``max_errors`` errors make the rule invalid; fewer move the bounds by less than their width.
 """
 
 from __future__ import annotations
@@ -49,18 +47,18 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import Pairs
 
 OPEN = "not settled yet"
-#: of a check's error rate, what is spent on the drop; the rest bounds how many pairs are discordant
+#: share of a check's error rate that is spent on the drop; the rest bounds the number of discordant pairs
 DROP_SHARE = 0.8
-#: rounding of a count that is made from shares
+#: tolerance for a count that is computed from shares
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What the full run holds for one rule.
+    """The items of the full run for one rule.
 
-    :param items: number of items (of pairs, for a rule that compares). :param effective: how many independent
-        ones they are worth at worst: items / size of the largest cluster.
+    :param items: number of items, or of pairs if the rule compares with a baseline.
+    :param effective: smallest number of independent items they are worth: items / size of the largest cluster.
     """
 
     items: int
@@ -68,7 +66,7 @@ class Population:
 
     @classmethod
     def of(cls, clusters: Sequence[str]) -> Population:
-        """From the cluster label of each item."""
+        """Return the population, given the cluster label of each item."""
         largest = max(Counter(clusters).values(), default=1)
         return cls(len(clusters), len(clusters) / largest)
 
@@ -78,15 +76,15 @@ class Population:
         return self.effective < self.items
 
     def without(self, lost: int) -> Population:
-        """The population less items that turned out to be errors."""
+        """Return the population without ``lost`` items that turned out to be errors."""
         kept = max(self.items - lost, 0)
         return Population(kept, self.effective * kept / self.items if self.items else 0.0)
 
 
 def accuracy(rule: Rule, answers: Sequence[Answer], population: Population, error_rate: float) -> Check:
-    """``min_accuracy``: bounds on the accuracy over all items, then the full run's interval.
+    """Check ``min_accuracy``: bound the accuracy over all items, then compute the full run's interval at the bounds.
 
-    Its lower and upper limits rise with the accuracy, so equal verdicts at both bounds hold in between.
+    The limits of the interval rise with the accuracy. So if both bounds have the same verdict, values between do too.
     """
     assert rule.min_accuracy is not None
     scores = [a.correct for a in answers]
@@ -110,7 +108,7 @@ def share(
     population: Population,
     error_rate: float,
 ) -> Check:
-    """``max_refused`` or ``max_unparsed`` over all items."""
+    """Check ``max_refused`` or ``max_unparsed`` over all items."""
     limit = limit_of(rule, status)
     hits = [float(getattr(a, status)) for a in answers]
     low, high = _mean_bounds(hits, population, error_rate)
@@ -146,7 +144,7 @@ def _mean_check(
 class PairBounds:
     """Bounds on the drop and on the share of discordant pairs over the whole population.
 
-    With repeats, a pair is discordant by the size of its difference.
+    With several samples per item, a pair is discordant by the size of its difference.
     """
 
     drop_low: float
@@ -156,16 +154,16 @@ class PairBounds:
 
     @classmethod
     def of(cls, pairs: Pairs, population: Population, error_rate: float) -> PairBounds:
-        """Two confidence sequences: the drop's, which matters most, and the discordant share's."""
+        """Return the bounds from two confidence sequences: of the drop and of the discordant share."""
         scaled = [(1 + d) / 2 for d in pairs.drops]
         low, high = _mean_bounds(scaled, population, error_rate * DROP_SHARE)
         least, most = _mean_bounds([abs(d) for d in pairs.drops], population, error_rate * (1 - DROP_SHARE))
-        # Neither way can the drop exceed the discordant share.
+        # The absolute drop is at most the discordant share.
         drop_low, drop_high = max(2 * low - 1, -most), min(2 * high - 1, most)
         return cls(drop_low, drop_high, max(least, drop_low, -drop_high), most)
 
     def counts(self, drop: float, discordant: float, n: float) -> tuple[float, float]:
-        """(losses, gains) of ``n`` pairs at a drop and a discordant share."""
+        """Return (losses, gains) of ``n`` pairs, given a drop and a discordant share."""
         discordant = max(discordant, abs(drop))
         return n * (discordant + drop) / 2, n * (discordant - drop) / 2
 
@@ -173,13 +171,13 @@ class PairBounds:
 def no_regression(
     rule: Rule, pairs: Pairs, population: Population, error_rate: float, *, alpha: float, tests: int
 ) -> Check:
-    """``no_regression``: the full run's test at the corners of what the counts may be.
+    """Check ``no_regression``: the full run's test at the extremes of the possible counts.
 
-    McNemar's p-value falls with losses and rises with gains, and at one drop above 0 it rises with the discordant
-    pairs. "Failed" needs p below alpha / tests, Holm's first step, and "met" p above alpha, his last, so that the
-    other rules cannot change either. Where items come in clusters, or are repeated, the p-value of sign flips has
-    Hoeffding's bound exp(-D² / 2V) (*JASA* 58, 1963), with D the sum of the differences and V the sum of squared
-    cluster sums; but no bound from below, so that such a rule is met by its full run only.
+    McNemar's p-value falls with the losses and rises with the gains. At a given drop above 0 it rises with the number
+    of discordant pairs. "Failed" needs p below alpha / tests (Holm's first step), and "met" needs p above alpha (the
+    last step), so that other rules cannot change the verdict. For items in clusters or with several samples, the
+    p-value of sign flips is at most Hoeffding's exp(-D² / 2V) (*JASA* 58, 1963), where D is the sum of the differences
+    and V the sum of squared cluster sums. There is no lower bound, so only the full run can meet such a rule.
     """
     from pytest_llmprops.core.comparison import detectable_drop, mcnemar_drop
 
@@ -187,8 +185,8 @@ def no_regression(
     verdict: CheckVerdict = "inconclusive"
     if population.clustered or not pairs.binary:
         lost = max(bounds.drop_low, 0.0) * population.effective
-        churn = max(bounds.discordant_high * population.effective, lost)
-        if lost and math.exp(-(lost**2) / (2 * churn)) <= alpha / tests:
+        discordant = max(bounds.discordant_high * population.effective, lost)
+        if lost and math.exp(-(lost**2) / (2 * discordant)) <= alpha / tests:
             verdict = "failed"
     else:
         losses, gains = bounds.counts(bounds.drop_low, bounds.discordant_high, n)
@@ -198,30 +196,30 @@ def no_regression(
         if greatest_p <= alpha / tests:
             verdict = "failed"
         elif least_p > alpha:
-            # Most churn, hence the largest detectable drop, is at the drop nearest to none.
+            # The number of discordant pairs, and so the detectable drop, is largest where the drop is closest to 0.
             nearest = min(max(0.0, bounds.drop_low), bounds.drop_high)
-            churn = min(map(_up, bounds.counts(nearest, bounds.discordant_high, n)))
-            churn = min(churn, n // 2)
-            if detectable_drop(churn, churn, n, alpha=alpha / tests, power=POWER) <= rule.detect:
+            discordant = min(map(_up, bounds.counts(nearest, bounds.discordant_high, n)))
+            discordant = min(discordant, n // 2)
+            if detectable_drop(discordant, discordant, n, alpha=alpha / tests, power=POWER) <= rule.detect:
                 verdict = "met"
     return _drop_check("no_regression", regression_required(rule), pairs, bounds, n, verdict)
 
 
 def max_drop(rule: Rule, pairs: Pairs, population: Population, error_rate: float) -> Check:
-    """``max_drop``: the full run's interval where it reaches furthest within what the counts may be."""
+    """Check ``max_drop``: the full run's interval at its extremes over the possible counts."""
     from pytest_llmprops.core.comparison import paired_interval
 
     assert rule.max_drop is not None
     bounds, n, level = PairBounds.of(pairs, population, error_rate), population.effective, 1 - rule.alpha
-    # Bonett-Price limits are d ± c √(v - d²), with d the drop and v the discordant share after one loss, one gain
-    # and two pairs were added: furthest from 0 at the largest v, and there at |d| = √(v / (1 + c²)).
+    # Bonett-Price limits are d ± c √(v - d²), where d is the drop and v the discordant share, after adding one loss,
+    # one gain and two pairs. They are furthest from 0 at the largest v and |d| = √(v / (1 + c²)).
     v = (bounds.discordant_high * n + 2) / (n + 2)
     furthest = math.sqrt(v / (1 + two_sided_z(level) ** 2 / (n + 2))) * (n + 2) / n if n else 1.0
 
     def interval(drop: float) -> tuple[float, float]:
         within = min(max(drop, bounds.drop_low), bounds.drop_high)
-        found = paired_interval(*bounds.counts(within, bounds.discordant_high, n), n, level=level)
-        return found.low, found.high
+        limits = paired_interval(*bounds.counts(within, bounds.discordant_high, n), n, level=level)
+        return limits.low, limits.high
 
     verdict: CheckVerdict = "inconclusive"
     if interval(furthest)[1] <= rule.max_drop:
@@ -246,8 +244,8 @@ def _drop_check(
         return _check(
             kind, required, f"no pair drawn of {n}", verdict, None, bounds.drop_low, bounds.drop_high
         )
-    seen = change(pairs.drop, bounds.drop_low, bounds.drop_high, rest=" so far")
-    measured = f"{seen} for all pairs, {pairs.n} drawn of {n}"
+    so_far = change(pairs.drop, bounds.drop_low, bounds.drop_high, rest=" so far")
+    measured = f"{so_far} for all pairs, {pairs.n} drawn of {n}"
     return _check(kind, required, measured, verdict, pairs.drop, bounds.drop_low, bounds.drop_high)
 
 

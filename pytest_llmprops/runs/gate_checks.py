@@ -1,4 +1,4 @@
-"""What a rule of a gate requires, held against all of its items: one check a requirement."""
+"""The checks of a gate's rule on all of its items, one per requirement."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pytest_llmprops.runs.gate_file import Rule, wrong_side
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import DropTest, Pairs
 
-#: fewer clusters give no interval worth deciding by
+#: with fewer clusters, intervals are too unreliable for a decision
 MIN_CLUSTERS = 10
 POWER = 0.80
 
 
 class Answer(NamedTuple):
-    """One item with an answer: of its repeats, the shares that are correct, refused and unparsed."""
+    """One answered item: the shares of its samples that are correct, refused and unparsed."""
 
     id: str
     cluster: str
@@ -30,29 +30,29 @@ class Answer(NamedTuple):
 
 
 def percent(share: float) -> str:
-    """A fraction as a percentage with one decimal."""
+    """Return a fraction as a percentage with one decimal."""
     return f"{100 * share:.1f}%"
 
 
 def points(difference: float) -> str:
-    """A difference of fractions in percentage points, without its sign."""
+    """Return a difference of fractions in percentage points."""
     return f"{100 * difference:.1f} points"
 
 
 def span(low: float, high: float) -> str:
-    """An interval of fractions in percent."""
+    """Return an interval of fractions in percent."""
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
-    """Whether an interval lies at or above a limit, below it, or on both sides."""
+    """Return whether an interval is at or above a limit, below it, or contains it."""
     if low >= at_least:
         return "met"
     return "failed" if high < at_least else "inconclusive"
 
 
 def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
-    """``min_accuracy`` on all answered items of the rule: Wilson's interval, or a bootstrap over clusters."""
+    """Check ``min_accuracy`` on all answered items, with Wilson's interval or a cluster bootstrap."""
     assert rule.min_accuracy is not None
     if not answers:
         return Check(
@@ -68,7 +68,7 @@ def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
         reason = ""
     else:
         verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
-        reason = "the interval holds the limit: more items would tell" if verdict == "inconclusive" else ""
+        reason = "the interval contains the limit: more items are needed" if verdict == "inconclusive" else ""
         if verdict != "inconclusive" and _few_clusters(clusters):
             verdict, reason = "inconclusive", _few_clusters(clusters)
     return Check(
@@ -77,14 +77,14 @@ def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
 
 
 def accuracy_required(rule: Rule) -> str:
-    """What ``min_accuracy`` asks for, in words."""
+    """Return the requirement of ``min_accuracy`` in words."""
     assert rule.min_accuracy is not None
     how = "the estimate" if rule.basis == "point" else f"lower limit of the {interval_name(rule)}"
     return f"accuracy of at least {percent(rule.min_accuracy)} ({how})"
 
 
 def interval_name(rule: Rule) -> str:
-    """The interval that belongs to the rule's alpha: ``95% interval``."""
+    """Return the name of the interval at the rule's alpha: ``95% interval``."""
     return f"{100 * (1 - rule.alpha):g}% interval"
 
 
@@ -96,7 +96,7 @@ def _few_clusters(clusters: Sequence[str]) -> str:
 
 
 def share(rule: Rule, status: Literal["refused", "unparsed"], answers: Sequence[Answer]) -> Check:
-    """``max_refused`` or ``max_unparsed``: a plain share of the answered items."""
+    """Check ``max_refused`` or ``max_unparsed``: a plain share of the answered items."""
     kind, limit = f"max_{status}", limit_of(rule, status)
     required = f"at most {percent(limit)} {status}"
     if not answers:
@@ -108,22 +108,22 @@ def share(rule: Rule, status: Literal["refused", "unparsed"], answers: Sequence[
 
 
 def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
-    """The largest share of items of this status that the rule allows."""
+    """Return the largest share of items of this status that the rule allows."""
     limit = rule.max_refused if status == "refused" else rule.max_unparsed
     assert limit is not None
     return limit
 
 
 def regression_required(rule: Rule) -> str:
-    """What ``no_regression`` asks for, in words."""
+    """Return the requirement of ``no_regression`` in words."""
     return f"no drop at alpha {rule.alpha:g}, where {points(rule.detect)} could have been shown"
 
 
 def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int) -> Check:
-    """Require no significant drop, and enough pairs to have shown one of ``detect``.
+    """Check ``no_regression``: no significant drop, and enough pairs to detect a drop of ``detect``.
 
-    :param test: with the Holm-corrected p-value. :param alpha: the level it is compared with.
-    :param tests: how many rules of the gate were corrected for.
+    :param test: the test with the Holm-corrected p-value. :param alpha: the level of the test.
+    :param tests: the number of tests that the correction is for.
     """
     from pytest_llmprops.core.comparison import drop_interval, judge
 
@@ -131,8 +131,8 @@ def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tes
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test, tests=tests)
     detectable = math.inf if result.detectable is None else result.detectable
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
-    seen = f"p = {result.p:.2g} ({result.test_method}{corrected})"
-    measured = f"{_drop(pairs, interval)}; {seen}; {could_show(detectable)}"
+    test_text = f"p = {result.p:.2g} ({result.test_method}{corrected})"
+    measured = f"{_drop(pairs, interval)}; {test_text}; {could_show(detectable)}"
     if result.conclusion == "drop":
         verdict: CheckVerdict = "failed"
         reason = f"the drop is significant: {_flips(pairs)}"
@@ -147,7 +147,7 @@ def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tes
 
 
 def could_show(detectable: float) -> str:
-    """The smallest drop that was in reach, in words."""
+    """Return the smallest detectable drop in words."""
     if math.isinf(detectable):
         return f"no drop, however large, could have been shown with {POWER:.0%} power"
     return f"smallest drop they could have shown with {POWER:.0%} power: {points(detectable)}"
@@ -158,7 +158,7 @@ def _flips(pairs: Pairs) -> str:
 
 
 def change(drop: float, low: float, high: float, *, rest: str = "") -> str:
-    """A drop with its interval in words; a negative one is a gain."""
+    """Return a drop with its interval in words; a negative drop is a gain."""
     if drop < 0:
         return f"gain of {points(-drop)}{rest} ({span(-high, -low)})"
     return f"drop of {points(drop)}{rest} ({span(low, high)})"
@@ -178,18 +178,18 @@ def _needed(rule: Rule, pairs: Pairs, alpha: float) -> str:
         times *= 1.25
         losses, gains, n = (round(times * x) for x in (pairs.losses, pairs.gains, pairs.n))
         if detectable_drop(losses, gains, n, alpha=alpha, power=POWER) <= rule.detect:
-            return f"; about {n} would do"
+            return f"; about {n} are needed"
     return ""
 
 
 def drop_required(rule: Rule) -> str:
-    """What ``max_drop`` asks for, in words."""
+    """Return the requirement of ``max_drop`` in words."""
     assert rule.max_drop is not None
     return f"drop of at most {points(rule.max_drop)} (upper limit of the {interval_name(rule)})"
 
 
 def max_drop(rule: Rule, pairs: Pairs) -> Check:
-    """Non-inferiority: the whole interval of the drop lies at or under the margin."""
+    """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin."""
     from pytest_llmprops.core.comparison import drop_interval, pairs_to_settle
 
     assert rule.max_drop is not None
@@ -201,9 +201,9 @@ def max_drop(rule: Rule, pairs: Pairs) -> Check:
     elif verdict == "inconclusive":
         needed = pairs_to_settle(pairs, rule.max_drop, level=1 - rule.alpha)
         reason = (
-            f"the interval holds the margin; about {needed} pairs would settle it"
+            f"the interval contains the margin; about {needed} pairs would decide it"
             if needed
-            else ("the estimate lies on the margin: no number of pairs would settle it")
+            else ("the estimate lies on the margin: no number of pairs would decide it")
         )
     return Check(
         "max_drop", drop_required(rule), _drop(pairs, interval), verdict, reason, pairs.drop, *interval[:2]
@@ -211,30 +211,30 @@ def max_drop(rule: Rule, pairs: Pairs) -> Check:
 
 
 def metric(rule: Rule, row: MetricRow) -> list[Check]:
-    """``min``, ``max`` or ``within`` on one row of the run's metrics."""
+    """Check ``min``, ``max`` or ``within`` on one row of the run's metrics."""
     name = "/".join(n for n in (row.benchmark, row.task, row.language, row.source, row.group, row.name) if n)
     value, low, high = row.value, row.ci_low, row.ci_high
     problem = wrong_side(rule, row.name, row.direction)
     if problem or value is None:
         return [Check("metric", rule.metric, name, "invalid", problem or f"{name} is undefined in this run")]
-    limits, how = (value, value), "estimate"
+    limits, basis = (value, value), "estimate"
     if low is not None and high is not None and rule.basis == "interval":
-        limits, how = (low, high), "95% interval"
+        limits, basis = (low, high), "95% interval"
     measured = f"{name} {value:.3g}" + (f" ({low:.3g} to {high:.3g})" if low is not None else "")
-    wanted: list[tuple[str, str, Callable[[float, float], CheckVerdict]]] = []
+    requirements: list[tuple[str, str, Callable[[float, float], CheckVerdict]]] = []
     if rule.min is not None:
         least = rule.min
-        wanted.append(("min", f"at least {least:g}", lambda a, b: ranked(a, b, at_least=least)))
+        requirements.append(("min", f"at least {least:g}", lambda a, b: ranked(a, b, at_least=least)))
     if rule.max is not None:
         most = rule.max
-        wanted.append(("max", f"at most {most:g}", lambda a, b: ranked(-b, -a, at_least=-most)))
+        requirements.append(("max", f"at most {most:g}", lambda a, b: ranked(-b, -a, at_least=-most)))
     if rule.within is not None:
         target, within = float(row.direction.partition(":")[2]), rule.within
         text = f"within {within:g} of {target:g}"
-        wanted.append(("within", text, lambda a, b: _inside(a, b, target - within, target + within)))
+        requirements.append(("within", text, lambda a, b: _inside(a, b, target - within, target + within)))
     return [
-        Check(kind, f"{row.name} {text} ({how})", measured, judge(*limits), "", value, low, high)
-        for kind, text, judge in wanted
+        Check(kind, f"{row.name} {text} ({basis})", measured, judge(*limits), "", value, low, high)
+        for kind, text, judge in requirements
     ]
 
 

@@ -1,4 +1,4 @@
-"""What one rule of a gate has to judge: its answers and pairs, and what is missing from them."""
+"""The data that one rule of a gate judges: its answers and pairs, and the items without them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RuleData:
-    """The items of one rule, as far as they are drawn, in the order of drawing if there is one.
+    """The items of one rule that were drawn so far, in the order of drawing if the gate is sequential.
 
-    :param answers: items with an answer, repeats averaged. :param pairs: of a rule that compares, items
-        with an answer in both runs. :param metrics: of a rule on a metric, the rows of the run.
-    :param items: how many items the whole run holds, less those in error as they become known.
-    :param population: the same of what the rule is about: of pairs for a rule that compares, else items.
-    :param drawn: how many items were measured. :param total: how many the whole run has.
-    :param faults: ids of items without an answer in either run, by what is wrong; of a part of a run,
-        with those that its plan knows beforehand. :param either: how many items either run has.
-    :param drawn_faults: how many of the drawn items are among the faults.
+    :param answers: items with an answer; samples are averaged.
+    :param pairs: items with an answer in both runs; empty if the rule does not compare.
+    :param metrics: the run's rows of the rule's metric.
+    :param items: items of the full run, without the known errors.
+    :param population: the same for what the rule judges: pairs if it compares, otherwise items.
+    :param drawn: number of measured items. :param total: number of items of the full run.
+    :param faults: ids of items without an answer in at least one run, by kind of fault. For a partial run they
+        include those that its plan knows in advance.
+    :param either: number of items that at least one run has.
+    :param drawn_faults: number of drawn items among the faults.
     """
 
     rule: Rule
@@ -51,21 +53,21 @@ class RuleData:
         cls,
         rule: Rule,
         metrics: Iterable[MetricRow],
-        ours: Iterable[VerdictRecord],
-        theirs: Iterable[VerdictRecord],
+        candidate: Iterable[VerdictRecord],
+        baseline: Iterable[VerdictRecord],
         drawing: SequentialPlan | None,
         decided: TasksByAnswer,
     ) -> RuleData:
-        """From the records of a run and of its baseline.
+        """Return a rule's data, given the records of a run and of its baseline.
 
-        :param metrics: rows of ``run.json``. :param drawing: the run's plan where it draws its items
+        :param metrics: rows of ``run.json``. :param drawing: the plan of a run that draws its items
             (:func:`~pytest_llmprops.runs.gate_draw.plan_of`).
-        :param decided: the benchmarks' tasks that an answer decides.
+        :param decided: the tasks that depend on the answer, by benchmark.
         """
-        every = list(ours)
-        own = rule.select(every)
-        # An item that the answer puts under a task stands there for both models.
-        others = rule.select(with_tasks_of(theirs, every, decided)) if rule.paired else []
+        records = list(candidate)
+        own = rule.select(records)
+        # If the task depends on the answer, this run's task counts for both models.
+        others = rule.select(with_tasks_of(baseline, records, decided)) if rule.paired else []
         items = _by_id(own)
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
@@ -80,18 +82,18 @@ class RuleData:
         if drawn_only:
             assert plan is not None
             known = {name for names in plan.faults.values() for name in names}
-            lost = [name for name in unanswered if name not in known]
-            faults = {**plan.faults, IN_ERROR: [*plan.faults.get(IN_ERROR, ()), *lost]}
+            failed = [name for name in unanswered if name not in known]
+            faults = {**plan.faults, IN_ERROR: [*plan.faults.get(IN_ERROR, ()), *failed]}
             items_left = population = Population(total, plan.effective).without(len(unanswered))
             if plan.pairs is not None and plan.pairs_effective is not None:
-                population = Population(plan.pairs, plan.pairs_effective).without(len(lost))
+                population = Population(plan.pairs, plan.pairs_effective).without(len(failed))
             either = total + len(plan.faults.get(ABSENT_HERE, ()))
-            drawn_faults = len(items.keys() & known) + len(lost)
+            drawn_faults = len(items.keys() & known) + len(failed)
         else:
             faults = {IN_ERROR: unanswered}
             if rule.paired:
                 keys = {IN_ERROR: paired.errors, ABSENT_HERE: paired.missing, ABSENT_THERE: paired.added}
-                faults = {what: [key.id for key in found] for what, found in keys.items()}
+                faults = {what: [key.id for key in item_keys] for what, item_keys in keys.items()}
             items_left = population = Population.of([a.cluster for a in answers])
             if rule.paired:
                 population = Population.of([p.cluster for p in paired.pairs])
@@ -110,17 +112,17 @@ class RuleData:
 
     @property
     def faulty(self) -> list[str]:
-        """Ids of all items known to have no answer in either run, in order: workers report in any."""
+        """Ids of all items with a fault, sorted within each kind because workers report in any order."""
         return [name for names in self.faults.values() for name in sorted(names)]
 
     @property
     def judged(self) -> int:
-        """How many items or pairs the checks look at."""
+        """Number of items or pairs that the checks use."""
         return len(self.pairs) if self.rule.paired else self.drawn
 
     @property
     def comparison(self) -> Pairs:
-        """The pairs in the form of core/comparison.py."""
+        """The pairs as core/comparison.py expects them."""
         from pytest_llmprops.core.comparison import Pairs
 
         return Pairs(
@@ -131,10 +133,10 @@ class RuleData:
 
 
 def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
-    found: dict[str, list[VerdictRecord]] = {}
+    items: dict[str, list[VerdictRecord]] = {}
     for record in records:
-        found.setdefault(record.id, []).append(record)
-    return found
+        items.setdefault(record.id, []).append(record)
+    return items
 
 
 def _answer(records: Sequence[VerdictRecord]) -> Answer | None:

@@ -1,8 +1,8 @@
-"""The order in which a sequential gate draws items, and the blocks in which they are asked.
+"""The order in which a sequential gate draws items, and the blocks in which they are measured.
 
-The order is a shuffle keyed by (seed, item id): drawing without replacement from a rule's items, the same in
-every process and readable from a record later. Blocks are stratified by rule: each takes from every rule its
-share. Between two blocks the run looks at what it has (:func:`~pytest_llmprops.runs.gate.decide`).
+The order is a shuffle keyed by (seed, item id): it draws a rule's items without replacement, is the same in every
+process, and can be recomputed from a record. Blocks are stratified by rule: each has the same share of every rule's
+items. The gate decides after each block (:func:`~pytest_llmprops.runs.gate.decide`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_file import Gate, Rule
 
-#: a look costs a drained queue: there are about this many at most
+#: approximate maximum number of blocks: the request queue runs empty after each
 MOST_BLOCKS = 40
 SMALLEST_BLOCK = 16
 
-#: what can be wrong with an item of a comparison
+#: kinds of faults of an item in a comparison
 IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
 
 
 def draw_key(seed: int, item_id: str) -> bytes:
-    """The item's place in the order of drawing, whatever the order in which its answer arrives."""
+    """Return the sort key of an item in the order of drawing; it depends only on seed and id."""
     return hashlib.sha256(f"draw\0{seed}\0{item_id}".encode()).digest()
 
 
 def rule_of(gate: Gate, place: Placed) -> str | None:
-    """The name of the rule that judges items of this place; metric rules count after the others."""
+    """Return the name of the rule that judges items of this place; metric rules come after the others."""
     for by_metric in (False, True):
         for rule in gate.rules:
             if bool(rule.metric) is by_metric and rule.matches(place):
@@ -43,17 +43,17 @@ def rule_of(gate: Gate, place: Placed) -> str | None:
 
 
 def blocks(gate: Gate, places: Sequence[PlacedItem], *, concurrency: int, seed: int) -> list[list[int]]:
-    """Positions in ``places`` (one a case), block by block.
+    """Return positions in ``places`` (one per case), block by block.
 
-    Inside a block positions rise, so that requests with a common prefix stay together. Cases under no rule
-    come last: the decision needs none of them.
+    Positions are sorted within a block, so that requests with a common prefix stay together. Cases without a rule
+    come last, because the decision does not need them.
 
-    :param concurrency: a block is at least as long (where there are as many), so that no slot is idle but at its end.
+    :param concurrency: minimum length of a block, so that all slots are busy until its end.
     """
     strata: dict[str | None, list[int]] = {}
     for position, place in enumerate(places):
         strata.setdefault(rule_of(gate, place), []).append(position)
-    left_over = strata.pop(None, [])
+    without_rule = strata.pop(None, [])
     drawn: list[tuple[float, int]] = []
     for positions in strata.values():
         positions.sort(key=lambda p: draw_key(seed, places[p].id))
@@ -62,11 +62,11 @@ def blocks(gate: Gate, places: Sequence[PlacedItem], *, concurrency: int, seed: 
     size = max(concurrency, SMALLEST_BLOCK, math.ceil(len(drawn) / MOST_BLOCKS))
     # A remainder joins the block before it.
     starts = [n for n in range(0, len(drawn), size) if n == 0 or len(drawn) - n >= size]
-    found = [
+    drawn_blocks = [
         sorted(p for _, p in drawn[start:end])
         for start, end in zip(starts, [*starts[1:], len(drawn)], strict=True)
     ]
-    return [*found, left_over] if left_over else found
+    return [*drawn_blocks, without_rule] if without_rule else drawn_blocks
 
 
 def plan_of(
@@ -76,15 +76,15 @@ def plan_of(
     seed: int,
     decided: TasksByAnswer | None = None,
 ) -> SequentialPlan:
-    """What ``run.json`` holds under ``sequential``.
+    """Return the value of ``sequential`` in ``run.json``.
 
-    ``gate`` and ``baseline`` tell whether a later decision is on the same terms; ``ended`` is set when a case
-    was not needed; ``rules`` has, by name, how many items and pairs there are (with their effective numbers,
-    see :class:`~pytest_llmprops.runs.gate_bounds.Population`), and the ids that can be no pair.
+    ``gate`` and ``baseline`` say whether the plan applies to a later decision. ``ended`` is set when a case was not
+    needed. ``rules`` has, by name, the numbers of items and pairs (with their effective numbers, see
+    :class:`~pytest_llmprops.runs.gate_bounds.Population`), and the ids that cannot form a pair.
 
-    :param places: one a case.
-    :param baseline: the baseline's records; their items are the pairs that can be had.
-    :param decided: the benchmarks' tasks that an answer decides; by default those of the installed ones.
+    :param places: one per case.
+    :param baseline: the baseline's records, which determine the possible pairs.
+    :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
     """
     baseline = list(baseline)
     rules = {rule.name: _plan_of_rule(rule, places, baseline, decided) for rule in gate.rules}
@@ -92,7 +92,7 @@ def plan_of(
 
 
 def fingerprint(records: Iterable[VerdictRecord]) -> str:
-    """A hash of which items the records answer, whatever the answers."""
+    """Return a hash of the ids of the answered items, independent of the answers."""
     answered = sorted({(r.benchmark, r.id) for r in records if r.status != "error"})
     return hashlib.sha256(repr(answered).encode()).hexdigest()
 
@@ -100,19 +100,19 @@ def fingerprint(records: Iterable[VerdictRecord]) -> str:
 def _plan_of_rule(
     rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[VerdictRecord], decided: TasksByAnswer | None
 ) -> RulePlan:
-    found = {_key(p): p for p in rule.select(places)}
-    items = Population.of([p.cluster for p in found.values()])
+    cases = {_key(p): p for p in rule.select(places)}
+    items = Population.of([p.cluster for p in cases.values()])
     plan = RulePlan(items.items, items.effective)
     if rule.paired:
-        # A case's task may be a guess until its answer is known; the baseline's answer is no better one.
-        theirs = rule.select(with_tasks_of(baseline, places, decided))
-        known, answered = {_key(r) for r in theirs}, {_key(r) for r in theirs if r.status != "error"}
+        # The task of a case may depend on its answer. Until then it is a guess, and the baseline must use the same.
+        records = rule.select(with_tasks_of(baseline, places, decided))
+        known, answered = {_key(r) for r in records}, {_key(r) for r in records if r.status != "error"}
         faults = {
-            IN_ERROR: [key[-1] for key in found if key in known - answered],
-            ABSENT_HERE: sorted(key[-1] for key in known - found.keys()),
-            ABSENT_THERE: [key[-1] for key in found if key not in known],
+            IN_ERROR: [key[-1] for key in cases if key in known - answered],
+            ABSENT_HERE: sorted(key[-1] for key in known - cases.keys()),
+            ABSENT_THERE: [key[-1] for key in cases if key not in known],
         }
-        pairs = Population.of([p.cluster for key, p in found.items() if key in answered])
+        pairs = Population.of([p.cluster for key, p in cases.items() if key in answered])
         plan = replace(plan, faults=faults, pairs=pairs.items, pairs_effective=pairs.effective)
     return plan
 

@@ -1,4 +1,4 @@
-"""The gate file: what a run must show before a model is accepted (DESIGN, "Gate").
+"""The gate file: the conditions under which a model is accepted.
 
 inconclusive = "fail"          # or "pass"
 sequential = false             # stop as soon as the decision is settled
@@ -32,12 +32,12 @@ DEFAULTS: Mapping[str, Any] = {"alpha": 0.05, "detect": 0.10, "max_errors": 0.01
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: which items or metric it is about, and what it requires of them.
+    """One rule: the items or metric it is about, and its requirements.
 
-    Shares are fractions in [0, 1]; None means that nothing is required.
+    Shares are fractions in [0, 1]; None means that the rule does not require this.
 
-    :param where: patterns (as of a shell) by ``benchmark``, ``task``, ``language``, ``source``.
-    :param basis: ``interval``: the 95% interval must reach a limit; ``point``: the estimate must.
+    :param where: shell-style patterns by ``benchmark``, ``task``, ``language``, ``source``.
+    :param basis: what must meet a limit: the 95% interval (``interval``) or the estimate (``point``).
     """
 
     name: str
@@ -65,32 +65,32 @@ class Rule:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The names of what is required, apart from ``max_errors`` and ``min_items``."""
+        """The names of the requirements, without ``max_errors`` and ``min_items``."""
         named = ("min_accuracy", "no_regression", "max_drop", "max_refused", "max_unparsed")
         values = ((name, getattr(self, name)) for name in (*named, "min", "max", "within"))
-        # A limit of 0 is a limit, and equals False.
+        # Not by truth value: 0 is a valid limit.
         return tuple(name for name, value in values if value is not None and value is not False)
 
     def matches(self, place: Placed) -> bool:
-        """Whether ``place`` (a record, a summary row, …) lies under the rule's patterns."""
+        """Return whether ``place`` (a record, a summary row, …) matches the rule's patterns."""
         return all(fnmatchcase(getattr(place, name), pattern) for name, pattern in self.where.items())
 
     def select(self, records: Iterable[PlacedT]) -> list[PlacedT]:
-        """Those of ``records`` that the rule is about, in their order."""
+        """Return the ``records`` that the rule is about, in their order."""
         known: dict[tuple[Any, ...], bool] = {}
-        found = []
+        selected = []
         for record in records:
             place = tuple(getattr(record, name) for name in self.where)
             if place not in known:
                 known[place] = self.matches(record)
             if known[place]:
-                found.append(record)
-        return found
+                selected.append(record)
+        return selected
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A gate file that was read and checked."""
+    """A valid gate file."""
 
     rules: tuple[Rule, ...]
     inconclusive: Literal["fail", "pass"] = "fail"
@@ -106,9 +106,9 @@ class Gate:
         return any(rule.paired for rule in self.rules)
 
     def check_matches(self, places: Iterable[Placed]) -> None:
-        """Refuse rules that match none of ``places``, and two rules about the same items.
+        """Check that every rule matches one of ``places``, and that no two rules are about the same items.
 
-        :raises UsageError: naming the rule and what there is to match.
+        :raises UsageError: naming the rule and the available values.
         """
         places = _distinct(places)
         for name, problem in self.empty_rules(places).items():
@@ -117,7 +117,7 @@ class Gate:
             raise UsageError(f"{self.file}: {problem}")
 
     def empty_rules(self, places: Iterable[Placed]) -> dict[str, str]:
-        """The rules that match none of ``places``: name -> that, and what there is to match."""
+        """Return the rules that match none of ``places``: name -> message with the available values."""
         known = _distinct(places)
         return {
             rule.name: f"matches nothing: {_there(rule, known)}"
@@ -126,39 +126,39 @@ class Gate:
         }
 
     def overlaps(self, places: Iterable[Placed]) -> list[str]:
-        """One line for each two rules about the same items; a rule on a metric may share them."""
-        found: dict[tuple[str, str], str] = {}
+        """Return one line for each two rules about the same items; rules on metrics may share items."""
+        first_places: dict[tuple[str, str], str] = {}
         for place in _distinct(places):
             names = [rule.name for rule in self.rules if not rule.metric and rule.matches(place)]
             for pair in combinations(names, 2):
-                found.setdefault(pair, "/".join(place[:4]))
+                first_places.setdefault(pair, "/".join(place[:4]))
         return [
-            f"rules '{one}' and '{other}' both are about {where}; an item may stand under one rule"
-            for (one, other), where in found.items()
+            f"rules '{one}' and '{other}' are both about {where}; an item may belong to one rule only"
+            for (one, other), where in first_places.items()
         ]
 
     def check_metrics(self, directions: Mapping[str, Mapping[str, str]]) -> None:
-        """Refuse rules on metrics that no benchmark has, or that ask for the wrong side.
+        """Check that the metrics of the rules exist and that the limits fit their directions.
 
-        :param directions: benchmark -> metric name -> direction; a benchmark that declares none is left
-            to the run's end. :raises UsageError: naming the rule and the metrics there are.
+        :param directions: benchmark -> metric name -> direction; a benchmark that declares no metrics is checked at
+            the end of the run. :raises UsageError: naming the rule and the available metrics.
         """
         for rule in self.rules:
             if not rule.metric:
                 continue
             pattern = rule.where.get("benchmark", "*")
-            asked = {b: found for b, found in directions.items() if fnmatchcase(b, pattern)}
+            matching = {b: names for b, names in directions.items() if fnmatchcase(b, pattern)}
             named = {
-                n: d for found in asked.values() for n, d in found.items() if fnmatchcase(n, rule.metric)
+                n: d for names in matching.values() for n, d in names.items() if fnmatchcase(n, rule.metric)
             }
             for name, direction in named.items():
                 problem = wrong_side(rule, name, direction)
                 if problem:
                     raise UsageError(f"{self.file}: rule '{rule.name}': {problem}")
-            if not named and asked and all(asked.values()):
-                there = ", ".join(sorted({n for found in asked.values() for n in found}))
+            if not named and matching and all(matching.values()):
+                known = ", ".join(sorted({n for names in matching.values() for n in names}))
                 raise UsageError(
-                    f"{self.file}: rule '{rule.name}': no metric '{rule.metric}'; there are {there}"
+                    f"{self.file}: rule '{rule.name}': no metric '{rule.metric}'; there are {known}"
                 )
 
 
@@ -167,7 +167,7 @@ def _distinct(places: Iterable[Placed]) -> list[ItemPlace]:
 
 
 def wrong_side(rule: Rule, name: str, direction: str) -> str:
-    """Why the rule's limits make no sense for a metric of this direction; empty when they do."""
+    """Return why the rule's limits do not fit a metric of this direction; empty if they do."""
     if direction.startswith("target:"):
         if rule.within is None or rule.min is not None or rule.max is not None:
             return f"{name} is best at {direction.removeprefix('target:')}: use within, not min or max"
@@ -203,7 +203,7 @@ def _inner_share(value: Any) -> float:
 
 
 def _error_rate(value: Any) -> float:
-    # Tests need alpha below their power, and one of 0.5 would be a toss of a coin.
+    # Tests need alpha below their power.
     if not 0 < _share(value) < 0.5:
         raise ValueError("must be a fraction above 0 and below 0.5; 0.05 is usual")
     return float(value)
@@ -272,7 +272,7 @@ _TOP: Mapping[str, Callable[[Any], Any]] = {
     "sequential": _flag,
     "allow_mixed": _flag,
     "allow_deviations": _flag,
-    # given here, they hold for every rule that does not say otherwise
+    # defaults for all rules
     "alpha": _error_rate,
     "detect": _inner_share,
     "max_errors": _share,
@@ -283,22 +283,22 @@ _TOP: Mapping[str, Callable[[Any], Any]] = {
 def read_gate(path: Path) -> Gate:
     """Read and check a gate file.
 
-    :raises UsageError: for a file that cannot be read, an unknown key, an impossible value, a rule that
-        requires nothing, or requirements that do not go together.
+    :raises UsageError: if the file cannot be read, has an unknown key or an invalid value, or if a rule has no
+        requirement or contradictory ones.
     """
     try:
         raw = path.read_bytes()
-        found = tomllib.loads(raw.decode("utf-8-sig"))
+        table = tomllib.loads(raw.decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"gate file {path}: cannot be read: {error.strerror}; check the path") from None
     except RecursionError:
         raise UsageError(f"gate file {path}: not TOML that can be read: nested too deeply") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"gate file {path}: not TOML in UTF-8: {error}; mend it there") from None
-    rules = found.pop("rule", [])
+        raise UsageError(f"gate file {path}: not TOML in UTF-8: {error}; correct it there") from None
+    rules = table.pop("rule", [])
     if not isinstance(rules, list) or not rules or not all(isinstance(r, dict) for r in rules):
         raise UsageError(f"gate file {path}: has no rule; write [[rule]] and what it requires")
-    top = _parsed(found, _TOP, f"gate file {path}")
+    top = _parsed(table, _TOP, f"gate file {path}")
     shared = {name: top.pop(name) for name in DEFAULTS if name in top}
     parsed = tuple(_rule(r, n, shared, f"gate file {path}: rule {n}") for n, r in enumerate(rules, 1))
     names = [rule.name for rule in parsed]
@@ -309,10 +309,10 @@ def read_gate(path: Path) -> Gate:
 
 
 def _parsed(
-    found: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], where: str
+    table: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], where: str
 ) -> dict[str, Any]:
     values = {}
-    for key, value in found.items():
+    for key, value in table.items():
         if key not in known:
             raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
         try:
@@ -322,8 +322,8 @@ def _parsed(
     return values
 
 
-def _rule(found: Mapping[str, Any], number: int, shared: Mapping[str, Any], where: str) -> Rule:
-    values = _parsed(found, _RULE, where)
+def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], where: str) -> Rule:
+    values = _parsed(table, _RULE, where)
     place = {name: values.pop(name) for name in PLACE if name in values}
     about = " ".join(filter(None, (values.get("metric"), values.get("group"), *place.values())))
     rule = Rule(values.pop("name", about or f"rule {number}"), place, **{**shared, **values})

@@ -1,4 +1,4 @@
-"""Reading a run record back (DESIGN, "Run record"): the valid part of it, or one line that says why not."""
+"""Reading a run record: its valid part, or an error in one line."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
 class Run:
     """One recorded run.
 
-    :param facts: ``run.json``; ``summary`` and ``metrics`` always fit the records, and ``complete`` is
-        false where verdicts are missing, whatever the file says.
-    :param records: the lines of ``verdicts.jsonl``; of several for one (model, benchmark, id, sample),
-        the last.
-    :param notes: one line each: what is wrong with the record, and what was made of it.
+    :param facts: ``run.json``. ``summary`` and ``metrics`` always agree with the records, and ``complete`` is false if
+        verdicts are missing, even if the file says otherwise.
+    :param records: the lines of ``verdicts.jsonl``; of several with the same (model, benchmark, id, sample), the last.
+    :param notes: one line per problem of the record, with how it was handled.
     :param writing: another process is writing this record now.
-    :param searches: the lines of ``searches.jsonl``; of several on one item, the last. ``searches`` of ``facts``, where
-        there are any, always fits them; a baseline may have kept only those counts.
+    :param searches: the lines of ``searches.jsonl``; of several on one item, the last. If there are any, ``searches``
+        of ``facts`` agrees with them. A baseline may have only the counts.
     """
 
     folder: Path
@@ -43,12 +42,12 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """The id given when the run started; a promoted copy keeps it."""
+        """The id of the run; a promoted copy keeps it."""
         return self.facts.run_id
 
     @property
     def models(self) -> list[str]:
-        """Labels of the models under test."""
+        """The labels of the models under test."""
         return list(dict.fromkeys([*self.facts.models, *(r.model for r in self.records)]))
 
     @property
@@ -58,43 +57,45 @@ class Run:
 
 
 def state_of(facts: RunFacts, writing: bool) -> str:
-    """``complete``, ``incomplete`` or ``being written``."""
+    """Return ``complete``, ``incomplete`` or ``being written``."""
     if writing:
         return "being written"
     return "complete" if facts.complete else "incomplete"
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run's folder; ``requests.jsonl`` is left to :func:`~pytest_llmprops.runs.replies.read_requests`.
+    """Read a run's folder, without ``requests.jsonl`` (see :func:`~pytest_llmprops.runs.replies.read_requests`).
 
-    What one of the two files lacks is settled by the verdicts: the summary of a run that never finished,
-    or whose ``run.json`` counts something else, is computed again, and a note says so.
+    If ``run.json`` and the verdicts disagree, the verdicts count: the summary of a run that did not finish, or whose
+    ``run.json`` has other counts, is computed again, and a note says so.
 
-    :raises DataError: without a ``run.json``; when it is no JSON object or of a newer schema; when a line
-        of ``verdicts.jsonl`` or ``searches.jsonl`` other than the last is damaged.
+    :raises DataError: without a ``run.json``; if it is not a JSON object or has a newer schema; if a line of
+        ``verdicts.jsonl`` or ``searches.jsonl`` other than the last is damaged.
     """
     facts = read_facts(folder)
     path = folder / "verdicts.jsonl"
     writing = is_being_written(folder)
-    lines, torn = _verdicts(path)
+    lines, truncated = _verdicts(path)
     if not writing and facts.finished is None:
-        # The writer may have finished between the two readings.
+        # The writer may have finished after run.json was read.
         facts = read_facts(folder)
-        lines, torn = _verdicts(path)
+        lines, truncated = _verdicts(path)
     if facts.summary and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
     latest = {r.key: r for r in lines}
     records = tuple(latest.values())
     notes = []
-    if torn:
-        notes.append("verdicts.jsonl: its last line is torn and was left out")
+    if truncated:
+        notes.append("verdicts.jsonl: its last line is truncated and was ignored")
     if len(records) < len(lines):
-        notes.append(f"{len(lines) - len(records)} verdicts were recorded again; the last of each counts")
+        notes.append(
+            f"{len(lines) - len(records)} verdicts were recorded more than once; the last of each counts"
+        )
     facts, settled = _settle(facts, records, lines, writing)
     notes += settled
-    searches, torn = json_lines(folder / SEARCHES, SearchRecord.from_json)
-    if torn:
-        notes.append(f"{SEARCHES}: its last line is torn and was left out")
+    searches, truncated = json_lines(folder / SEARCHES, SearchRecord.from_json)
+    if truncated:
+        notes.append(f"{SEARCHES}: its last line is truncated and was ignored")
     latest_searches = tuple({search.key: search for _, search in searches}.values())
     if latest_searches:
         facts = replace(facts, searches=search_counts(latest_searches))
@@ -102,22 +103,22 @@ def read_run(folder: Path) -> Run:
 
 
 def read_facts(folder: Path) -> RunFacts:
-    """``run.json`` with what it lacks filled in as empty.
+    """Read ``run.json``; missing fields are empty.
 
-    :raises DataError: in one line, as :func:`read_run`.
+    :raises DataError: as :func:`read_run`.
     """
     path = folder / "run.json"
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{folder}: holds no run.json, so it is no recorded run") from None
+        raise DataError(f"{folder}: has no run.json, so it is not a run") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise DataError(f"{path}: is damaged (no JSON); restore it or measure again") from None
+        raise DataError(f"{path}: is damaged (not JSON); restore it or measure again") from None
     schema = facts.get("schema") if isinstance(facts, dict) else None
     if type(schema) is not int or schema < 1:
-        raise DataError(f"{path}: is no run record (an object with a 'schema' number is expected)")
+        raise DataError(f"{path}: is not a run record (expected an object with a 'schema' number)")
     if schema > SCHEMA:
         raise DataError(
             f"{path}: written by a newer version: schema {schema}, this one reads {SCHEMA}; upgrade pytest-llmprops"
@@ -129,9 +130,9 @@ def read_facts(folder: Path) -> RunFacts:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Whether a live process holds the record open for writing (see :class:`~.record.RunRecord`).
+    """Return whether a running process is writing the record (see :class:`~.record.RunRecord`).
 
-    False where the platform or the file system has no file locks.
+    Always False if the platform or the file system has no file locks.
     """
     try:
         import fcntl
@@ -148,13 +149,13 @@ def is_being_written(folder: Path) -> bool:
 
 
 def json_lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[tuple[int, T]], bool]:
-    """Read the JSON objects of ``path`` as (line number, record), and whether a torn last line was left out.
+    """Return the records of a JSON Lines file with their line numbers, and whether a truncated last line was ignored.
 
-    :param read: makes a record of an object; raises ValueError with a phrase that completes "line 7 …".
-    :raises DataError: for a damaged line that is not the last, and for a last line that is JSON but wrong.
+    :param read: converts an object to a record; raises ValueError with a phrase that completes "line 7 …".
+    :raises DataError: for a damaged line that is not the last, and for a last line that is JSON but not valid.
     """
     try:
-        # Not as text: a reply may hold characters that str.splitlines() takes for the end of a line.
+        # Not as text: a reply may contain characters that str.splitlines() treats as line ends.
         raw = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return [], False
@@ -171,40 +172,40 @@ def json_lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[tu
             if number == last:
                 return rows, True
             raise DataError(
-                f"{path}: line {number} is damaged (no JSON); restore the file, or take the line out"
+                f"{path}: line {number} is damaged (not JSON); restore the file or delete the line"
             ) from None
         try:
             if not isinstance(row, dict):
                 raise ValueError("is no object")
             rows.append((number, read(row)))
         except ValueError as error:
-            raise DataError(
-                f"{path}: line {number} {error}; restore the file, or take the line out"
-            ) from None
+            raise DataError(f"{path}: line {number} {error}; restore the file or delete the line") from None
     return rows, False
 
 
 def _verdicts(path: Path) -> tuple[list[VerdictRecord], bool]:
-    rows, torn = json_lines(path, VerdictRecord.from_json)
-    return [row for _, row in rows], torn
+    rows, truncated = json_lines(path, VerdictRecord.from_json)
+    return [row for _, row in rows], truncated
 
 
 def _settle(
     facts: RunFacts, records: tuple[VerdictRecord, ...], lines: list[VerdictRecord], writing: bool
 ) -> tuple[RunFacts, list[str]]:
-    """Return ``facts`` made to fit the records, and what had to be done as notes."""
+    """Return ``facts`` with a summary that agrees with the records, and notes on what was changed."""
     notes = []
     counted = _counts_of_summary(facts.summary)
-    # A case that was reported twice stands twice in the summary of its session.
+    # A case that was reported twice is counted twice in the summary of its session.
     fits = counted == _counts(lines)
     if writing:
         notes.append(f"still being written: {len(records)} verdicts so far")
     elif facts.finished is None:
         notes.append(f"ended without finishing (killed?): {len(records)} verdicts are kept")
     elif not fits and facts.summary:
-        said, held = sum(counted.values()), len(lines)
-        if held < said:
-            notes.append(f"verdicts.jsonl is cut short: {held} verdicts of {said}; counted as incomplete")
+        expected, present = sum(counted.values()), len(lines)
+        if present < expected:
+            notes.append(
+                f"verdicts.jsonl is cut short: {present} verdicts of {expected}; counted as incomplete"
+            )
             facts = replace(facts, complete=False)
         else:
             notes.append("run.json and verdicts.jsonl disagree, so one was changed; the verdicts count")
@@ -225,11 +226,11 @@ def _counts(records: Iterable[VerdictRecord]) -> Counter[tuple[str, ...]]:
 
 
 def _counts_of_summary(rows: Iterable[SummaryRow]) -> Counter[tuple[str, ...]]:
-    found: Counter[tuple[str, ...]] = Counter()
+    total: Counter[tuple[str, ...]] = Counter()
     for row in rows:
         counts = {name: getattr(row, name) for name in COUNTS}
-        found.update({(*row.group, name): count for name, count in counts.items() if count})
-    return found
+        total.update({(*row.group, name): count for name, count in counts.items() if count})
+    return total
 
 
 def _metrics(records: tuple[VerdictRecord, ...]) -> tuple[tuple[MetricRow, ...], list[str]]:
@@ -242,6 +243,6 @@ def _metrics(records: tuple[VerdictRecord, ...]) -> tuple[tuple[MetricRow, ...],
         try:
             rows += metric_rows(members, {name: find_benchmark(name).metrics})
         except (LookupError, TypeError, ValueError, ArithmeticError):
-            # Defined beside its suite, so not known here; or its numbers are not in the verdicts.
+            # The benchmark is defined next to its suite and unknown here, or its values are not in the verdicts.
             notes.append(f"metrics of {name} could not be computed again")
     return tuple(rows), notes

@@ -1,4 +1,4 @@
-"""Writing a run record (DESIGN, "Run record"): ``run.json`` and ``verdicts.jsonl``."""
+"""Writing a run record: ``run.json`` and ``verdicts.jsonl``."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 DEFAULT_ROOT = Path("reports") / "runs"
 
 
-def new_run_folder(asked: str | None, models: Sequence[str], root: Path) -> Path:
-    """Make the folder of a new run: ``asked``, or ``reports/runs/<UTC time>-<model>`` under ``root``.
+def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> Path:
+    """Create the folder of a new run: ``requested``, or ``reports/runs/<UTC time>-<model>`` under ``root``.
 
-    :raises UsageError: when the folder cannot be made or already holds a run.
+    :raises UsageError: if the folder cannot be created or already has a run.
     """
-    if asked:
-        folder = Path(asked)
+    if requested:
+        folder = Path(requested)
         if (folder / "run.json").exists():
-            raise UsageError(f"--llm-run {asked}: already holds a run; give a new folder")
+            raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
         candidates = [folder]
     else:
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -40,11 +40,11 @@ def new_run_folder(asked: str | None, models: Sequence[str], root: Path) -> Path
         candidates = [root / DEFAULT_ROOT / (name if n == 1 else f"{name}-{n}") for n in range(1, 100)]
     for folder in candidates:
         try:
-            folder.mkdir(parents=True, exist_ok=bool(asked))
+            folder.mkdir(parents=True, exist_ok=bool(requested))
             return folder
         except FileExistsError:
-            if asked:
-                raise UsageError(f"--llm-run {asked}: is not a folder") from None
+            if requested:
+                raise UsageError(f"--llm-run {requested}: is not a folder") from None
         except OSError as error:
             raise UsageError(
                 f"run record {folder}: {error.strerror}; give a writable folder with --llm-run DIR"
@@ -53,7 +53,7 @@ def new_run_folder(asked: str | None, models: Sequence[str], root: Path) -> Path
 
 
 class RunRecord:
-    """One run on disk. Verdicts are appended and flushed as they come; ``run.json`` is replaced whole."""
+    """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically."""
 
     def __init__(self, folder: Path, facts: RunFacts) -> None:
         self.folder = folder
@@ -64,19 +64,19 @@ class RunRecord:
         _lock(self._verdicts)
 
     def add(self, record: VerdictRecord) -> None:
-        """Append a verdict, and keep it as it is.
+        """Append a verdict.
 
-        :raises OSError: on a full disk; the lines before are whole.
+        :raises OSError: on a full disk; earlier lines are complete.
         """
         self._verdicts.write(_encode(record.to_json()) + "\n")
         self._verdicts.flush()
         self.records.append(record)
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
-        """Append the verdicts of a case that has many: ``lines`` as they are to stand in the file.
+        """Append the verdicts of a case that has many.
 
-        :param records: the same as values, where the caller has them.
-        :raises OSError: on a full disk; the lines before are whole.
+        :param lines: the lines as they are written. :param records: the same verdicts, if the caller has them.
+        :raises OSError: on a full disk; earlier lines are complete.
         """
         self._verdicts.write(lines)
         self._verdicts.flush()
@@ -92,7 +92,7 @@ class RunRecord:
             draft.write_text(text, encoding="utf-8", errors="replace")
 
     def discard(self) -> None:
-        """Remove what was written, and the folder if nothing else is in it: the run never began."""
+        """Delete the files of a run that did not start, and the folder if it is then empty."""
         self._verdicts.close()
         for name in ("run.json", "verdicts.jsonl", "requests.jsonl"):
             (self.folder / name).unlink(missing_ok=True)
@@ -100,20 +100,20 @@ class RunRecord:
             self.folder.rmdir()
 
     def finish(self, facts: RunFacts) -> None:
-        """Write the last facts, with the time, and close the files."""
+        """Write the final facts with the current time, and close the files."""
         self.facts = replace(facts, finished=utc_now())
         try:
             self.write_facts()
         finally:
-            # Last, since it frees the lock: a reader finds a record being written, or a finished one.
+            # Last, because closing releases the lock. A reader then sees either a locked or a finished record.
             self._verdicts.close()
 
 
 def _lock(file: IO[str]) -> None:
-    """Mark ``file`` as being written, until it is closed or this process ends, however it ends.
+    """Lock ``file`` until it is closed or this process ends.
 
-    Readers hold their shared lock for an instant only. Where there are no file locks a run that is being
-    written looks like one that was killed.
+    Readers hold their shared lock only for an instant. Without file locks, a run that is being written looks like
+    one that was killed.
     """
     try:
         import fcntl
@@ -135,15 +135,15 @@ def first_facts(folder: Path, **facts: Any) -> RunFacts:
 
 
 def utc_now() -> str:
-    """The time in ISO 8601, UTC, to the second."""
+    """Return the current time in ISO 8601, UTC, in seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def versions() -> dict[str, str]:
-    """Python, platform and the packages that shape a result. Reads metadata, imports nothing."""
+    """Return the versions of Python and of the packages that affect results, and the platform. Imports none of them."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version(), "platform": sys.platform}
+    result = {"python": platform.python_version(), "platform": sys.platform}
     for package in (
         "pytest-llmprops",
         "pytest",
@@ -154,12 +154,12 @@ def versions() -> dict[str, str]:
         "transformers",
     ):
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            result[package] = version(package)
+    return result
 
 
 def git_state(folder: Path) -> GitState | None:
-    """Commit and cleanness of the repository at ``folder``; None outside of one."""
+    """Return the commit of the repository at ``folder`` and whether it has changes; None outside a repository."""
     try:
         commit = subprocess.run(
             ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10

@@ -1,4 +1,4 @@
-"""Searches for counterexamples in a run record: writing ``searches.jsonl``, and their counts in ``run.json``."""
+"""Searches for counterexamples in a run record: writing ``searches.jsonl`` and counting them for ``run.json``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import IO
 from pytest_llmprops.core.records import SearchCounts, SearchRecord
 
 FILE = "searches.jsonl"
-#: what is said of a counterexample that might have become smaller
+#: remark on a counterexample that more calls might have made smaller
 CUT_SHORT = "; the calls were spent before it was shrunk further"
 
 
 class SearchLog:
-    """The searches of one run, appended and flushed as they come."""
+    """The searches of one run; each is flushed when it is added."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -24,11 +24,11 @@ class SearchLog:
         self._records: dict[tuple[str, str, str], SearchRecord] = {}
 
     def add(self, record: SearchRecord) -> None:
-        """Append one.
+        """Append a search.
 
-        :raises OSError: on a full disk; the lines before are whole.
+        :raises OSError: on a full disk; earlier lines are complete.
         """
-        # The evidence of a long run would pile up.
+        # The evidence is dropped because a long run would collect too much of it in memory.
         short = None if record.counterexample is None else {"why": record.why}
         self._records[record.key] = replace(record, counterexample=short)
         if self._file is None:
@@ -38,7 +38,7 @@ class SearchLog:
 
     @property
     def records(self) -> list[SearchRecord]:
-        """One per item, of its counterexample the ``why`` only."""
+        """One record per item; a counterexample has only its ``why``."""
         return list(self._records.values())
 
     def close(self) -> None:
@@ -52,10 +52,10 @@ def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
     """Count the searches of each benchmark and model."""
     counts: dict[tuple[str, str], SearchCounts] = {}
     for record in records:
-        place = record.benchmark, record.model
-        before = counts.get(place, SearchCounts(*place))
+        key = record.benchmark, record.model
+        before = counts.get(key, SearchCounts(*key))
         failed = bool(record.error)
-        counts[place] = replace(
+        counts[key] = replace(
             before,
             searched=before.searched + (not failed),
             counterexamples=before.counterexamples + (record.counterexample is not None),

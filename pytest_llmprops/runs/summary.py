@@ -1,4 +1,4 @@
-"""From verdict records to the rows of ``summary`` and ``metrics``."""
+"""Computing the rows of ``summary`` and ``metrics`` from verdict records."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pytest_llmprops.core.statistics import mean_interval
 
 
 def summary_rows(records: Iterable[VerdictRecord]) -> tuple[SummaryRow, ...]:
-    """One row a model, benchmark, task, language and source, in order of first appearance.
+    """Return one row per model, benchmark, task, language and source, in order of first appearance.
 
-    ``accuracy`` is correct / (items - errors), null when nothing was answered; its 95% interval is
-    Wilson's, or a cluster bootstrap where clusters have more than one item.
+    ``accuracy`` is correct / (items - errors), None without an answer. Its 95% interval is Wilson's, or a cluster
+    bootstrap if clusters have more than one item.
     """
     groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:
@@ -47,7 +47,7 @@ def metric_rows(
     records: Iterable[VerdictRecord],
     metrics: Mapping[str, Callable[[Sequence[VerdictRecord]], Iterable[Metric]]],
 ) -> tuple[MetricRow, ...]:
-    """Every benchmark's own numbers, a model at a time; ``metrics`` maps benchmark names to functions."""
+    """Return the metrics of every model and benchmark; ``metrics`` maps benchmark names to functions."""
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault((record.model, record.benchmark), []).append(record)

@@ -49,7 +49,7 @@ def test_inconclusive_passes_where_the_file_says_so(capsys: pytest.CaptureFixtur
     text = Path("gate.toml").read_text()
     Path("gate.toml").write_text("inconclusive = 'pass'\n" + text)
     assert gate("alike") == 0
-    assert "gate decision: inconclusive, which the gate file lets pass" in capsys.readouterr().out
+    assert "gate decision: inconclusive, which the gate file accepts" in capsys.readouterr().out
 
 
 def test_a_promoted_baseline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_an_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:
         ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "invalid: sub: matches nothing: task is one of add"),
         (
             "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\nlanguage = 'en'\nmax_drop = 0.1\n",
-            "both are about",
+            "are both about",
         ),
     ]:
         Path("gate.toml").write_text(text)

@@ -163,7 +163,7 @@ def test_max_drop_at_its_limits() -> None:
         check = check_of(judged(gate_of({"max_drop": margin}), ours, theirs), "max_drop")
         assert (check.verdict, check.ci_low, check.ci_high) == (wanted, low, high)
     near = check_of(judged(gate_of({"max_drop": high - 0.01}), ours, theirs), "max_drop")
-    assert "pairs would settle it" in near.reason
+    assert "pairs would decide it" in near.reason
     on = check_of(judged(gate_of({"max_drop": 0.08}), ours, theirs), "max_drop")
     assert "no number of pairs" in on.reason
 
@@ -306,7 +306,7 @@ def test_two_rules_about_the_same_items_are_invalid() -> None:
         gate_of({"task": "add", "min_accuracy": 0.5}, {"task": "a*", "max_refused": 0.5}), new("c" * 40)
     )
     assert result.decision == "invalid"
-    assert "rules 'add' and 'a*' both are about sums/add/en/builtin" in result.line
+    assert "rules 'add' and 'a*' are both about sums/add/en/builtin" in result.line
     beside = gate_of({"task": "add", "min_accuracy": 0.5}, {"metric": "rate", "min": 0.1})
     assert judged(beside, new("c" * 40), metrics=[row("rate", 0.9, "higher")]).decision == "pass"
 
@@ -402,7 +402,7 @@ def test_inconclusive_may_pass() -> None:
     rule = {"min_accuracy": 0.5}
     lets = judged(gate_of(rule, inconclusive="pass"), new("cw" * 20))
     assert (lets.decision, lets.passed) == ("inconclusive", True)
-    assert "which the gate file lets pass" in lets.line
+    assert "which the gate file accepts" in lets.line
     assert not judged(gate_of(rule), new("cw" * 20)).passed
     assert not judged(gate_of(rule, inconclusive="pass"), new("w" * 40)).passed
     assert not judged(gate_of(rule, inconclusive="pass"), new("c" * 4)).passed

@@ -204,7 +204,7 @@ def test_two_rules_about_the_same_items_are_refused() -> None:
     )
     apart.check_matches(PLACES)
     both = gate_of({"task": "*d*", "max_drop": 0.1}, {"language": "zh", "min_accuracy": 0.1})
-    with pytest.raises(UsageError, match=r"rules '\*d\*' and 'zh' both are about sums/add/zh/builtin"):
+    with pytest.raises(UsageError, match=r"rules '\*d\*' and 'zh' are both about sums/add/zh/builtin"):
         both.check_matches(PLACES)
 
 

@@ -65,7 +65,7 @@ def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
 def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any run the line says so, also for a folder that holds none."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="none is recorded here yet"):
+    with pytest.raises(UsageError, match="no run is recorded here yet"):
         find_run(text)
 
 
@@ -203,7 +203,7 @@ def test_a_folder_that_holds_no_run_is_not_replaced(tmp_path: Path) -> None:
     """Whatever else lies under baselines stays."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     (tmp_path / "baselines" / "notes").mkdir(parents=True)
-    with pytest.raises(UsageError, match="holds no run"):
+    with pytest.raises(UsageError, match="has no run"):
         promote(run, "notes", tmp_path, replace=True)
 
 

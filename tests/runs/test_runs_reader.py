@@ -81,7 +81,7 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
         ("sums/0002", 0, "correct"),
     ]
     assert counts(run) == [(3, 3, 0, 0, 1.0)]
-    assert any("recorded again" in note for note in run.notes)
+    assert any("recorded more than once" in note for note in run.notes)
     assert run.state == "complete"
 
 
@@ -109,7 +109,7 @@ def test_no_run_json(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none", tmp_path / "file"):
         with pytest.raises(DataError) as caught:
             read_run(folder)
-        assert one_line(caught) == f"{folder}: holds no run.json, so it is no recorded run"
+        assert one_line(caught) == f"{folder}: has no run.json, so it is not a run"
 
 
 def test_newer_schema(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_run(folder)
     assert f"{folder / 'verdicts.jsonl'}: line 2 is damaged" in one_line(caught)
-    assert "take the line out" in str(caught.value)
+    assert "delete the line" in str(caught.value)
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -235,7 +235,7 @@ def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) ->
         whole = len(lines) - 1 + (lines[-1].endswith(b"}") and lines[-1].count(b"{") == lines[-1].count(b"}"))
         assert run.records == tuple(records[:whole])
         assert run.facts.summary == summary_rows(records[:whole])
-        assert any("torn" in note for note in run.notes) == bool(lines[-1] and whole < len(lines))
+        assert any("truncated" in note for note in run.notes) == bool(lines[-1] and whole < len(lines))
         assert any(f"without finishing (killed?): {whole} verdicts" in note for note in run.notes)
         assert run.state == "incomplete"
 

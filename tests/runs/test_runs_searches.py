@@ -99,7 +99,7 @@ def test_a_run_that_searched_nothing_says_nothing(tmp_path: Path, capsys: pytest
 
 
 def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
-    """Where run.json has no counts they come from the lines; a torn last line is left out with a note."""
+    """Where run.json has no counts they come from the lines; a truncated last line is ignored with a note."""
     run = searched(tmp_path / "run", row(1, FOUND), row(2), counted=False)
     with (run / "searches.jsonl").open("a") as file:
         file.write('{"model": "ol')
@@ -110,7 +110,7 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
     ]
     assert read.facts.searches == search_counts(read.searches)
     assert read.facts.searches[0].searched == 2
-    assert any("searches.jsonl: its last line is torn" in note for note in read.notes)
+    assert any("searches.jsonl: its last line is truncated" in note for note in read.notes)
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,11 @@ def hostile(tmp_path: Path) -> Path:
         verdict(number=1, status="wrong", id=HOSTILE, benchmark="../" + HOSTILE, **texts),
         verdict(number=2, status="wrong", benchmark="../" + HOSTILE, **{**texts, "source": "builtin"}),
     ]
-    check = dict.fromkeys(("required", "measured", "reason"), HOSTILE) | {"verdict": "failed"}
+    check = dict.fromkeys(("kind", "required", "measured", "reason"), HOSTILE) | {"verdict": "failed"}
     gate = {
         "decision": "fail", "passed": False, "line": f"fail: {HOSTILE}", "file": HOSTILE, "baseline": HOSTILE,
         "stopped_early": False, "reasons": [HOSTILE], "notes": [HOSTILE],
-        "rules": [{"name": HOSTILE, "verdict": "failed", "partial": False, "checks": [check]}],
+        "rules": [{"name": HOSTILE, "verdict": "failed", "items": 3, "partial": False, "checks": [check]}],
     }  # fmt: skip
     return recorded(
         tmp_path / "hostile",
