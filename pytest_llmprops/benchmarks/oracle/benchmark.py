@@ -1,4 +1,4 @@
-"""The oracle benchmark: do the model's own answers survive a checker? (Zeng, Wang & Ibbetson)"""
+"""The oracle benchmark: does a checker accept the model's own answers? (Zeng, Wang & Ibbetson)"""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = ("any", "majority", "single")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Rules and pool of the synonym generator."""
+    """The rules and the pool of the synonym generator."""
 
     rules: SynonymRules
     pool: Pool
@@ -61,14 +61,15 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class OracleSettings:
-    """How sentences and pairs are checked; ``LinearitySettings`` and ``ParaphraseSettings`` say what each means.
+    """How sentences and pairs are checked. ``LinearitySettings`` and ``ParaphraseSettings`` explain the other settings.
 
-    :param no_tests: of a "no".
-    :param temperature: of every question. Samples and repeated askings say something only above 0; None leaves it to
-        the server, and models on this machine then give the most probable reply each time.
-    :param search: which sentences the search for a counterexample takes: those whose measurement rejected them.
-    :param shrink_calls: most requests of one search. To single out two of twelve entities takes some 35 sentences, each
-        asked ``samples`` times.
+    :param no_tests: tests of a "no".
+    :param askings: how often the sanity checks ask the same question.
+    :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
+        models on this machine then return the most probable reply each time.
+    :param search: the sentences to search for counterexamples; ``rejected``: those that the measurement rejected.
+    :param shrink_calls: maximum requests of one search. To isolate two of twelve entities takes about 35 sentences,
+        each asked about ``samples`` times.
     """
 
     samples: int = 11
@@ -100,7 +101,10 @@ class OracleSettings:
             raise ValueError("shrink_calls must be at least 1")
 
     def linearity(self) -> LinearitySettings:
-        """Those of the linearity checker. :raises ValueError: a number is out of range."""
+        """Return the settings of the linearity checker.
+
+        :raises ValueError: if a number is out of range.
+        """
         return LinearitySettings(
             self.samples,
             self.tests,
@@ -113,7 +117,10 @@ class OracleSettings:
         )
 
     def pairs(self) -> ParaphraseSettings:
-        """Those of the paraphrase checker. :raises ValueError: a number is out of range."""
+        """Return the settings of the paraphrase checker.
+
+        :raises ValueError: if a number is out of range.
+        """
         return ParaphraseSettings(
             self.phi,
             self.no_tests,
@@ -125,7 +132,7 @@ class OracleSettings:
 
 
 class OracleChecker(Benchmark):
-    """An answer is accepted by a checker that knows no right answers, or it is not to be trusted."""
+    """A checker without right answers accepts the model's answers or rejects them as not trusted."""
 
     name = "oracle"
     title = "Oracle-checker"
@@ -172,8 +179,8 @@ class OracleChecker(Benchmark):
         rules = parse_rules(rules_from.json(RULES_FILE), RULES_FILE)
         pool_from = files if files.exists(POOL_FILE) else files.builtin
         pool = parse_pool(pool_from.json(POOL_FILE), rules, POOL_FILE)
-        every = tuple(items(files))
-        return Loaded((*every, *sanity_items(every)), Context(rules, pool))
+        measured = tuple(items(files))
+        return Loaded((*measured, *sanity_items(measured)), Context(rules, pool))
 
     def roles_of(self, task: str) -> frozenset[str]:
         return frozenset() if task in (LINEARITY, CONSISTENCY) else frozenset({PARSE, EMBED})
@@ -187,26 +194,28 @@ class OracleChecker(Benchmark):
         if item.task == LINEARITY:
             labels = tuple(name for name, _ in item["entities"])
             checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
-            found = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
-            return _verdict(found, {"rule": float(RULES.index(settings.rule))})
+            acceptance = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
+            return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
         align = Aligner(ask)
         if item.task == OWN:
-            found = await own_paraphrase(
+            acceptance = await own_paraphrase(
                 item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
             )
-            return _verdict(found)
+            return _verdict(acceptance)
         pair = Pair(item["first"], item["second"], item["label"])
         if item.task == CONSISTENCY:
             return _verdict(await self_consistency(pair, oracle, settings.askings))
         if item.task == RANDOM:
-            found = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
-            verdict = _verdict(found)
-            if found.outcome == "accepted-yes":
-                return replace(verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {found.why}")
+            acceptance = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
+            verdict = _verdict(acceptance)
+            if acceptance.outcome == "accepted-yes":
+                return replace(
+                    verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
+                )
             return verdict
-        found = await ParaphraseChecker(settings.pairs(), align).check(pair, oracle, rng)
-        verdict = _verdict(found)
-        said = found.values["said_yes"]
+        acceptance = await ParaphraseChecker(settings.pairs(), align).check(pair, oracle, rng)
+        verdict = _verdict(acceptance)
+        said = acceptance.values["said_yes"]
         return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
     def searches(self, item: Item, settings: OracleSettings) -> bool:
@@ -216,20 +225,20 @@ class OracleChecker(Benchmark):
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings], measured: Measured
     ) -> Searched | str:
         settings = protocol.settings
-        if settings.search == "rejected" and (given := (await measured()).given) != "rejected":
-            return f"its measurement is {given}"
+        if settings.search == "rejected" and (outcome := (await measured()).given) != "rejected":
+            return f"its measurement is {outcome}"
         checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
-        # The first number that the measurement draws, which makes the synonyms the same.
+        # The measurement draws this number first, so the synonyms are the same.
         pool_seed = protocol.rng(item.id).getrandbits(64)
         oracle = _oracle(ask, settings)
         return await linearity_search(checker, item["text"], oracle, pool_seed, settings.shrink_calls)
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """What was accepted, and what that is worth: figure 6 and tables 1 to 5."""
+        """Return the metrics of figure 6 and tables 1 to 5."""
         return metrics.metric_rows(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """The bound of an acceptance, and that a rejected answer is not turned into its opposite."""
+        """Yield the bound of an acceptance, and a note that a rejected answer is not turned into its opposite."""
         tested = [r.values for r in records if r.task == LINEARITY and r.values.get("tests")]
         for samples, tests, rule in sorted({(v["samples"], v["tests"], v["rule"]) for v in tested}):
             settings = LinearitySettings(samples=int(samples), tests=int(tests), rule=RULES[int(rule)])
@@ -238,13 +247,13 @@ class OracleChecker(Benchmark):
         if no:
             most = int(max(v["tests_or"] for v in no))
             unfair = sum(bool(v["accepted"]) and not v[f"fair_coin_{phi_of(v)}"] for v in no)
-            but = (
+            exception = (
                 f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
             )
-            many = "1 test" if most == 1 else f"{most} tests"
+            passed = "1 test" if most == 1 else f"{most} tests"
             yield (
-                f"accepted no: a model whose answers do not depend on the coin passes {many} with probability at most"
-                f" {0.5**most:.3g}{but}"
+                f"accepted no: a model whose answers do not depend on the coin passes {passed} with probability at most"
+                f" {0.5**most:.3g}{exception}"
             )
         if any(r.task in (YES, NO) for r in records):
             yield "a rejected answer is not trusted; it is never turned into its opposite"
@@ -257,12 +266,10 @@ def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
     return Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
 
 
-def _verdict(found: Acceptance, more: dict[str, float] | None = None) -> Verdict:
-    """A checker's decision as a verdict; what cannot be measured or read is ``unparsed``."""
-    verdict = replace(verdict_of(found), values={**found.values, **(more or {})})
-    if (
-        found.values.get("answers_unreadable", 0.0)
-        and not found.values["answers_yes"] + found.values["answers_no"]
-    ):
+def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:
+    """Return a checker's decision as a verdict; ``unparsed`` if it cannot be measured or read."""
+    values = acceptance.values
+    verdict = replace(verdict_of(acceptance), values={**values, **(more_values or {})})
+    if values.get("answers_unreadable", 0.0) and not values["answers_yes"] + values["answers_no"]:
         return replace(verdict, status="unparsed", score=0.0)
     return verdict

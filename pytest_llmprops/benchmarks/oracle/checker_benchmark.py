@@ -57,19 +57,25 @@ class CheckerBenchmark(Benchmark):
             max_tokens=getattr(settings, "max_tokens", None),
         )
         checker = self.checker(item, context, ask, settings)
-        found = await checker.check(self.subject(item), oracle, protocol.rng(item.id))
-        return verdict_of(found, undecided=self.undecided)
+        acceptance = await checker.check(self.subject(item), oracle, protocol.rng(item.id))
+        return verdict_of(acceptance, undecided=self.undecided)
 
 
-def verdict_of(found: Acceptance, *, undecided: Mapping[str, Status] = UNDECIDED) -> Verdict:
+def verdict_of(acceptance: Acceptance, *, undecided: Mapping[str, Status] = UNDECIDED) -> Verdict:
     """Return a checker's decision as a verdict. A rejected answer is ``wrong``; its opposite is never accepted.
 
     :param undecided: outcome -> status.
     """
-    status: Status = "correct" if found.accepted else undecided.get(found.outcome, "wrong")
-    evidence = dict(found.evidence)
-    if found.bound is not None:
-        evidence["bound"] = found.bound.text
+    status: Status = "correct" if acceptance.accepted else undecided.get(acceptance.outcome, "wrong")
+    evidence = dict(acceptance.evidence)
+    if acceptance.bound is not None:
+        evidence["bound"] = acceptance.bound.text
     return Verdict(
-        status, "accepted", found.outcome, found.why, float(found.accepted), dict(found.values), evidence
+        status,
+        "accepted",
+        acceptance.outcome,
+        acceptance.why,
+        float(acceptance.accepted),
+        dict(acceptance.values),
+        evidence,
     )

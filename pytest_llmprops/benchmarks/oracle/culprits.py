@@ -1,24 +1,24 @@
 """Which entities break linearity, and of what kind they are (Zeng, Wang & Ibbetson, appendix A.3).
 
-A violated test fails on some bits of its vectors: their entities are the culprits. The paper tells four kinds apart
-by looking; here they are read off the counts, and one entity may be of several kinds ("these two behaviours can
-overlap"). Shares are of the readable replies about one sentence; an entity's *due* name is its synonym where
-that was put in, else its own.
+A violated test fails on some bits of its vectors, and their entities are the culprits. The paper assigns four kinds by
+hand. Here they follow from counts, and an entity may be of several kinds ("these two behaviours can overlap"). Shares
+are of the readable replies about one sentence. The *due* name of an entity is its synonym if it was replaced, otherwise
+its own name.
 
 ======================  ============================================================================================
-multi-form              in some sentence, at least ``MIN_SHARE`` (2/11) of the replies have a longer or shorter form of
-                        the due name without the due name itself
-weak                    in some sentence, the due name is in more than ``NEVER`` (2/11) and fewer than ``ALWAYS`` (9/11)
-                        of the replies; or the entity is in at most ``RARE`` (5/11) of those about the original
-assumed knowledge       the entity itself is in some sentence found at least ``ALWAYS``, in another at most ``NEVER``:
-                        it depends on what the others are
-synonym fault           the entity itself is found at least ``ALWAYS`` wherever it stands, with others replaced, too;
-                        its synonym in some sentence at most ``RARE``
+multi-form              for some sentence, at least ``MIN_SHARE`` (2/11) of the replies have a longer or shorter form of
+                        the due name, but not the due name
+weak                    for some sentence, more than ``NEVER`` (2/11) and fewer than ``ALWAYS`` (9/11) of the replies
+                        have the due name; or at most ``RARE`` (5/11) of those about the original have the entity
+assumed knowledge       the share of replies with the unreplaced entity is at least ``ALWAYS`` for one sentence and at
+                        most ``NEVER`` for another: it depends on the other entities
+synonym fault           the share of replies with the unreplaced entity is at least ``ALWAYS`` for every sentence, but
+                        that of its synonym is at most ``RARE`` for some sentence
 unexplained             none of these
 ======================  ============================================================================================
 
-The thresholds are ours, but for 5/11, which the paper gives as an example (figure 8). A synonym that is never
-found breaks nothing: its bit is constant, which is linear.
+The thresholds are ours, except 5/11, an example in the paper (figure 8). A synonym that is never extracted breaks
+nothing: its bit is constant, which is linear.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.extraction import Names, Samples, contains_words
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Rule, Subject, deciding
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Rule, Subject, deciding_set
 from pytest_llmprops.core.linearity import failing_bits
 
 Kind = Literal["multi-form", "weak", "assumed knowledge", "synonym fault", "unexplained"]
@@ -37,7 +37,7 @@ KINDS: tuple[Kind, ...] = ("multi-form", "weak", "assumed knowledge", "synonym f
 ALWAYS = 9 / 11
 RARE = 5 / 11
 NEVER = MIN_SHARE = 2 / 11
-#: shares are quotients of small whole numbers; rounding must not decide
+#: tolerance for the rounding of shares, which are quotients of small whole numbers
 _ROUNDING = 1e-9
 
 
@@ -45,8 +45,9 @@ _ROUNDING = 1e-9
 class Culprit:
     """An entity on which violated tests fail.
 
-    :param place: its bit. :param tests: how many of the tests given fail on it.
-    :param why: the counts that make its kinds, a phrase each.
+    :param place: its bit.
+    :param tests: number of tests that fail on it.
+    :param why: the counts that justify its kinds, one phrase each.
     """
 
     place: int
@@ -61,24 +62,27 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """One sentence with one entity: the share of replies with its due name, and other forms that came in its place.
+class _Extraction:
+    """How often one entity was extracted from one sentence.
 
-    :param replaced: its synonym stands there.
+    :param replaced: whether the sentence has its synonym.
+    :param share: share of replies with its due name.
+    :param hits: number of replies with its due name, out of ``of``.
+    :param forms: other form -> number of replies that have it instead of the due name.
     """
 
     replaced: bool
-    due: float
-    found: int
+    share: float
+    hits: int
     of: int
     forms: Mapping[str, int]
 
 
 def violated_bits(test: OneTest, samples: Mapping[int, Samples], subject: Subject, rule: Rule) -> int:
-    """The bits on which a test fails, by the answers that decide; 0 where an answer could not be read."""
+    """Return the bits on which a test fails, by the deciding answer sets; 0 if one could not be read."""
     vectors = []
     for x in (test.x, test.y, test.x ^ test.y):
-        names = deciding(samples[x], rule)
+        names = deciding_set(samples[x], rule)
         if names is None:
             return 0
         vectors.append(subject.vector(names))
@@ -92,9 +96,9 @@ def culprits(
     rule: Rule,
     original: Samples | None = None,
 ) -> tuple[Culprit, ...]:
-    """The entities on which the violated ones among ``tests`` fail, most often first, each with its kinds.
+    """Return the entities on which ``tests`` fail, with their kinds, in the order of the number of failed tests.
 
-    :param samples: the replies about R(x) for every x, y and x XOR y of the tests, and for any other x at hand.
+    :param samples: x -> replies about R(x), for every x, y and x XOR y of the tests; further x are used too.
     :param original: the replies about the original sentence.
     """
     times = [0] * subject.m
@@ -107,79 +111,79 @@ def culprits(
     return tuple(_culprit(place, times[place], samples, subject, original) for place in order)
 
 
-def explanation(tests: Sequence[OneTest], found: Sequence[Culprit]) -> str:
-    """One phrase on the violated tests: how many, and the culprits' names."""
+def explanation(tests: Sequence[OneTest], breaking: Sequence[Culprit]) -> str:
+    """Return one phrase with the number of failed tests and the names of the culprits."""
     failed = sum(not test.passed for test in tests)
     text = f"{failed} of {len(tests)} test{'s' if len(tests) > 1 else ''} failed"
     if not failed:
         return text
-    if not found:
+    if not breaking:
         return f"{text}; some replies could not be read"
     return f"{text}; culprits: " + ", ".join(
-        f'"{culprit.name}" ({", ".join(culprit.kinds)})' for culprit in found
+        f'"{culprit.name}" ({", ".join(culprit.kinds)})' for culprit in breaking
     )
 
 
 def _culprit(
     place: int, times: int, samples: Mapping[int, Samples], subject: Subject, original: Samples | None
 ) -> Culprit:
-    seen = [_seen(place, x, replies, subject) for x, replies in samples.items() if replies.sets]
-    first = _seen(place, 0, original, subject) if original is not None and original.sets else None
-    kinds = _kinds([*seen, first] if first else seen, first)
+    extractions = [_extraction(place, x, replies, subject) for x, replies in samples.items() if replies.sets]
+    first = _extraction(place, 0, original, subject) if original is not None and original.sets else None
+    kinds = _kinds([*extractions, first] if first else extractions, first)
     synonym = subject.synonyms[place]
     if not kinds:
-        kinds = {"unexplained": "no count says why"}
+        kinds = {"unexplained": "no count explains it"}
     ordered = tuple(kind for kind in KINDS if kind in kinds)
     why = "; ".join(kinds[kind] for kind in ordered)
     return Culprit(place, synonym.entity.name, synonym.text, ordered, times, why)
 
 
-def _seen(place: int, x: int, replies: Samples, subject: Subject) -> _Seen:
+def _extraction(place: int, x: int, replies: Samples, subject: Subject) -> _Extraction:
     due = subject.due(place, x)
     sets = replies.sets
-    found = sum(due in names for names in sets)
+    hits = sum(due in names for names in sets)
     forms: dict[str, int] = {}
     for names in sets:
         if due not in names:
             for form in _other_forms(due, names):
                 forms[form] = forms.get(form, 0) + 1
-    return _Seen(bool(x >> place & 1), found / len(sets), found, len(sets), forms)
+    return _Extraction(bool(x >> place & 1), hits / len(sets), hits, len(sets), forms)
 
 
 def _other_forms(due: str, names: Names) -> list[str]:
     return sorted(name for name in names if contains_words(name, due) or contains_words(due, name))
 
 
-def _kinds(seen: Sequence[_Seen], original: _Seen | None) -> dict[Kind, str]:
-    """The kinds that hold, with the counts that make them; ``seen`` includes the original."""
+def _kinds(extractions: Sequence[_Extraction], original: _Extraction | None) -> dict[Kind, str]:
+    """Return the kinds that apply, with the counts that justify them; ``extractions`` includes the original."""
     kinds: dict[Kind, str] = {}
-    for one in seen:
+    for one in extractions:
         form = max(one.forms, key=lambda f: (one.forms[f], f), default="")
         if form and one.forms[form] / one.of >= MIN_SHARE - _ROUNDING:
             kinds["multi-form"] = f'as "{form}" in {one.forms[form]} of {one.of} replies'
             break
-    middle = [one for one in seen if NEVER + _ROUNDING < one.due < ALWAYS - _ROUNDING]
-    if original and original.due <= RARE + _ROUNDING:
-        kinds["weak"] = f"in {original.found} of {original.of} replies about the original sentence"
+    middle = [one for one in extractions if NEVER + _ROUNDING < one.share < ALWAYS - _ROUNDING]
+    if original and original.share <= RARE + _ROUNDING:
+        kinds["weak"] = f"in {original.hits} of {original.of} replies about the original sentence"
     elif middle:
-        worst = min(middle, key=lambda one: abs(one.due - 0.5))
-        kinds["weak"] = f"in {worst.found} of {worst.of} replies about one sentence"
-    own = [one for one in seen if not one.replaced]
-    other = [one for one in seen if one.replaced]
-    most, least = (choose(own, key=_due, default=None) for choose in (max, min))
-    if most and least and most.due >= ALWAYS - _ROUNDING and least.due <= NEVER + _ROUNDING:
+        worst = min(middle, key=lambda one: abs(one.share - 0.5))
+        kinds["weak"] = f"in {worst.hits} of {worst.of} replies about one sentence"
+    unreplaced = [one for one in extractions if not one.replaced]
+    replaced = [one for one in extractions if one.replaced]
+    most, least = (choose(unreplaced, key=_share, default=None) for choose in (max, min))
+    if most and least and most.share >= ALWAYS - _ROUNDING and least.share <= NEVER + _ROUNDING:
         kinds["assumed knowledge"] = (
-            f"in {most.found} of {most.of} replies about one sentence and {least.found} of {least.of} about"
+            f"in {most.hits} of {most.of} replies about one sentence and {least.hits} of {least.of} about"
             " another, as other entities change"
         )
-    rarest = min(other, key=_due, default=None)
-    always = own and all(one.due >= ALWAYS - _ROUNDING for one in own)
-    if always and rarest and rarest.due <= RARE + _ROUNDING:
+    rarest = min(replaced, key=_share, default=None)
+    always = unreplaced and all(one.share >= ALWAYS - _ROUNDING for one in unreplaced)
+    if always and rarest and rarest.share <= RARE + _ROUNDING:
         kinds["synonym fault"] = (
-            f"always found itself, its synonym in {rarest.found} of {rarest.of} replies about one sentence"
+            f"always extracted itself, its synonym in {rarest.hits} of {rarest.of} replies about one sentence"
         )
     return kinds
 
 
-def _due(one: _Seen) -> float:
-    return one.due
+def _share(one: _Extraction) -> float:
+    return one.share

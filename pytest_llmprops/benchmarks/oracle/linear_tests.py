@@ -1,8 +1,7 @@
 """One linearity test on one sentence: f(x XOR y) = f(x) XNOR f(y) (Zeng, Wang & Ibbetson, sections 3 and 5.1).
 
-:class:`Subject` is the sentence with its entities and synonyms, which make the vectors mean something.
-:class:`Replies` asks for the extraction of R(x), several samples each. :func:`linear_at` is the property itself:
-measurement and search use it alike.
+:class:`Subject` is a sentence with the entities and synonyms that the bits of a vector refer to. :class:`Replies`
+samples the extraction of R(x) several times. :func:`linear_at` is the property itself, for measurement and search.
 """
 
 from __future__ import annotations
@@ -25,17 +24,18 @@ from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.linearity import passing_combinations
 
-#: when a test passes: some combination of samples does (the paper's), the most frequent sets do, the first samples do
+#: a test passes if any combination of samples does (the paper's rule), the most frequent sets do, or the first samples
 Rule = Literal["any", "majority", "single"]
-#: askings for a paraphrase that keeps the entities, before the sentence is taken as it is
+#: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
 PARAPHRASE_TRIES = 3
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A sentence, the answer on it, and the synonyms of those of its entities that are in the vectors.
+    """A sentence, the answer for it, and the synonyms of the entities in the vectors.
 
-    :param answer: all entities of the answer. :param synonyms: one for each bit of the vectors, in their order.
+    :param answer: all entities of the answer.
+    :param synonyms: one per bit of the vectors, in order.
     """
 
     sentence: str
@@ -53,33 +53,33 @@ class Subject:
         return tuple(synonym.entity for synonym in self.synonyms)
 
     def transformed(self, x: int) -> Transformed:
-        """R(x), before any paraphrase."""
+        """Return R(x), before any paraphrase."""
         return replaced(self.sentence, self.tested, [synonym.text for synonym in self.synonyms], x)
 
     def vector(self, names: Names) -> int:
-        """An answer set as an element of G2: u_i = 0 exactly when the synonym e'_i is in it."""
+        """Return an answer set as an element of G2: u_i = 0 exactly if it contains the synonym e'_i."""
         return sum(1 << i for i, synonym in enumerate(self.synonyms) if synonym.key not in names)
 
     def due(self, i: int, x: int) -> str:
-        """The name of entity i that stands in R(x), normalised."""
+        """Return the normalised name of entity i in R(x)."""
         return self.synonyms[i].key if x >> i & 1 else self.synonyms[i].entity.key
 
     def lost(self, names: Names) -> int:
-        """How many entities are in an answer set in neither form."""
+        """Count the entities that an answer set contains in neither form."""
         return sum(not ({s.key, s.entity.key} & names) for s in self.synonyms)
 
     def both(self, names: Names) -> int:
-        """How many entities are in it in both forms, though only one stands in the sentence."""
+        """Count the entities that an answer set contains in both forms, although the sentence has only one."""
         return sum({s.key, s.entity.key} <= names for s in self.synonyms)
 
     def others(self, names: Names) -> Names:
-        """Names that are neither an entity of the answer nor a synonym."""
+        """Return the names that are neither an entity of the answer nor a synonym."""
         return names - {s.key for s in self.synonyms} - {entity.key for entity in self.answer}
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """f(x) as it counts: how often each vector came, out of ``asked`` replies; the unread ones gave none."""
+    """The values of f(x) under a rule: vector -> number of replies, out of ``asked``. Unread replies have no vector."""
 
     counts: Mapping[int, int]
     asked: int
@@ -96,7 +96,7 @@ class OneTest:
 
     @property
     def passed(self) -> bool:
-        """Some combination passes; under ``majority`` and ``single`` there is one in all."""
+        """Whether any combination passes. Under ``majority`` and ``single`` there is only one."""
         return self.passing > 0
 
 
@@ -104,21 +104,21 @@ Function = Callable[[int], Awaitable[Answers]]
 
 
 async def linear_at(x: int, y: int, f: Function, m: int) -> OneTest:
-    """The property: f(x XOR y) = f(x) XNOR f(y), for the answers of ``f`` taken as they count.
+    """Test the property f(x XOR y) = f(x) XNOR f(y).
 
     Replies that could not be read are in ``total`` and never pass.
 
-    :raises BackendError: a call could not be made.
+    :raises BackendError: if a call could not be made.
     """
     fx, fy, fxy = await asyncio.gather(f(x), f(y), f(x ^ y))
     passing, _ = passing_combinations(fx.counts, fy.counts, fxy.counts, m)
     return OneTest(x, y, passing, fx.asked * fy.asked * fxy.asked)
 
 
-async def extracted(text: str, oracle: Oracle, samples: int) -> Samples:
-    """The extraction of one sentence, asked ``samples`` times at once.
+async def extract(text: str, oracle: Oracle, samples: int) -> Samples:
+    """Extract the entities of one sentence, ``samples`` times at once.
 
-    :raises BackendError: a call could not be made.
+    :raises BackendError: if a call could not be made.
     """
     prompt = fill(PROMPT, text=text)
     return samples_of(text, await asyncio.gather(*(oracle(prompt, sample=k) for k in range(samples))))
@@ -126,12 +126,11 @@ async def extracted(text: str, oracle: Oracle, samples: int) -> Samples:
 
 @dataclass
 class Replies:
-    """The extractions of the transformed sentences of one subject, each vector's asked once.
+    """The extractions of the transformed sentences of one subject. Each vector is asked about once.
 
-    :param known: extractions made before, by sentence: the original's stands for R(0).
-    :param paraphrase: the prompt by which R(x) is paraphrased first; "" to leave it as it is.
-
-    ``missed`` holds the vectors whose sentence was taken as it is, as no paraphrase kept the entities.
+    :param known: sentence -> earlier extractions; those of the original are used for R(0).
+    :param paraphrase: the prompt that paraphrases R(x) first; "" for no paraphrase.
+    :ivar missed: vectors whose sentence is used without a paraphrase, because no paraphrase kept the entities.
     """
 
     subject: Subject
@@ -143,53 +142,59 @@ class Replies:
     _tasks: dict[int, asyncio.Future[Samples]] = field(default_factory=dict)
 
     async def of(self, x: int) -> Samples:
-        """The replies about R(x). :raises BackendError: a call could not be made."""
+        """Return the replies about R(x).
+
+        :raises BackendError: if a call could not be made.
+        """
         if x not in self._tasks:
-            self._tasks[x] = asyncio.ensure_future(self._of(x))
+            self._tasks[x] = asyncio.ensure_future(self._extract(x))
         return await self._tasks[x]
 
     def function(self, rule: Rule) -> Function:
-        """f under a decision rule, as :func:`linear_at` takes it."""
+        """Return f under a decision rule, for :func:`linear_at`."""
 
         async def f(x: int) -> Answers:
-            return answers(await self.of(x), self.subject, rule)
+            return answers_under(rule, await self.of(x), self.subject)
 
         return f
 
-    async def _of(self, x: int) -> Samples:
+    async def _extract(self, x: int) -> Samples:
         transformed = self.subject.transformed(x)
         text = transformed.text
         if self.paraphrase:
-            found = await self._paraphrased(transformed)
-            if found is None:
+            paraphrase = await self._paraphrase(transformed)
+            if paraphrase is None:
                 self.missed.add(x)
-            text = found or text
+            text = paraphrase or text
         if text in self.known:
             return self.known[text]
-        return await extracted(text, self.oracle, self.samples)
+        return await extract(text, self.oracle, self.samples)
 
-    async def _paraphrased(self, transformed: Transformed) -> str | None:
+    async def _paraphrase(self, transformed: Transformed) -> str | None:
         prompt = paraphrase_prompt(self.paraphrase, transformed)
         for sample in range(PARAPHRASE_TRIES):
             reply = await self.oracle(prompt, sample=sample)
-            if reply.finish_reason == "stop" and (found := read_paraphrase(reply.text, transformed)):
-                return found
+            if reply.finish_reason == "stop" and (text := read_paraphrase(reply.text, transformed)):
+                return text
         return None
 
 
-def answers(samples: Samples, subject: Subject, rule: Rule) -> Answers:
-    """What counts as f(x) under a rule: every sample, the most frequent set, or the first sample."""
+def answers_under(rule: Rule, samples: Samples, subject: Subject) -> Answers:
+    """Return the values of f(x) under a rule: every sample, the most frequent set, or the first sample."""
     if rule == "any":
         counts: Counter[int] = Counter()
         for names, times in Counter(samples.sets).items():
             counts[subject.vector(names)] += times
         return Answers(counts, len(samples.readings))
-    names_or_none = deciding(samples, rule)
-    return Answers({} if names_or_none is None else {subject.vector(names_or_none): 1}, 1)
+    deciding = deciding_set(samples, rule)
+    return Answers({} if deciding is None else {subject.vector(deciding): 1}, 1)
 
 
-def deciding(samples: Samples, rule: Rule) -> Names | None:
-    """The one answer set that stands for a sentence; None where no reply, or not the first one, could be read."""
+def deciding_set(samples: Samples, rule: Rule) -> Names | None:
+    """Return the answer set that represents a sentence.
+
+    It is the first sample's under ``single``, otherwise the most frequent one; None if that could not be read.
+    """
     if rule == "single":
         return samples.readings[0].names if samples.readings else None
     names, times = most_frequent(samples.sets)
@@ -199,13 +204,13 @@ def deciding(samples: Samples, rule: Rule) -> Names | None:
 async def run_tests(
     pairs: Sequence[tuple[int, int]], replies: Replies, rule: Rule
 ) -> tuple[list[OneTest], list[OneTest]]:
-    """All tests at once: by the rule, and over all combinations of samples (for A_rate), in order.
+    """Run all tests at once: by the rule, and over all combinations of samples (for A_rate), in order.
 
-    :raises BackendError: a call could not be made.
+    :raises BackendError: if a call could not be made.
     """
-    ruled, every = replies.function(rule), replies.function("any")
+    by_rule, by_any = replies.function(rule), replies.function("any")
     m = replies.subject.m
     results = await asyncio.gather(
-        *(linear_at(x, y, ruled, m) for x, y in pairs), *(linear_at(x, y, every, m) for x, y in pairs)
+        *(linear_at(x, y, by_rule, m) for x, y in pairs), *(linear_at(x, y, by_any, m) for x, y in pairs)
     )
     return results[: len(pairs)], results[len(pairs) :]

@@ -3,46 +3,46 @@
 Outcomes of :class:`LinearityChecker`:
 
 =============  ======================================================================================================
-accepted       every test passed; or the answer has no entities, so that there is nothing to test (``no_entities``)
+accepted       every test passed, or the answer has no entities and there is nothing to test (``no_entities``)
 rejected       a test failed; a changed sentence without a readable reply fails its tests
-unmeasurable   there are entities, but none can be tested, or more than 12: a limit of the measurement
-unparsed       no reply about the sentence itself could be read as a list
-refused        a content filter withheld every reply about it, or, where tests failed, every reply about a changed
-               sentence of each of them
+unmeasurable   the answer has entities, but none or more than 12 of them can be tested: a limit of the measurement
+unparsed       no reply about the original sentence could be read as a list
+refused        a content filter withheld every reply about the original sentence, or, for each failed test, every
+               reply about one of its changed sentences
 =============  ======================================================================================================
 
-``Acceptance.values`` (counts, unless said otherwise):
+``Acceptance.values`` (counts, unless noted otherwise):
 
 ======================  ============================================================================================
 accepted                1 or 0
-no_entities             1 where the answer is empty: accepted trivially, counted apart
-unmeasurable            1 where the outcome is
-linear_not_faithful     1 where it is accepted although f is not the complement on some tested sentence
-entities                of the answer, #E
-tested                  of them in the vectors, m
-named                   of the tested ones
+no_entities             1 if the answer is empty: accepted trivially, counted separately
+unmeasurable            1 if the outcome is ``unmeasurable``
+linear_not_faithful     1 if it is accepted although f is not the complement on some tested sentence
+entities                entities of the answer, #E
+tested                  those in the vectors, m
+named                   tested entities that are named
 not_literal             not in the sentence as the model writes them; left out of the vectors
-contained               standing inside longer entities only; left out
+contained               only inside longer entities; left out
 no_synonym              without a valid replacement; left out
-con_o                   how often the answer came among the samples of the original sentence
+con_o                   samples of the original sentence with the answer
 con_o_2, con_o_3 ...    the sizes of the other groups of equal answers, largest first (figure 10)
-con_rs                  the least such number over the tested sentences
-samples                 askings of each sentence
-unread                  replies that were no list, cut off or filtered, of the original and the tested sentences
+con_rs                  the lowest such number over the tested sentences
+samples                 samples of each sentence
+unread                  replies that were not a list, cut off or filtered, for the original and the tested sentences
 tests, tests_passed     by the decision rule; ``tests_passed`` is A_test
-combinations            of samples, over all tests: tests x samples^3
-combinations_passed     of those; A_rate is the quotient. Unread replies are in the former and never pass.
-changed                 different x but 0 among the tests' x, y and x XOR y: the changed sentences
-identity                of those whose vector is the complement of x; identity_rate is the quotient
-sentences               of those whose replies could be read
-lost, both, extra       over those: entities in neither form, in both, and names that are no entity's
-paraphrase_missed       of all tested x, where no paraphrase kept the entities
-labelled                labelled entities, where the sentence has labels
-labelled_extracted      of those, in the answer
+combinations            combinations of samples over all tests: tests x samples^3, including unread replies
+combinations_passed     those that pass; unread replies never do. A_rate is the quotient
+changed                 different x other than 0 among the tests' x, y and x XOR y: the changed sentences
+identity                those whose vector is the complement of x; identity_rate is the quotient
+sentences               changed sentences whose replies could be read
+lost, both, extra       over those: entities in neither form, entities in both forms, names that are not entities
+paraphrase_missed       tested x for which no paraphrase kept the entities
+labelled                labelled entities, if the sentence has labels
+labelled_extracted      those in the answer
 ======================  ============================================================================================
 
-``identity``, ``lost``, ``both`` and ``extra`` are of the answer that decides: the most frequent set, the first
-sample's under ``single``.
+``identity``, ``lost``, ``both`` and ``extra`` are about the deciding answer: the first sample's set under ``single``,
+otherwise the most frequent set.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ from pytest_llmprops.benchmarks.oracle.linear_tests import (
     Replies,
     Rule,
     Subject,
-    deciding,
-    extracted,
+    deciding_set,
+    extract,
     run_tests,
 )
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
@@ -92,14 +92,17 @@ from pytest_llmprops.core.linearity import complement, draws
 
 __all__ = ["PAPER", "QUICK", "LinearityChecker", "LinearitySettings", "Prepared", "Sentence", "bound_of"]
 
-#: entities that a plan supposes in a sentence, one of them to be replaced by prompt 4: the paper found 3.7 on
-#: average, 76% of them named (figure 6, appendix A.4)
+#: entities per sentence that a plan assumes, one of them replaced by prompt 4. The paper has 3.7 on average, 76% of
+#: them named (figure 6, appendix A.4)
 SUPPOSED_ENTITIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What is checked. :param labels: names of its labelled entities; None where it has no labels."""
+    """A sentence to check.
+
+    :param labels: names of its labelled entities; None if it has no labels.
+    """
 
     text: str
     labels: tuple[str, ...] | None = None
@@ -107,10 +110,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A sentence ready to be tested, or the reason why it cannot be.
+    """A sentence that is ready for tests, or the decision if it cannot be tested.
 
-    :param stopped: the decision, where there is nothing to test; else None.
-    :param values: what is known before any test.
+    :param stopped: the decision if there is nothing to test; otherwise None.
+    :param values: the values that are known before any test.
     """
 
     subject: Subject
@@ -121,7 +124,7 @@ class Prepared:
 
 
 class LinearityChecker:
-    """Accepts a model's entities of a sentence when the extraction is linear in them."""
+    """Accepts the entities that a model extracts from a sentence if the extraction is linear in them."""
 
     name = "linearity"
 
@@ -131,32 +134,32 @@ class LinearityChecker:
         self.pool = pool
 
     async def check(self, x: Sentence | str, oracle: Oracle, rng: random.Random) -> Acceptance:
-        """Measure one sentence; see the module's tables.
+        """Measure one sentence. The tables of the module list outcomes and values.
 
-        :param rng: two numbers are drawn from it, one for the pool and one for the tests, so that the tests do not
-            depend on the entities. Each test's x and y are drawn uniformly and with replacement.
-        :raises BackendError: a call could not be made.
+        :param rng: seeds the pool and the tests separately, so that the tests do not depend on the entities. The x and
+            y of each test are drawn uniformly and with replacement.
+        :raises BackendError: if a call could not be made.
         """
         pool_seed, test_seed = rng.getrandbits(64), rng.getrandbits(64)
         prepared = await self.prepare(x, oracle, pool_seed)
         if prepared.original.planned:
-            prepared = await self._supposed(prepared, oracle)
+            prepared = await self._plan(prepared, oracle)
         elif prepared.stopped is not None:
             return prepared.stopped
         replies = self.replies(prepared, oracle)
         pairs = draws(random.Random(test_seed), prepared.subject.m, self.settings.tests)
-        ruled, every = await run_tests(pairs, replies, self.settings.rule)
+        by_rule, by_any = await run_tests(pairs, replies, self.settings.rule)
         tested = dict.fromkeys(z for a, b in pairs for z in (a, b, a ^ b))
         samples = {z: await replies.of(z) for z in tested}
-        return self._decided(prepared, replies, ruled, every, samples)
+        return self._decide(prepared, replies, by_rule, by_any, samples)
 
     async def prepare(self, x: Sentence | str, oracle: Oracle, pool_seed: int) -> Prepared:
-        """Ask for the answer on the sentence, find its entities, and choose their synonyms.
+        """Ask for the answer about the sentence, locate its entities, and choose their synonyms.
 
-        :raises BackendError: a call could not be made.
+        :raises BackendError: if a call could not be made.
         """
         sentence = Sentence(x) if isinstance(x, str) else x
-        original = await extracted(sentence.text, oracle, self.settings.samples)
+        original = await extract(sentence.text, oracle, self.settings.samples)
         names, con_o = most_frequent(original.sets)
         if not con_o:
             return self._unread(sentence, original)
@@ -181,13 +184,13 @@ class LinearityChecker:
         return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates)))
 
     def replies(self, prepared: Prepared, oracle: Oracle) -> Replies:
-        """Where the replies about R(x) of a prepared sentence are asked for, with what is known already."""
+        """Return the replies about R(x) of a prepared sentence; those about the sentence itself are known."""
         prompt = self.rules.prompts["paraphrase"] if self.settings.paraphrase else ""
         known = {prepared.subject.sentence: prepared.original}
         return Replies(prepared.subject, oracle, self.settings.samples, prompt, known)
 
-    async def _supposed(self, prepared: Prepared, oracle: Oracle) -> Prepared:
-        """For a plan, which has no replies: what an ordinary sentence would ask; its longest words are entities."""
+    async def _plan(self, prepared: Prepared, oracle: Oracle) -> Prepared:
+        """Ask what a typical sentence would need, for a plan without replies: its longest words are the entities."""
         text = prepared.subject.sentence
         words = sorted(set(re.findall(r"\w+", text)), key=lambda word: (-len(word), word))[:SUPPOSED_ENTITIES]
         answer = locate([Extracted(word) for word in words], text)
@@ -235,29 +238,31 @@ class LinearityChecker:
             counts |= {"labelled": len(labels), "labelled_extracted": len(labels & names)}
         return {name: float(value) for name, value in counts.items()}
 
-    def _decided(
+    def _decide(
         self,
         prepared: Prepared,
         replies: Replies,
-        ruled: Sequence[OneTest],
-        every: Sequence[OneTest],
+        by_rule: Sequence[OneTest],
+        by_any: Sequence[OneTest],
         samples: Mapping[int, Samples],
     ) -> Acceptance:
         settings, subject = self.settings, prepared.subject
-        accepted = all(test.passed for test in ruled)
-        answers = {x: names for x, s in samples.items() if (names := deciding(s, settings.rule)) is not None}
+        accepted = all(test.passed for test in by_rule)
+        answers = {
+            x: names for x, s in samples.items() if (names := deciding_set(s, settings.rule)) is not None
+        }
         faithful = all(_faithful(x, s, subject, settings.rule) for x, s in samples.items())
-        # R(0) is the sentence itself, whose entities are the answer: it says nothing about replacements.
+        # R(0) is the original sentence, whose entities are the answer. It has no replacements to count.
         changed = {x: names for x, names in answers.items() if x}
         counts: dict[str, Any] = {
             "accepted": accepted,
             "linear_not_faithful": accepted and not faithful,
             "con_rs": min(most_frequent(s.sets)[1] for s in samples.values()),
             "unread": prepared.values["unread"] + _unread_of(samples.values(), prepared.original),
-            "tests": len(ruled),
-            "tests_passed": sum(test.passed for test in ruled),
-            "combinations": sum(test.total for test in every),
-            "combinations_passed": sum(test.passing for test in every),
+            "tests": len(by_rule),
+            "tests_passed": sum(test.passed for test in by_rule),
+            "combinations": sum(test.total for test in by_any),
+            "combinations_passed": sum(test.passing for test in by_any),
             "changed": sum(x != 0 for x in samples),
             "sentences": len(changed),
             "identity": sum(subject.vector(n) == complement(x, subject.m) for x, n in changed.items()),
@@ -267,20 +272,20 @@ class LinearityChecker:
             "paraphrase_missed": len(replies.missed),
         }
         values = {**prepared.values, **{name: float(value) for name, value in counts.items()}}
-        evidence = replace(prepared.evidence, tests=test_evidence(ruled, samples, subject))
+        evidence = replace(prepared.evidence, tests=test_evidence(by_rule, samples, subject))
         if accepted:
-            why = f"{len(ruled)} of {len(ruled)} tests passed"
+            why = f"{len(by_rule)} of {len(by_rule)} tests passed"
             why += "" if faithful else "; linear, not faithful"
             return Acceptance(True, "accepted", why, evidence.to_json(), bound_of(settings), values)
-        failed = [test for test in ruled if not test.passed]
+        failed = [test for test in by_rule if not test.passed]
         withheld = {x for x, s in samples.items() if s.refused == len(s.readings)}
         if all(withheld & {test.x, test.y, test.x ^ test.y} for test in failed):
             why = f"a content filter refused {len(withheld)} of {len(samples)} changed sentences"
             values = {**prepared.values, "accepted": 0.0, "unread": values["unread"]}
             return Acceptance(False, "refused", why, evidence.to_json(), None, values)
-        found = culprits(ruled, samples, subject, settings.rule, prepared.original)
-        evidence = replace(evidence, culprits=tuple(map(CulpritEvidence.of, found)))
-        return Acceptance(False, "rejected", explanation(ruled, found), evidence.to_json(), None, values)
+        breaking = culprits(by_rule, samples, subject, settings.rule, prepared.original)
+        evidence = replace(evidence, culprits=tuple(map(CulpritEvidence.of, breaking)))
+        return Acceptance(False, "rejected", explanation(by_rule, breaking), evidence.to_json(), None, values)
 
 
 def _nothing_to_test(prepared: Prepared, candidates: int) -> Acceptance | None:
@@ -293,22 +298,22 @@ def _nothing_to_test(prepared: Prepared, candidates: int) -> Acceptance | None:
     if candidates > MOST_ENTITIES:
         why = f"{candidates} entities, and at most {MOST_ENTITIES} can be tested"
     elif candidates:
-        why = f"no replacement was found for any of {candidates} entities"
+        why = f"none of {candidates} entities has a valid replacement"
     else:
-        why = f"none of {len(prepared.subject.answer)} entities stands in the sentence"
+        why = f"none of {len(prepared.subject.answer)} entities is in the sentence"
     values |= {"accepted": 0.0, "unmeasurable": 1.0}
     return Acceptance(False, "unmeasurable", why, evidence, None, values)
 
 
 def _faithful(x: int, samples: Samples, subject: Subject, rule: Rule) -> bool:
-    """Whether f(x) is the complement of x, in the sense of the rule: some sample's, the most frequent, the first."""
-    wanted = complement(x, subject.m)
+    """Return whether f(x) is the complement of x under the rule: for any sample, the majority, or the first sample."""
+    ideal = complement(x, subject.m)
     if rule == "any":
-        return any(subject.vector(names) == wanted for names in set(samples.sets))
-    names = deciding(samples, rule)
-    return names is not None and subject.vector(names) == wanted
+        return any(subject.vector(names) == ideal for names in set(samples.sets))
+    names = deciding_set(samples, rule)
+    return names is not None and subject.vector(names) == ideal
 
 
 def _unread_of(samples: Iterable[Samples], original: Samples) -> int:
-    """Unread replies about different sentences, the original's not counted again."""
+    """Count the unread replies about different sentences, without the original."""
     return sum(s.unread for text, s in {s.text: s for s in samples}.items() if text != original.text)

@@ -1,4 +1,4 @@
-"""What a verdict keeps of a sentence that was tested for linearity: see ``docs/record.md``."""
+"""The evidence of a verdict on a sentence that was tested for linearity; see ``docs/record.md``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pytest_llmprops.core.evidence import (
     without_empty,
 )
 
-#: candidates for a replacement that were refused, of which an entity's evidence keeps the reasons
+#: maximum rejected replacements whose reasons an entity's evidence keeps
 _MOST_REJECTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CulpritEvidence:
-    """An entity that breaks linearity, its kinds, and the counts behind them in words."""
+    """An entity that breaks linearity, its kinds, and the counts that justify them, in words."""
 
     name: str
     synonym: str
@@ -34,12 +34,12 @@ class CulpritEvidence:
 
     @classmethod
     def of(cls, culprit: Culprit) -> CulpritEvidence:
-        """Return what is recorded of ``culprit``."""
+        """Return the evidence of ``culprit``."""
         return cls(culprit.name, culprit.synonym, culprit.kinds, culprit.why)
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> CulpritEvidence:
-        """Read a recorded culprit; what it lacks is empty."""
+        """Read a recorded culprit; missing fields are empty."""
         name, synonym, why = (text_in(evidence, key) for key in ("name", "synonym", "why"))
         return cls(name, synonym, texts_in(evidence, "kinds"), why)
 
@@ -52,8 +52,9 @@ class CulpritEvidence:
 class SentenceEvidence:
     """How a sentence was tested for linearity.
 
-    :param entities: see :func:`entity_evidence`. :param tests: see :func:`test_evidence`.
-    :param culprits: of a rejected sentence.
+    :param entities: see :func:`entity_evidence`.
+    :param tests: see :func:`test_evidence`.
+    :param culprits: empty unless the sentence is rejected.
     """
 
     sentence: str = ""
@@ -63,7 +64,7 @@ class SentenceEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> SentenceEvidence:
-        """Read a verdict's evidence; what it lacks is empty."""
+        """Read a verdict's evidence; missing fields are empty."""
         return cls(
             text_in(evidence, "sentence"),
             objects_in(evidence, "entities"),
@@ -86,14 +87,14 @@ class SentenceEvidence:
 def entity_evidence(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> tuple[Evidence, ...]:
     """Return each entity of the answer with its replacement, or why it has none."""
     by_key = {synonym.entity.key: synonym for synonym in chosen}
-    found: list[Evidence] = []
+    rows: list[Evidence] = []
     for entity in answer:
         synonym = by_key.get(entity.key)
         known = without_empty({"name": entity.name, "class": entity.kind})
         if synonym is not None and synonym.text:
             named = bool(synonym.entity.named)
             how = {"how": synonym.how, "named": named, "decided_by": synonym.decided_by}
-            found.append({**known, "replacement": synonym.text, **how})
+            rows.append({**known, "replacement": synonym.text, **how})
             continue
         if synonym is not None:
             refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
@@ -102,14 +103,14 @@ def entity_evidence(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> tupl
             why_not = "not in the sentence"
         else:
             why_not = f"inside {entity.inside!r}" if entity.state == "contained" else "not tested"
-        found.append({**known, "left_out": why_not})
-    return tuple(found)
+        rows.append({**known, "left_out": why_not})
+    return tuple(rows)
 
 
 def test_evidence(
     tests: Sequence[OneTest], samples: Mapping[int, Samples], subject: Subject
 ) -> tuple[Evidence, ...]:
-    """Return each test with its three sentences, and what was extracted from each how often."""
+    """Return each test with its three sentences and the most frequent extraction of each."""
     return tuple(
         {
             "passed": test.passed,
@@ -135,9 +136,10 @@ def _extraction(samples: Samples) -> Evidence:
 
 @dataclass(frozen=True, slots=True)
 class LinearityCounterexample:
-    """What a search for a counterexample of linearity ended with.
+    """A counterexample to linearity, as a search records it.
 
-    :param replaced: entities that x or y replaces, of ``entities`` in the vectors.
+    :param replaced: number of entities that x or y replaces.
+    :param entities: number of entities in the vectors.
     :param x, y: the names of the entities that they replace.
     """
 
@@ -149,7 +151,7 @@ class LinearityCounterexample:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> LinearityCounterexample:
-        """Read the ``counterexample`` of a line of ``searches.jsonl``; what it lacks is empty, or 0."""
+        """Read the ``counterexample`` of a line of ``searches.jsonl``; missing fields are empty or 0."""
         return cls(
             count_in(evidence, "replaced"),
             count_in(evidence, "entities"),

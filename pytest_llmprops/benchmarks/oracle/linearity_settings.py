@@ -1,4 +1,4 @@
-"""How the linearity checker measures a sentence, and what its acceptance is then worth."""
+"""The settings of the linearity checker, and the bound that an acceptance has under them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import AskChat, Bound, Oracle
 from pytest_llmprops.core.linearity import rejection_bound
 
-#: the distances for which a bound is printed (section 3)
+#: distances for which a bound is printed (section 3)
 EPSILONS = (0.1, 0.05)
 
 
@@ -17,9 +17,12 @@ EPSILONS = (0.1, 0.05)
 class LinearitySettings:
     """How a sentence is measured; the defaults are the paper's.
 
-    :param samples: askings of each sentence. :param tests: tests a sentence. :param rule: when a test passes.
-    :param synonym_votes: askings of prompts 3 and 4. :param named_votes: askings of prompt 2.
-    :param paraphrase: R(x) is an entity-preserving paraphrase of the sentence with replacements (section 3.2).
+    :param samples: samples per sentence.
+    :param tests: tests per sentence.
+    :param rule: the rule that decides whether a test passes.
+    :param synonym_votes: samples of prompts 3 and 4.
+    :param named_votes: samples of prompt 2.
+    :param paraphrase: whether R(x) is an entity-preserving paraphrase of the sentence with replacements (section 3.2).
     """
 
     samples: int = 11
@@ -43,26 +46,26 @@ class LinearitySettings:
             raise ValueError("max_tokens must be at least 1, or none")
 
     def oracle(self, ask: AskChat) -> Oracle:
-        """A model asked with these settings."""
+        """Return an oracle with the temperature and maximum length of these settings."""
         return Oracle(ask, temperature=self.temperature, max_tokens=self.max_tokens)
 
 
 PAPER = LinearitySettings()
-#: 27 askings of tested sentences in place of 165, and a rule to which the bound applies
+#: at most 27 samples of tested sentences instead of 165, and a rule with a bound
 QUICK = LinearitySettings(samples=3, tests=3, rule="majority", synonym_votes=1, named_votes=1, max_tokens=400)
 
 
 def bound_of(settings: LinearitySettings) -> Bound:
-    """What an acceptance under these settings is worth (Theorem 3.1 over the tests of one sentence).
+    """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
 
-    Under ``any`` nothing: a test is the best of all combinations of samples. Where a reply could not be read f has no
-    value and the test fails, so the bound speaks of extractors that are far whatever one takes that value for.
+    Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
+    read, f has no value and the test fails. The bound then applies to extractors that are far for every such value.
     """
     if settings.rule == "any":
         return Bound(f"no bound: best of {settings.samples**3:,} combinations")
-    worth = [(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
+    bounds = [(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
     text = "; ".join(
         f"an extractor {epsilon}-far from linear would have been rejected with probability at least {p:.3f}"
-        for epsilon, p in worth
+        for epsilon, p in bounds
     )
-    return Bound(text, *worth[0])
+    return Bound(text, *bounds[0])

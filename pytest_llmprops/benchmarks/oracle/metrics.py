@@ -1,4 +1,4 @@
-"""The metrics of the oracle-checker, from the values of verdicts alone (Zeng et al., section 5)."""
+"""The metrics of the oracle-checker, computed only from the values of verdicts (Zeng et al., section 5)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pytest_llmprops.core.statistics import mean_interval
 #: the task of rows over all pairs, whatever the answer
 PAIRS = "pairs"
 CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
-#: the categories of table 5 by the number in a verdict's values
+#: number in a verdict's values -> category of table 5
 CATEGORIES = {1: "AI", 2: "ĀI", 3: "AĪ", 4: "ĀĪ"}
-#: why a "no" is not accepted, by the number in a verdict's values
+#: metric -> number in a verdict's values, for the reasons why a "no" is not accepted
 REJECTIONS = {"triangular_rate": 2, "inconsistent_rate": 3, "unreadable_rate": 4, "untested_rate": 5}
-#: of these the paper's rule, which rejects on triangular evidence only, says nothing: there are no answers to go by
+#: reasons that the paper's rule does not cover, because it needs answers to look for triangular evidence
 _NOT_JUDGED = (REJECTIONS["unreadable_rate"], REJECTIONS["untested_rate"])
 DIRECTIONS = {
     "acceptance_rate": "higher",
@@ -53,7 +53,7 @@ Values = Mapping[str, float]
 
 
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
-    """Rows of every task, language and source; of pairs also over both answers."""
+    """Yield the metrics of every task, language and source, and those of pairs over both answers."""
     pairs: dict[tuple[str, str], list[VerdictRecord]] = {}
     for place, members in by_place(records).items():
         task, language, source = place
@@ -72,7 +72,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 
 def _domain(record: VerdictRecord) -> str:
-    """``general``, ``technical`` … : the second part of the item's id."""
+    """Return the second part of the item's id: ``general``, ``technical`` …"""
     return record.id.split("/")[1]
 
 
@@ -84,10 +84,11 @@ def _linearity(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metri
     groups = {"": read}
     if len(domains) > 1:
         groups |= {name: [r for r in read if _domain(r) == name] for name in domains}
-    for group, those in groups.items():
-        # Labels of a sentence in which nothing was found, or that cannot be tested, were missed or not all the same.
-        yield from _share(place, "label_overlap", _labelled(those), "labelled_extracted", "labelled", group)
-        tested = [r for r in those if r.values.get("tests")]
+    for group, group_records in groups.items():
+        # This includes sentences without extracted entities and sentences that cannot be tested.
+        labelled = _labelled(group_records)
+        yield from _share(place, "label_overlap", labelled, "labelled_extracted", "labelled", group)
+        tested = [r for r in group_records if r.values.get("tests")]
         if tested:
             yield from _tested(place, group, tested)
             yield from _correlations(place, group, [r.values for r in tested])
@@ -97,17 +98,17 @@ def _labelled(records: Iterable[VerdictRecord]) -> list[Values]:
     return [r.values for r in records if r.values.get("labelled")]
 
 
-def _tested(place: Place, group: str, those: Sequence[VerdictRecord]) -> Iterator[Metric]:
-    """Sentences that had something to test; those accepted trivially are counted apart."""
-    values = [r.values for r in those]
-    mean = _mean(place, those)
+def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Sentences that had something to test; records accepted trivially are counted apart."""
+    values = [r.values for r in records]
+    mean = _mean(place, records)
     yield mean("acceptance_rate", lambda v: v["accepted"], group)
     covered = [{**v, "covered": v["entities"] * v["accepted"]} for v in values]
     yield from _share(place, "entity_acceptance_rate", covered, "covered", "entities", group)
-    both = [{**v, "covered": v["labelled_extracted"] * v["accepted"]} for v in _labelled(those)]
+    both = [{**v, "covered": v["labelled_extracted"] * v["accepted"]} for v in _labelled(records)]
     yield from _share(place, "labelled_entity_acceptance_rate", both, "covered", "labelled_extracted", group)
     yield mean("a_rate", _a_rate, group)
-    accepted = [r for r in those if r.values["accepted"]]
+    accepted = [r for r in records if r.values["accepted"]]
     if accepted:
         yield _mean(place, accepted)("a_rate", _a_rate, f"{group}, accepted" if group else "accepted")
     yield mean("a_test", lambda v: v["tests_passed"] / v["tests"], group)
@@ -128,13 +129,13 @@ def _a_rate(values: Values) -> float:
 
 
 def _mean(
-    place: Place, those: Sequence[VerdictRecord]
+    place: Place, records: Sequence[VerdictRecord]
 ) -> Callable[[str, Callable[[Values], float], str], Metric]:
-    """A mean over sentences with its interval, by cluster where clusters have several."""
-    clusters = [r.cluster for r in those]
+    """Return a function for the mean over sentences with its interval, which accounts for clusters."""
+    clusters = [r.cluster for r in records]
 
     def row(name: str, number: Callable[[Values], float], group: str) -> Metric:
-        numbers = [number(r.values) for r in those]
+        numbers = [number(r.values) for r in records]
         value = math.fsum(numbers) / len(numbers)
         low: float | None = None
         high: float | None = None
@@ -148,7 +149,7 @@ def _mean(
 def _share(
     place: Place, name: str, values: Sequence[Values], part: str, whole: str, group: str = ""
 ) -> Iterator[Metric]:
-    """A ratio of sums, without an interval: its parts are not independent."""
+    """Yield a ratio of sums, without an interval because its parts are not independent."""
     total = math.fsum(v[whole] for v in values)
     if total:
         value = math.fsum(v[part] for v in values) / total
@@ -156,8 +157,8 @@ def _share(
 
 
 def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterator[Metric]:
-    """Table 1: Spearman's rank correlation; left out where one of the two does not vary."""
-    mark = f"{group}, " if group else ""
+    """Yield Spearman's rank correlations (table 1), except if one of the two values does not vary."""
+    prefix = f"{group}, " if group else ""
     rows: dict[str, Callable[[Values], float]] = {
         "a_test": lambda v: v["tests_passed"],
         "a_rate": _a_rate,
@@ -176,8 +177,8 @@ def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterato
         for column, second in columns.items():
             a, b = [first(v) for v in values], [second(v) for v in values]
             if row != column and len(set(a)) > 1 and len(set(b)) > 1:
-                found = float(spearmanr(a, b).statistic)
-                yield Metric(*place, "spearman", found, len(values), f"{mark}{row} ~ {column}")
+                rho = float(spearmanr(a, b).statistic)
+                yield Metric(*place, "spearman", rho, len(values), f"{prefix}{row} ~ {column}")
 
 
 # ---- pairs
@@ -203,11 +204,11 @@ def _no(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     for phi in PHIS:
         tested = [v for v in said if v.get(f"trust_{phi}") not in (None, 5)]
         for number, name in CATEGORIES.items():
-            those = [v for v in tested if v.get(f"category_{phi}") == number]
-            if those:
-                hits = [v[f"trust_{phi}"] == 1 for v in those]
+            members = [v for v in tested if v.get(f"category_{phi}") == number]
+            if members:
+                hits = [v[f"trust_{phi}"] == 1 for v in members]
                 yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
-            hits = [v[f"trust_paper_{phi}"] == 1 for v in those if v[f"trust_{phi}"] not in _NOT_JUDGED]
+            hits = [v[f"trust_paper_{phi}"] == 1 for v in members if v[f"trust_{phi}"] not in _NOT_JUDGED]
             if hits:
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
         trust = [v[f"trust_{phi}"] for v in said if f"trust_{phi}" in v]
@@ -223,7 +224,7 @@ def _agreement(place: Place, said: Sequence[Values]) -> Iterator[Metric]:
 
 
 def _pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    """Tables 2 and 3: by label and by answer."""
+    """Yield the metrics of tables 2 and 3, by label and by answer."""
     said = [v for v in values if v.get("said_yes", -1) >= 0]
     yield from _agreement(place, said)
     groups = {
@@ -232,13 +233,13 @@ def _pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
         "answer yes": [v for v in said if v["said_yes"] == 1],
         "answer no": [v for v in said if v["said_yes"] == 0],
     }
-    for name, those in groups.items():
-        if name.startswith("label") and those:
-            yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in those], "none", group=name)
+    for name, members in groups.items():
+        if name.startswith("label") and members:
+            yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in members], "none", group=name)
         for phi in PHIS:
-            proved = _hits(those, f"phi_{phi}")
-            # Without the reference only answers of yes are put to the prover.
-            if proved and len(proved) == len(those):
+            proved = _hits(members, f"phi_{phi}")
+            # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
+            if proved and len(proved) == len(members):
                 yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
 
 
@@ -251,13 +252,13 @@ def _sanity(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
         for phi in PHIS:
             yield rate(place, "provable_rate", _hits(said, f"phi_{phi}"), "none", group=phi)
         return
-    # A case without any answer that can be read is neither consistent nor inconsistent.
+    # A case without a readable answer is neither consistent nor inconsistent.
     read = [v for v in values if v.get("answers_yes", 0) + v.get("answers_no", 0)]
     yield rate(place, "consistency_rate", _hits(read, "consistent"), "higher")
     if place[0] == OWN:
         yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
         for answer, number in (("yes", 1), ("no", 0)):
-            those = [v for v in said if v["said_yes"] == number]
+            members = [v for v in said if v["said_yes"] == number]
             for phi in PHIS:
-                hits = _hits(those, f"phi_{phi}")
+                hits = _hits(members, f"phi_{phi}")
                 yield rate(place, "provable_rate", hits, "none", group=f"{phi}, answer {answer}")

@@ -1,4 +1,4 @@
-"""What a verdict keeps of a pair whose answer was checked: see ``docs/record.md``."""
+"""The evidence of a verdict on a pair of sentences; see ``docs/record.md``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pytest_llmprops.core.evidence import (
 class PhraseEvidence:
     """Two phrases of an alignment.
 
-    :param equivalent: the model's answer; None where it cannot be read.
-    :param why: of a pair that the model does not confirm.
-    :param asked: False where the same words count as equivalent without a question.
+    :param equivalent: the model's answer; None if it cannot be read.
+    :param why: why the model does not confirm the pair; otherwise empty.
+    :param asked: False if the phrases have the same words and count as equivalent without a question.
     """
 
     first: str
@@ -34,23 +34,23 @@ class PhraseEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> PhraseEvidence:
-        """Read a recorded phrase pair; what it lacks is empty."""
+        """Read a recorded phrase pair; missing fields are empty."""
         first, second, why = (text_in(evidence, key) for key in ("first", "second", "why"))
         asked = flag_in(evidence, "asked")
         return cls(first, second, flag_in(evidence, "equivalent"), why, asked is not False)
 
     def to_json(self) -> Evidence:
         """Return the object for the record."""
-        shown = {"first": self.first, "second": self.second, "equivalent": self.equivalent}
-        return shown | ({"why": self.why} if self.why else {}) | ({} if self.asked else {"asked": False})
+        fields = {"first": self.first, "second": self.second, "equivalent": self.equivalent}
+        return fields | ({"why": self.why} if self.why else {}) | ({} if self.asked else {"asked": False})
 
 
 @dataclass(frozen=True, slots=True)
 class ProofEvidence:
-    """An attempt to prove two sentences equivalent.
+    """An attempt to prove that two sentences are equivalent.
 
-    :param leftovers: of each of the two sentences, the runs of words that no alignment covers.
-    :param missing: why there is no alignment at all; else empty.
+    :param leftovers: for each of the two sentences, the runs of words that no alignment covers.
+    :param missing: why there is no alignment at all; otherwise empty.
     """
 
     phrases: tuple[PhraseEvidence, ...] = ()
@@ -59,7 +59,7 @@ class ProofEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> ProofEvidence:
-        """Read a recorded attempt; what it lacks is empty."""
+        """Read a recorded attempt; missing fields are empty."""
         return cls(
             tuple(map(PhraseEvidence.from_json, objects_in(evidence, "phrases"))),
             text_lists_in(evidence, "leftovers"),
@@ -79,12 +79,12 @@ class ProofEvidence:
 
     @property
     def refused(self) -> tuple[PhraseEvidence, ...]:
-        """Pairs that the model does not confirm: a "no", or a reply that cannot be read."""
+        """Pairs that the model does not confirm: it says no, or its reply cannot be read."""
         return tuple(phrase for phrase in self.phrases if not phrase.equivalent)
 
     @property
     def uncovered(self) -> str:
-        """The words left over in each sentence, and how many phrase pairs the model refused."""
+        """The words left over in each sentence, and the number of phrase pairs that the model refused."""
         parts = [
             f"s{number}: {{ {', '.join(words)} }}" for number, words in enumerate(self.leftovers, 1) if words
         ]
@@ -95,9 +95,9 @@ class ProofEvidence:
 
 @dataclass(frozen=True, slots=True)
 class TrustTestEvidence:
-    """One test of a "no": is the paraphrase of sentence ``source`` equivalent to the other one, and to its own?
+    """A test of a "no": is the paraphrase of sentence ``source`` equivalent to the other sentence and to its source?
 
-    :param other, own: the model's answers, ``yes``, ``no`` or ``unreadable``.
+    :param other, own: the model's answers about the two: ``yes``, ``no`` or ``unreadable``.
     """
 
     outcome: str
@@ -108,7 +108,7 @@ class TrustTestEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> TrustTestEvidence:
-        """Read a recorded test; what it lacks is empty, or 0."""
+        """Read a recorded test; missing fields are empty or 0."""
         outcome, paraphrase, other, own = (
             text_in(evidence, key) for key in ("outcome", "paraphrase", "other", "own")
         )
@@ -129,11 +129,13 @@ class TrustTestEvidence:
 class PairEvidence:
     """How the answer on a pair of sentences was checked.
 
-    :param answer: ``yes``, ``no`` or ``unreadable``. :param proof: None where none was tried.
-    :param paraphrases: of each sentence, those that could be drawn.
-    :param problems: of each sentence, why its paraphrases cannot be read; else empty.
-    :param category: table 5's; empty where indifferentiable paraphrases were not sought.
-    :param trust: the outcome of the tests of a "no", which are those by which the run decides; else empty.
+    :param answer: ``yes``, ``no`` or ``unreadable``.
+    :param proof: None if no proof was tried.
+    :param paraphrases: for each sentence, the paraphrases that could be drawn.
+    :param problems: for each sentence, why its paraphrases cannot be read; otherwise empty.
+    :param category: of table 5; empty if indifferentiable paraphrases were not searched for.
+    :param trust: the outcome of the deciding tests of a "no"; otherwise empty.
+    :param tests: the deciding tests of a "no".
     """
 
     first: str = ""
@@ -149,7 +151,7 @@ class PairEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> PairEvidence:
-        """Read a verdict's evidence; what it lacks is empty."""
+        """Read a verdict's evidence; missing fields are empty."""
         keys = ("sentence_1", "sentence_2", "answer", "explanation")
         first, second, answer, explanation = (text_in(evidence, key) for key in keys)
         return cls(
@@ -167,7 +169,7 @@ class PairEvidence:
 
     def to_json(self) -> Evidence:
         """Return the object for the record, without its empty parts."""
-        shown = without_empty(
+        fields = without_empty(
             {
                 "sentence_1": self.first,
                 "sentence_2": self.second,
@@ -180,5 +182,5 @@ class PairEvidence:
                 "tests": [test.to_json() for test in self.tests],
             }
         )
-        # Kept also where it is empty: it says that a proof was tried.
-        return shown if self.proof is None else shown | {"proof": self.proof.to_json()}
+        # An empty proof is kept too: it records that a proof was tried.
+        return fields if self.proof is None else fields | {"proof": self.proof.to_json()}

@@ -1,8 +1,8 @@
-"""The search for a counterexample of linearity on one sentence: the same property as the measurement's.
+"""The search for a counterexample to linearity on one sentence, with the same property as the measurement.
 
-Whoever draws the vectors x and y (hypothesis, in ``suites/test_oracle.py``) asks :meth:`LinearitySearch.holds`. The
-search makes no verdict and claims no bound: its points are not drawn uniformly. It keeps the violation with the fewest
-replaced entities, and names the culprits of that one.
+The caller draws the vectors x and y (hypothesis, in ``suites/test_oracle.py``) and calls
+:meth:`LinearitySearch.holds`. The search has no verdict and no bound, because its points are not drawn uniformly. It
+keeps the violation with the fewest replaced entities and reports the culprits of that one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from pytest_llmprops.core.benchmark import Counterexample
 
 @dataclass
 class LinearitySearch:
-    """f on the sentence of ``prepared``, each vector's sentence asked once.
+    """The function f on the sentence of ``prepared``. Each vector is asked about once.
 
-    :param most: requests that may be made. Those that a reply store answers count, too: so a search that is repeated
-        goes the same way.
-
-    ``asked`` counts the requests, with a paraphrase (R as in section 3.2) its most tries a sentence; ``smallest`` is
-    the violated test that replaces the fewest entities, of those the first in the order of :func:`size_of`.
+    :param most: maximum number of requests. Requests answered from a reply store count too, so that a repeated search
+        takes the same path.
+    :ivar asked: number of requests so far. With paraphrases (section 3.2), the maximum number of tries is counted.
+    :ivar smallest: the violated test that is first in the order of :func:`size_of`.
     """
 
     checker: LinearityChecker
@@ -45,7 +44,7 @@ class LinearitySearch:
     def __post_init__(self) -> None:
         self._replies = self.checker.replies(self.prepared, self.oracle)
         if not self._replies.paraphrase:
-            # R(0) is the sentence itself, whose extraction is known.
+            # R(0) is the original sentence, whose extraction is known.
             self._begun.add(0)
 
     @property
@@ -54,13 +53,13 @@ class LinearitySearch:
         return self.prepared.subject.m
 
     async def holds(self, *point: int) -> bool | None:
-        """Whether f(x XOR y) = f(x) XNOR f(y) for the ``point`` (x, y); None where that takes too many requests.
+        """Return whether f(x XOR y) = f(x) XNOR f(y) for the ``point`` (x, y); None if that takes too many requests.
 
-        :raises BackendError: a call could not be made.
+        :raises BackendError: if a call could not be made.
         """
         x, y = point
         new = {x, y, x ^ y} - self._begun
-        cost = len(new) * self._each
+        cost = len(new) * self._requests_per_vector
         if self.asked + cost > self.most:
             return None
         self.asked += cost
@@ -71,44 +70,44 @@ class LinearitySearch:
         return test.passed
 
     @property
-    def _each(self) -> int:
+    def _requests_per_vector(self) -> int:
         tries = PARAPHRASE_TRIES if self._replies.paraphrase else 0
         return self.checker.settings.samples + tries
 
     async def counterexample(self) -> Counterexample | None:
-        """The smallest violation with its culprits; asks nothing."""
+        """Return the smallest violation with its culprits, without further requests."""
         test, subject = self.smallest, self.prepared.subject
         if test is None:
             return None
         samples = {z: await self._replies.of(z) for z in sorted(self._begun)}
-        found = culprits([test], samples, subject, self.checker.settings.rule, self.prepared.original)
+        breaking = culprits([test], samples, subject, self.checker.settings.rule, self.prepared.original)
         x, y = (self._names(z) for z in (test.x, test.y))
         replaced = (test.x | test.y).bit_count()
-        why = f"{replaced} of {subject.m} entities replaced (x: {_list(x)}; y: {_list(y)}); {_blame(found)}"
-        blamed = tuple(map(CulpritEvidence.of, found))
-        shown = replace(
-            self.prepared.evidence, tests=test_evidence([test], samples, subject), culprits=blamed
+        why = f"{replaced} of {subject.m} entities replaced (x: {_list(x)}; y: {_list(y)}); {_culprits_text(breaking)}"
+        recorded = tuple(map(CulpritEvidence.of, breaking))
+        evidence = replace(
+            self.prepared.evidence, tests=test_evidence([test], samples, subject), culprits=recorded
         )
-        values = LinearityCounterexample(replaced, subject.m, x, y, blamed).to_json()
-        return Counterexample(why, values, shown.to_json())
+        values = LinearityCounterexample(replaced, subject.m, x, y, recorded).to_json()
+        return Counterexample(why, values, evidence.to_json())
 
     def _names(self, z: int) -> tuple[str, ...]:
         return tuple(entity.name for i, entity in enumerate(self.prepared.subject.tested) if z >> i & 1)
 
 
 def size_of(test: OneTest) -> tuple[int, int, int, int]:
-    """By what tests are ordered: replaced entities, bits of x and y together, then x and y themselves."""
+    """Return the sort key of tests: replaced entities, total bits of x and y, then x and y."""
     return (test.x | test.y).bit_count(), test.x.bit_count() + test.y.bit_count(), test.x, test.y
 
 
 async def linearity_search(
     checker: LinearityChecker, text: str, oracle: Oracle, pool_seed: int, most: int
 ) -> LinearitySearch | str:
-    """The search on the sentence ``text``, or one phrase why there is nothing to search.
+    """Return the search on the sentence ``text``, or why there is nothing to search, in one phrase.
 
-    :param pool_seed: as for :meth:`~pytest_llmprops.benchmarks.oracle.linearity.LinearityChecker.prepare`: with the
-        measurement's, its replies are asked again, and its synonyms come out.
-    :raises BackendError: a call could not be made.
+    :param pool_seed: see :meth:`~pytest_llmprops.benchmarks.oracle.linearity.LinearityChecker.prepare`. With the seed
+        of the measurement, the requests and the synonyms are the same.
+    :raises BackendError: if a call could not be made.
     """
     prepared = await checker.prepare(Sentence(text), oracle, pool_seed)
     if prepared.stopped is not None:
@@ -120,8 +119,8 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names) or "none"
 
 
-def _blame(found: tuple[Culprit, ...]) -> str:
-    if not found:
+def _culprits_text(breaking: tuple[Culprit, ...]) -> str:
+    if not breaking:
         return "a reply could not be read"
-    named = ", ".join(f'"{culprit.name}" ({", ".join(culprit.kinds)})' for culprit in found)
-    return f"culprit{'s' if len(found) > 1 else ''}: {named}"
+    names = ", ".join(f'"{culprit.name}" ({", ".join(culprit.kinds)})' for culprit in breaking)
+    return f"culprit{'s' if len(breaking) > 1 else ''}: {names}"

@@ -11,7 +11,7 @@ from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits, explanation, violated_bits
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding_set
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 
@@ -44,7 +44,7 @@ def found(**changed: Samples) -> tuple[Culprit, ...]:
     vectors = [
         SUBJECT.vector(names)
         for x in (X, Y, X ^ Y)
-        if (names := deciding(samples[x], "majority")) is not None
+        if (names := deciding_set(samples[x], "majority")) is not None
     ]
     passing = len(vectors) == 3 and is_linear_test(vectors[0], vectors[1], vectors[2], SUBJECT.m)
     test = OneTest(X, Y, int(passing), 1)
@@ -109,7 +109,7 @@ def test_synonym_fault() -> None:
     """Always found itself, with others replaced, too, and in some sentence rarely as its synonym."""
     (culprit,) = found(x11=replies(3, (11, ["Nairobi"])))
     assert culprit.kinds == ("synonym fault",)
-    assert culprit.why == "always found itself, its synonym in 0 of 11 replies about one sentence"
+    assert culprit.why == "always extracted itself, its synonym in 0 of 11 replies about one sentence"
     (weak,) = found(x11=replies(3, (5, ["Tobias", "Nairobi"]), (6, ["Nairobi"])))
     assert weak.kinds == ("weak", "synonym fault")
     assert found(x01=replies(X, (11, ["Lisbon"])), x11=replies(3, (11, ["Nairobi"]))) == ()

@@ -335,7 +335,7 @@ def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
     assert ("Twilight", "not in the sentence") in [(e["name"], e.get("left_out")) for e in entities]
     none = check(Fake(lambda x, _: ["Twilight", "Moby Dick"]))
     assert none.outcome == "unmeasurable"
-    assert "none of 2 entities stands in the sentence" in none.why
+    assert "none of 2 entities is in the sentence" in none.why
 
 
 def test_contained_entities_are_left_out() -> None:
@@ -353,7 +353,7 @@ def test_contained_entities_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("reply", "outcome", "why"),
     [
-        (Reply("I cannot help with that."), "unparsed", "no list"),
+        (Reply("I cannot help with that."), "unparsed", "not a list"),
         (Reply(""), "unparsed", "empty"),
         (Reply("1. person: Adriana\n2. ci", finish_reason="length"), "unparsed", "cut off"),
         (Reply("", finish_reason="content_filter"), "refused", "content filter"),

@@ -335,7 +335,7 @@ def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "why"),
-    [("None", "no entities"), ("Hello.", "no list"), ("1. city: Atlantis", "stands in the sentence")],
+    [("None", "no entities"), ("Hello.", "not a list"), ("1. city: Atlantis", "is in the sentence")],
 )
 def test_nothing_to_search(loop: asyncio.AbstractEventLoop, reply: str, why: str) -> None:
     """A sentence that cannot be tested cannot be searched, and the reason is the measurement's."""

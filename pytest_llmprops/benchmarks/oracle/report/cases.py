@@ -1,7 +1,7 @@
-"""The oracle-checker's cases to look at: rejected sentences, proofs, leftovers, triangular evidence.
+"""Example cases: rejected sentences, proofs, leftover words and triangular evidence.
 
-They are those of Zeng et al.'s tables 13 (proofs), 12 (leftover words) and 15 (triangular evidence). Their texts come
-from models and from data, and are shown as text.
+They correspond to tables 13 (proofs), 12 (leftover words) and 15 (triangular evidence) of Zeng et al. The texts come
+from models and data, so they are untrusted and shown as plain text.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Table
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import counted
 
-#: cases of each kind and model
+#: maximum cases per kind and model
 MOST = 5
-#: characters of one text
+#: maximum characters of one text
 _LONG = 400
 #: categories of table 5 in which the paraphrase of a test is indifferentiable
 _INDIFFERENTIABLE = ("AI", "ĀI")
@@ -30,7 +30,7 @@ _PAIR = (("Item", False), ("Model", False), ("Sentence 1", False), ("Sentence 2"
 
 
 def linearity_cases(measured: Measured) -> list[Block]:
-    """Return the kinds of the entities that break linearity, and some of the sentences."""
+    """Return the kinds of entities that break linearity, and some rejected sentences."""
     kinds: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
@@ -41,8 +41,13 @@ def linearity_cases(measured: Measured) -> list[Block]:
         ]
         known = [evidence for record, evidence in rejected if record.evidence]
         if rejected:
-            found = Counter(kind for one in known for kind in {k for c in one.culprits for k in c.kinds})
-            counts = [Cell(f"{found[kind]:,}", found[kind]) if known else Cell("–") for kind in KINDS]
+            counts_by_kind = Counter(
+                kind for one in known for kind in {k for c in one.culprits for k in c.kinds}
+            )
+            counts = [
+                Cell(f"{counts_by_kind[kind]:,}", counts_by_kind[kind]) if known else Cell("–")
+                for kind in KINDS
+            ]
             kinds.append((Cell(s.starred), Cell(f"{len(rejected):,}", len(rejected)), *counts))
         for record, evidence in rejected[:MOST]:
             texts = (_text(evidence.sentence), _text(record.reason))
@@ -60,15 +65,15 @@ def linearity_cases(measured: Measured) -> list[Block]:
             "Why sentences are rejected",
             kinds_columns,
             tuple(kinds),
-            "Rejected sentences with at least one entity of the kind, by the counts of appendix A.3; an entity may be"
-            " of several kinds.",
+            "Rejected sentences with at least one entity of the kind (appendix A.3). An entity may be of several"
+            " kinds.",
         ),
         Fold("Some rejected sentences", (Table("Rejected sentences", columns, tuple(rows)),)),
     ]
 
 
 def pair_cases(measured: Measured) -> list[Block]:
-    """Return proofs as their phrases, failures as leftover words, rejected "no" as their three sentences."""
+    """Return proofs with their phrases, failed proofs with leftover words, and rejected "no" with the paraphrase."""
     notes: list[Block] = []
     tables: dict[str, list[Row]] = {YES: [], "leftover": [], NO: []}
     for s in measured.series:
@@ -93,7 +98,8 @@ def pair_cases(measured: Measured) -> list[Block]:
                 "Proofs (Table 13)",
                 (*_PAIR, ("Phrases that the model calls equivalent", False)),
                 tuple(tables[YES]),
-                "Accepted answers of yes. Phrases of the same words, where they were not asked about, are not listed.",
+                "Accepted answers of yes. Phrases with the same words are not listed if the model was not asked about"
+                " them.",
             )
         )
     if tables["leftover"]:
@@ -126,7 +132,7 @@ def _proofs(s: Series, pairs: Pairs) -> list[Row]:
     for record, evidence in pairs:
         confirmed = evidence.proof.confirmed if evidence.proof is not None else ()
         if record.status == "correct" and confirmed:
-            # What is said twice in the same words proves little.
+            # Phrases with the same words prove little, so proofs with more different phrases come first.
             weight = sum(p.first.casefold() != p.second.casefold() for p in confirmed)
             lines = "; ".join(f"“{p.first}” = “{p.second}”" for p in confirmed)
             rows.append((weight, _row(s, record, evidence, lines)))
@@ -153,7 +159,9 @@ def _triangles(s: Series, pairs: Pairs) -> list[Row]:
         if evidence.trust == "triangular" and test is not None:
             seen = "yes" if evidence.category in _INDIFFERENTIABLE else "no"
             text = f"of sentence {test.source}: {test.paraphrase}"
-            rows.append((*_row(s, record, evidence, text), Cell(seen if evidence.category else "not sought")))
+            rows.append(
+                (*_row(s, record, evidence, text), Cell(seen if evidence.category else "not searched for"))
+            )
     return rows[:MOST]
 
 

@@ -1,4 +1,4 @@
-"""The oracle-checker's plots: what was accepted (figure 6 of Zeng et al.) and sentence by sentence (figure 10)."""
+"""The oracle-checker's plots: acceptance (figure 6 of Zeng et al.) and sentence by sentence (figure 10)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
-#: inches of a bar with the space around it, and of the panels of figure 10
+#: height of a bar with the space around it, and of the panels of figure 10, in inches
 _BAR, _PANEL = 0.21, 0.85
-#: how strong the colour of what was rejected is
+#: opacity of rejected shares
 _REJECTED = 0.32
-#: sentences that figure 10 draws; of more, every so many
+#: maximum sentences in figure 10; of more, an evenly spaced selection is drawn
 MOST_DRAWN = 800
-#: groups of equal answers that are drawn apart; smaller ones are one
+#: maximum groups of equal answers with their own colour; smaller groups share one
 _GROUPS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Shares of one kind of thing, ``n`` in all: accepted, rejected; what is left was not extracted.
+    """The accepted and rejected shares of sentences or entities. The rest was not extracted.
 
-    :param n: None where a paper does not print it.
+    :param n: total number; None if the paper does not print it.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A model on one kind of sentences; ``series`` -1 for a paper's."""
+    """The bars of a model on one kind of sentences; ``series`` is -1 for a paper."""
 
     title: str
     series: int
@@ -63,9 +63,11 @@ class Bars:
 class Profile:
     """One sentence in figure 10.
 
-    :param a_test: share of its tests passed. :param a_rate: of all combinations. :param groups: of equal answers on
-        the sentence itself, as shares of the samples, largest first: Con_o and the others; what is missing to 1 is
-        replies that could not be read.
+    :param a_test: share of its tests that pass.
+    :param a_rate: share of all combinations of samples that pass.
+    :param entities: number of entities.
+    :param groups: groups of equal answers about the original sentence, as shares of the samples, largest first (Con_o).
+        The rest up to 1 is unreadable replies.
     """
 
     a_test: float
@@ -75,7 +77,7 @@ class Profile:
 
 
 def acceptance_plot(groups: Sequence[Bars]) -> Plot:
-    """Stacked bars, a block a model: accepted full, rejected pale, labelled entities that were missed outlined."""
+    """Draw stacked bars, one block per model: accepted is solid, rejected pale, not extracted outlined."""
     names = [bar.name for group in groups for bar in group.bars]
     titles = [shortened(group.title, 60) for group in groups]
     left, top = room(names), 0.36
@@ -117,8 +119,8 @@ def _stacked(axes: Axes, bar: Bar, y: float, shade: str) -> None:
     )  # fmt: skip
 
 
-def drawn(profiles: Sequence[Profile]) -> list[Profile]:
-    """The sentences by Con_o, the surest first, at most :data:`MOST_DRAWN` of them, evenly spaced."""
+def selected(profiles: Sequence[Profile]) -> list[Profile]:
+    """Return at most :data:`MOST_DRAWN` sentences, evenly spaced, the highest Con_o first."""
     order = sorted(profiles, key=lambda p: (-p.groups[0], -p.a_rate, p.entities))
     if len(order) <= MOST_DRAWN:
         return order
@@ -126,8 +128,8 @@ def drawn(profiles: Sequence[Profile]) -> list[Profile]:
 
 
 def profile_plot(profiles: Sequence[Profile], series: int) -> Plot:
-    """Four bar charts over the same sentences, in the order of :func:`drawn`."""
-    shown, shade = drawn(profiles), colour(series)
+    """Draw four bar charts over the same sentences, in the order of :func:`selected`."""
+    shown, shade = selected(profiles), colour(series)
     left, top, gap = 0.75, 0.42, 0.2
     figure = new_figure(WIDTH, top + 4 * (_PANEL + gap) + 0.35)
     height = figure.get_size_inches()[1]
@@ -155,21 +157,21 @@ def profile_plot(profiles: Sequence[Profile], series: int) -> Plot:
     return figure
 
 
-#: name, colour, strength
+#: name, colour, opacity
 Layer = tuple[str, str, float]
 
 
 def _layers(shown: Sequence[Profile], series: int) -> list[Layer]:
-    """What Con_o's chart is stacked of, from below; only what there is."""
+    """Return the layers of the Con_o chart from the bottom, without empty ones."""
     most = max(len(p.groups) for p in shown)
-    found: list[Layer] = [("most frequent answer", colour(series), 1.0)]
+    layers: list[Layer] = [("most frequent answer", colour(series), 1.0)]
     for n in range(1, min(most, _GROUPS)):
-        found.append((f"{_ORDINALS[n]}", SERIES[(series + n) % len(SERIES)], 0.75))
+        layers.append((f"{_ORDINALS[n]}", SERIES[(series + n) % len(SERIES)], 0.75))
     if most > _GROUPS:
-        found.append(("others", FAINT, 1.0))
+        layers.append(("others", FAINT, 1.0))
     if any(sum(p.groups) < 1 - 1e-9 for p in shown):
-        found.append(("unreadable", _DARK, 1.0))
-    return found
+        layers.append(("unreadable", _DARK, 1.0))
+    return layers
 
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")

@@ -1,4 +1,4 @@
-"""The oracle-checker's tables 2 to 5 and its sanity checks, above the numbers that Zeng et al. print."""
+"""Tables 2 to 5 and the sanity checks, with the numbers that Zeng et al. print below."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import percent, visible
 
 PHI = {"or": "φ_or", "and": "φ_and"}
-#: table 5's categories -> the paper's settings
+#: category of table 5 -> the paper's setting
 _CATEGORY = {"AI": "A and I", "ĀI": "not A, I", "AĪ": "A, not I", "ĀĪ": "not A, not I"}
 
 
 def _each(measured: Measured, task: str, metric: str, group: str | None = None) -> list[tuple[Series, Place]]:
-    """Series and places of which a metric of the task is there."""
+    """Return the series and places that have a metric of the task."""
     return [
         (s, (task, *where))
         for where in sources(measured)
@@ -43,7 +43,7 @@ def _each(measured: Measured, task: str, metric: str, group: str | None = None) 
 
 
 def answers_table(measured: Measured) -> Table:
-    """Table 2: answers by label."""
+    """Return table 2: answers by label."""
     rows: list[Row] = []
     for s, place in _each(measured, PAIRS, "yes_rate"):
         cells = [Cell(s.starred), Cell(visible(place[2]))]
@@ -55,14 +55,16 @@ def answers_table(measured: Measured) -> Table:
         rows.append((*cells, own(measured, s, "label_agreement", place)))
     cells = []
     for label in ("yes", "no"):
-        [told] = find(paper="oracle", table="2", metric="yes_rate", setting=f"labelled {label}")
-        cells += [Cell(f"{told.n:,}", told.n), Cell(as_printed(told.value), told.value)]
+        [result] = find(paper="oracle", table="2", metric="yes_rate", setting=f"labelled {label}")
+        cells += [Cell(f"{result.n:,}", result.n), Cell(as_printed(result.value), result.value)]
         cells.append(printed("2", "no_rate", f"labelled {label}"))
-    rows.append((Cell(told.model), Cell(PAPER), *cells, printed("2", "label_agreement", "MSRP pairs")))
+    rows.append((Cell(result.model), Cell(PAPER), *cells, printed("2", "label_agreement", "MSRP pairs")))
     numbers = [
         f"Labelled {label}{what}" for label in ("yes", "no") for what in ("", ": says yes", ": says no")
     ]
-    note = "Agreement with the labels is no verdict: what an answer is worth is for the checker to say."
+    note = (
+        "Agreement with the labels is not a verdict. Only the checker decides whether an answer is accepted."
+    )
     return Table(
         "Answers by label (Table 2)",
         headings(("Model", "Pairs from"), (*numbers, "Agrees")),
@@ -72,7 +74,7 @@ def answers_table(measured: Measured) -> Table:
 
 
 def provable_table(measured: Measured) -> Table:
-    """Table 3: pairs of which a proof was found, by label and by answer."""
+    """Return table 3: provable pairs, by label and by answer."""
     groups = ("label yes", "label no", "answer yes", "answer no")
     settings = ("labelled yes", "labelled no", "GPT3.5 yes", "GPT3.5 no")
     rows: list[Row] = []
@@ -89,14 +91,14 @@ def provable_table(measured: Measured) -> Table:
         for name in ("labelled yes", "labelled no", "says yes", "says no")
     ]
     note = (
-        "Only an answer of yes is ever accepted by a proof; the others stand here for reference, where"
-        " the setting oracle.reference is on."
+        "A proof can only accept the answer yes. The other columns are for reference and need the setting"
+        " oracle.reference."
     )
     return Table("Provable pairs (Table 3)", headings(("Model", "Pairs from"), names), tuple(rows), note)
 
 
 def own_table(measured: Measured) -> Table:
-    """Table 4: the model's own paraphrases."""
+    """Return table 4: the model's own paraphrases."""
     rows: list[Row] = []
     for s, place in _each(measured, OWN, "yes_rate"):
         said = measured.metric(s, "yes_rate", place)
@@ -133,7 +135,7 @@ def own_table(measured: Measured) -> Table:
 
 
 def trust_table(measured: Measured) -> Table:
-    """Table 5: answers of no that are accepted, by category, under our rule and under the paper's."""
+    """Return table 5: accepted answers of no, by category, under our rule and under the paper's rule."""
     rules = {
         "acceptance_rate": "no, then yes",
         "acceptance_rate_paper": "no triangular evidence (the paper's)",
@@ -141,11 +143,11 @@ def trust_table(measured: Measured) -> Table:
     rows: list[Row] = []
     for s, place in _each(measured, NO, "acceptance_rate"):
         for name, rule in rules.items():
-            found = [
+            metrics = [
                 measured.metric(s, name, place, f"{c} {phi}") for phi in PHI for c in CATEGORIES.values()
             ]
-            if any(found):
-                cells = [DASH if r is None else _of(r.value, r.n) for r in found]
+            if any(metrics):
+                cells = [DASH if r is None else _of(r.value, r.n) for r in metrics]
                 rows.append((Cell(s.starred), Cell(visible(place[2])), Cell(rule), *cells))
     cells = []
     for phi in PHI:
@@ -155,9 +157,9 @@ def trust_table(measured: Measured) -> Table:
     rows.append((Cell("GPT3.5"), Cell(PAPER), Cell(rules["acceptance_rate_paper"]), *cells))
     names = [f"{phi}: {category}" for phi in PHI.values() for category in CATEGORIES.values()]
     note = (
-        "A: the sentences are aligned; I: a paraphrase was found that can be aligned to both (indifferentiable), and"
-        " is what the test asks about; else any. Accepted of so many that were tested; under the paper's rule without"
-        " those whose answers cannot be read."
+        "A: the sentences are aligned. I: a paraphrase exists that can be aligned with both (indifferentiable), and the"
+        " test asks about it; otherwise about any paraphrase. The cells are accepted of tested answers; the paper's"
+        " rule leaves out tests with unreadable answers."
     )
     columns = headings(("Model", "Pairs from", "Accepted on"), names)
     return Table("Answers of no that are accepted (Table 5)", columns, tuple(rows), note)
@@ -168,7 +170,7 @@ def _of(value: float | None, n: int | None) -> Cell:
 
 
 def sanity_table(measured: Measured) -> Table:
-    """The checks of section 5.2.1."""
+    """Return the table of the sanity checks of section 5.2.1."""
     checks = (CONSISTENCY, OWN, RANDOM)
     rows: list[Row] = []
     for where in sources(measured):
@@ -176,8 +178,10 @@ def sanity_table(measured: Measured) -> Table:
             places = {task: (task, *where) for task in checks}
             if not any(measured.row(s, place) for place in places.values()):
                 continue
-            cells = [_less(measured, s, "consistency_rate", places[task]) for task in (CONSISTENCY, OWN)]
-            cells += [_less(measured, s, "yes_rate", places[RANDOM])]
+            cells = [
+                _complement(measured, s, "consistency_rate", places[task]) for task in (CONSISTENCY, OWN)
+            ]
+            cells += [_complement(measured, s, "yes_rate", places[RANDOM])]
             cells += [own(measured, s, "provable_rate", places[RANDOM], "or")]
             cells.append(own(measured, s, "acceptance_rate", places[RANDOM], "answer no"))
             rows.append((Cell(s.starred), Cell(visible(where[1])), *cells))
@@ -193,8 +197,8 @@ def sanity_table(measured: Measured) -> Table:
     return Table("Sanity checks (section 5.2.1)", headings(("Model", "Pairs from"), columns), tuple(rows))
 
 
-def _less(measured: Measured, s: Series, name: str, place: Place) -> Cell:
-    """The share of which a metric is not true."""
+def _complement(measured: Measured, s: Series, name: str, place: Place) -> Cell:
+    """Return the cell of 1 minus a share, with its interval."""
     row = measured.metric(s, name, place)
     if row is None or row.value is None:
         return DASH

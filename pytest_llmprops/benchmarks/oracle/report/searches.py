@@ -1,4 +1,4 @@
-"""What the oracle-checker's searches found: counterexamples of the fewest replaced entities, and their culprits."""
+"""The results of searches: counterexamples with the fewest replaced entities, and their culprits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.runs.searches import CUT_SHORT
 
-#: counterexamples of each model
+#: maximum counterexamples shown per model
 MOST = 10
-#: characters of one text
+#: maximum characters of one text
 _LONG = 400
 _COUNTS = {
     "searched": "Searched",
@@ -27,27 +27,29 @@ Row = tuple[Cell, ...]
 
 
 def search_blocks(measured: Measured) -> list[Block]:
-    """How much was searched and found, by kind of culprit, and the smallest counterexamples; empty without searches.
+    """Return the counts of searches, by kind of culprit, and the smallest counterexamples; empty without searches.
 
-    A baseline that was promoted without its replies has the counts only.
+    A baseline that was promoted without its replies has only the counts.
     """
     counts: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
-        counted = s.run.facts.searches
-        own = next((c for c in counted if (c.model, c.benchmark) == (s.model, measured.benchmark)), None)
-        if own is None:
+        searches = s.run.facts.searches
+        totals = next((c for c in searches if (c.model, c.benchmark) == (s.model, measured.benchmark)), None)
+        if totals is None:
             continue
-        found = [
+        counterexamples = [
             (row, LinearityCounterexample.from_json(row.counterexample))
             for row in measured.searches(s)
             if row.counterexample is not None
         ]
-        kinds = Counter(kind for _, one in found for kind in {k for c in one.culprits for k in c.kinds})
-        numbers = [getattr(own, name) for name in _COUNTS] + [kinds[kind] for kind in KINDS]
+        kinds = Counter(
+            kind for _, one in counterexamples for kind in {k for c in one.culprits for k in c.kinds}
+        )
+        numbers = [getattr(totals, name) for name in _COUNTS] + [kinds[kind] for kind in KINDS]
         counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
-        found.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
-        for row, counterexample in found[:MOST]:
+        counterexamples.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
+        for row, counterexample in counterexamples[:MOST]:
             cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
             rows.append((Cell(visible(row.id)), Cell(s.starred), *_cells(counterexample, cut)))
     if not counts:
@@ -58,17 +60,17 @@ def search_blocks(measured: Measured) -> list[Block]:
             "Searches for counterexamples",
             (*columns, *((kind.capitalize(), True) for kind in KINDS)),
             tuple(counts),
-            "Beside the measurement, whose tests are drawn at random: hypothesis looks for the fewest replaced entities"
-            " that break linearity. A search says nothing about how often that happens, and no bound rests on it. The"
-            " kinds: counterexamples with a culprit of the kind.",
+            "In addition to the random tests of the measurement, hypothesis searches for the fewest replaced entities"
+            " that break linearity. A search does not show how often that happens, and has no bound. The last columns"
+            " count counterexamples with a culprit of that kind.",
         )
     ]
     if rows:
         heads = ("Item", "Model", "Replaced", "x", "y", "Culprits")
-        shown = Table(
-            "Counterexamples", tuple((head, False) for head in heads), tuple(rows), "The smallest first."
+        table = Table(
+            "Counterexamples", tuple((head, False) for head in heads), tuple(rows), "The smallest are first."
         )
-        blocks.append(Fold("Some counterexamples", (shown,)))
+        blocks.append(Fold("Some counterexamples", (table,)))
     return blocks
 
 

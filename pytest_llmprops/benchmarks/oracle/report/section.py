@@ -1,4 +1,4 @@
-"""The oracle-checker in a report: figures 6 and 10 and tables 1 to 5 of Zeng et al. for the models at hand."""
+"""The oracle-checker's section of a report: figures 6 and 10 and tables 1 to 5 of Zeng et al. for the run's models."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import file_name, joined, visible
 
-#: figures that stand open
+#: maximum figures of sentences that are not folded
 _OPEN = 2
 OUTCOMES = (
-    "An answer is accepted when it survives further questions to the model itself; no right answers are needed. A"
-    " rejected answer is not trusted; it is never turned into its opposite."
+    "A checker asks the model further questions and accepts its answer if the replies agree; it needs no right answers."
+    " A rejected answer is not trusted, but never turned into its opposite."
 )
 
 
 def section(measured: Measured) -> Section:
-    """What was accepted and what that is worth, with the paper's numbers, and what every benchmark has."""
+    """Return the section: what was accepted, its bounds, the paper's numbers, and the parts of every benchmark."""
     tasks = {task for task, _, _ in measured.places}
     if not tasks & {LINEARITY, YES, NO, CONSISTENCY, OWN, RANDOM}:
         return generic.section(measured)
     blocks: list[Block] = [Note(OUTCOMES), *_remarks(measured)]
     places = linear_places(measured)
-    groups = [found for place in places for found in _groups(measured, place)]
+    groups = [group for place in places for group in _groups(measured, place)]
     if groups:
         blocks += [_figure(measured, groups), linearity_table(measured, places), *_profiles(groups)]
         blocks += [correlation_table(measured, places)]
@@ -77,17 +77,17 @@ def section(measured: Measured) -> Section:
 
 
 def _remarks(measured: Measured) -> list[Block]:
-    """What each run says its acceptances are worth."""
-    said: dict[str, list[str]] = {}
+    """Return the remarks of the runs, with their models if not all models have the remark."""
+    remarks: dict[str, list[str]] = {}
     for s in measured.series:
         for row in s.run.facts.remarks:
             if (row.model, row.benchmark) == (s.model, measured.benchmark):
-                said.setdefault(visible(row.text), []).append(s.label)
-    everyone = [s.label for s in measured.series]
+                remarks.setdefault(visible(row.text), []).append(s.label)
+    all_labels = [s.label for s in measured.series]
     return [
-        Note(f"{text[:1].upper()}{text[1:]}." if labels == everyone else f"{joined(labels)}: {text}.")
-        for text, labels in said.items()
-        # Said above, for all.
+        Note(f"{text[:1].upper()}{text[1:]}." if labels == all_labels else f"{joined(labels)}: {text}.")
+        for text, labels in remarks.items()
+        # OUTCOMES has this remark already.
         if not text.startswith("a rejected answer")
     ]
 
@@ -97,17 +97,17 @@ DomainGroup = tuple[Series, str, list[VerdictRecord]]
 
 
 def _groups(measured: Measured, place: Place) -> list[DomainGroup]:
-    """The sentences of a place that could be read, by series and domain."""
-    found = []
+    """Return the sentences of a place that could be read, by series and domain."""
+    groups = []
     for s in measured.series:
         records = [
             r for r in measured.records(s, [LINEARITY]) if place_of(r) == place and "entities" in r.values
         ]
         names = domains(measured, s, place)
         for group in [name for name in names if name] or names:
-            own = [r for r in records if not group or r.id.split("/")[1] == group]
-            found.append((s, domain_name(place, group), own))
-    return found
+            members = [r for r in records if not group or r.id.split("/")[1] == group]
+            groups.append((s, domain_name(place, group), members))
+    return groups
 
 
 def _figure(measured: Measured, groups: Sequence[DomainGroup]) -> Figure:
@@ -123,27 +123,27 @@ def _figure(measured: Measured, groups: Sequence[DomainGroup]) -> Figure:
         f"Shares of sentences, of extracted and of labelled entities that were accepted, of"
         f" {joined([bars.title for bars in shown])}; the numbers are in the table below.",
         lambda: acceptance_plot(shown),
-        "Sentences with something to test. Entities are accepted with their sentence. Grey: the paper's GPT3.5, on the"
-        " authors' sentences; its share of labelled entities is derived from the printed numbers.",
+        "Sentences with something to test. Entities are accepted with their sentence. Grey: the paper's GPT3.5 on the"
+        " authors' sentences. Its share of labelled entities is computed from the printed numbers.",
     )
 
 
 def _bars(records: Sequence[VerdictRecord]) -> tuple[Bar, ...]:
     tested = [r.values for r in records if r.values.get("tests")]
     accepted = [v for v in tested if v["accepted"]]
-    found = [_bar("Sentences", len(accepted), len(tested), len(tested))]
+    bars = [_bar("Sentences", len(accepted), len(tested), len(tested))]
     extracted = sum(v["entities"] for v in tested)
-    found.append(_bar("Entities extracted", sum(v["entities"] for v in accepted), extracted, extracted))
+    bars.append(_bar("Entities extracted", sum(v["entities"] for v in accepted), extracted, extracted))
     labels = [r.values for r in records if r.values.get("labelled")]
     labelled = sum(v["labelled"] for v in labels)
     if labelled:
         kept = sum(v["labelled_extracted"] for v in labels if v.get("tests") and v["accepted"])
-        found.append(_bar("Entities labelled", kept, sum(v["labelled_extracted"] for v in labels), labelled))
-    return tuple(found)
+        bars.append(_bar("Entities labelled", kept, sum(v["labelled_extracted"] for v in labels), labelled))
+    return tuple(bars)
 
 
 def _bar(name: str, accepted: float, decided: float, every: float) -> Bar:
-    """:param decided: accepted or rejected."""
+    """Return a bar. ``decided`` counts accepted and rejected."""
     return (
         Bar(name, accepted / every, (decided - accepted) / every, int(every)) if every else Bar(name, 0, 0, 0)
     )
@@ -152,15 +152,15 @@ def _bar(name: str, accepted: float, decided: float, every: float) -> Bar:
 def _printed(corpus: str) -> Bars:
     [sentences] = find(paper="oracle", table="section 5.1", metric="acceptance_rate", setting=corpus)
     [entities] = find(paper="oracle", table="section 5.1", metric="entity_acceptance_rate", setting=corpus)
-    found = [
+    bars = [
         Bar("Sentences", sentences.value, 1 - sentences.value, sentences.n),
         Bar("Entities extracted", entities.value, 1 - entities.value, entities.n),
     ]
     both = find(paper="oracle", table="section 5.1", setting=f"{corpus}; labelled entities")
     labels = find(paper="oracle", metric="entity_count", model="human labels", setting=corpus)
     if both and both[0].n and labels:
-        found.append(_bar("Entities labelled", both[0].value * both[0].n, both[0].n, labels[0].value))
-    return Bars(f"GPT3.5: {PAPER}, {corpus}", -1, tuple(found))
+        bars.append(_bar("Entities labelled", both[0].value * both[0].n, both[0].n, labels[0].value))
+    return Bars(f"GPT3.5: {PAPER}, {corpus}", -1, tuple(bars))
 
 
 def _profiles(groups: Sequence[DomainGroup]) -> list[Block]:
@@ -170,17 +170,17 @@ def _profiles(groups: Sequence[DomainGroup]) -> list[Block]:
         if not profiles:
             continue
         name = f"oracle-sentences-{len(figures)}-{file_name(title)}"
-        drawn = f" {MOST_DRAWN:,} of {len(profiles):,} are drawn." if len(profiles) > MOST_DRAWN else ""
+        selection = f" {MOST_DRAWN:,} of {len(profiles):,} are drawn." if len(profiles) > MOST_DRAWN else ""
         figures.append(
             Figure(
                 name,
                 f"Sentence by sentence (figure 10): {s.starred}, {title}",
                 f"A_test, A_rate, number of entities and Con_o of {len(profiles):,} sentences of {title} for"
-                f" {s.starred}, the surest first.",
-                _drawn(profiles, s.index),
-                "A column is a sentence, the surest first. A_test: tests passed; A_rate: combinations of samples that"
-                " pass; #E: entities; Con_o: samples of the sentence itself that give its most frequent answer, above"
-                f" it the sizes of the groups of other answers.{drawn}",
+                f" {s.starred}, the most consistent first.",
+                _plot_function(profiles, s.index),
+                "Each column is a sentence, the most consistent first. A_test: tests passed; A_rate: combinations of"
+                " samples that pass; #E: entities; Con_o: samples of the original sentence with its most frequent"
+                f" answer, and above it the sizes of the groups of other answers.{selection}",
             )
         )
     if len(figures) > _OPEN:
@@ -188,7 +188,7 @@ def _profiles(groups: Sequence[DomainGroup]) -> list[Block]:
     return figures
 
 
-def _drawn(profiles: Sequence[Profile], series: int) -> Callable[[], Any]:
+def _plot_function(profiles: Sequence[Profile], series: int) -> Callable[[], Any]:
     return lambda: profile_plot(profiles, series)
 
 

@@ -1,4 +1,4 @@
-"""The oracle-checker's numbers on sentences, and table 1, above those that Zeng et al. print."""
+"""The tables on sentences, including table 1, with the numbers that Zeng et al. print below."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import visible
 
 PAPER = "the paper"
-#: our group of ``spearman`` -> the paper's setting
+#: group of our metric ``spearman`` -> the paper's setting
 CORRELATIONS = {
     f"{row.lower()} ~ {column.lower()}".replace("#e", "entities"): f"{row} and {column}"
     for row in ("A_test", "A_rate", "#E")
     for column in ("Con_o", "Con_rs", "#E")
     if row != column
 }
-#: the letters of domains in ids that are not names
+#: domain in an id -> its name, if they differ
 _DOMAINS = {"p": "published", "own": "own"}
 DASH = Cell("–")
 Row = tuple[Cell, ...]
 
 
 def sources(measured: Measured) -> list[tuple[str, str]]:
-    """Language and source of every task, in order of first appearance."""
+    """Return language and source of every task, in order of first appearance."""
     return list(dict.fromkeys((code, source) for _, code, source in measured.places))
 
 
 def domains(measured: Measured, s: Series, place: Place) -> list[str]:
-    """Groups in which a series' sentences are told apart: "" for all, then the domains where there are several."""
-    found = [
+    """Return the groups of a series' sentences: "" for all, then the domains if there are several."""
+    groups = [
         m.group
         for m in measured.metrics(s)
         if m.name == "acceptance_rate" and place_of(m) == place and "," not in m.group
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(groups))
 
 
 def domain_name(place: Place, group: str) -> str:
-    """Where sentences are from: the source, with the domain where there are several."""
+    """Return the source of sentences, with their domain if there are several."""
     return f"{visible(place[2])}, {_DOMAINS.get(group, visible(group))}" if group else visible(place[2])
 
 
 def own(measured: Measured, s: Series, name: str, place: Place, group: str = "") -> Cell:
-    """A metric as a share with its interval, where it has one."""
+    """Return the cell of a measured share, with its interval if it has one; a dash without the metric."""
     row = measured.metric(s, name, place, group)
     return DASH if row is None else share_cell(row)
 
 
 def as_printed(value: float) -> str:
-    """A share in the paper's form: with the decimals that it has, at most two."""
+    """Return a share as a percentage with at most two decimals, as the paper prints it."""
     return f"{100 * value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def printed(table: str, metric: str, setting: str, form: Callable[[float], str] = as_printed) -> Cell:
-    """A number that the paper prints; a dash where it prints none."""
-    found = find(paper="oracle", table=table, metric=metric, setting=setting)
-    return Cell(form(found[0].value), found[0].value) if found else DASH
+    """Return the cell of a number that the paper prints; a dash if it prints none."""
+    results = find(paper="oracle", table=table, metric=metric, setting=setting)
+    return Cell(form(results[0].value), results[0].value) if results else DASH
 
 
 def headings(heading: Sequence[str], numbers: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Columns of a table: texts, then numbers."""
+    """Return the columns of a table: texts, then numbers."""
     return (*((name, False) for name in heading), *((name, True) for name in numbers))
 
 
 def linearity_table(measured: Measured, places: list[Place]) -> Table:
-    """What was accepted, and how the tests went, by source and domain (section 5.1, figure 6)."""
+    """Return the table of acceptances and tests, by source and domain (section 5.1, figure 6)."""
     rows: list[Row] = []
     for place in places:
         for s in measured.series:
@@ -91,11 +91,11 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
         "A_rate, accepted", "A_test", "Identity", "Linear, not faithful", "Named",
     )  # fmt: skip
     note = (
-        "Sentences with something to test; those without entities, and those that cannot be measured, are counted"
-        " apart. A sentence is accepted when all its tests pass. Overlap: labelled entities that are extracted."
-        " A_rate: combinations of samples that pass. Identity: changed sentences in which every synonym that was"
-        " put in is found, and no other; an accepted sentence on which that does not hold is linear, but not faithful."
-        " The paper's RISC-V sentences are a specification, as the technical ones are."
+        "Sentences with something to test. Those without entities and those that cannot be measured are counted"
+        " separately. A sentence is accepted if all its tests pass. Overlap: labelled entities that are extracted."
+        " A_rate: combinations of samples that pass. Identity: changed sentences from which exactly the inserted"
+        " synonyms are extracted. An accepted sentence without identity is linear, but not faithful. The paper's RISC-V"
+        " sentences are from a specification, like the technical ones."
     )
     return Table(
         "Linearity of entity extraction", headings(("Model", "Sentences from"), columns), tuple(rows), note
@@ -127,28 +127,28 @@ def _printed_linearity(corpus: str) -> Row:
 
 
 def correlation_table(measured: Measured, places: list[Place]) -> Table:
-    """Table 1: Spearman's rank correlations over sentences."""
+    """Return table 1: Spearman's rank correlations over sentences."""
     rows: list[Row] = []
     for place in places:
         for s in measured.series:
             for group in domains(measured, s, place):
-                mark = f"{group}, " if group else ""
-                found = [measured.metric(s, "spearman", place, f"{mark}{name}") for name in CORRELATIONS]
-                if any(found):
-                    cells = [DASH if r is None else Cell(_signed(r.value), r.value) for r in found]
-                    n = next(r.n for r in found if r)
+                prefix = f"{group}, " if group else ""
+                metrics = [measured.metric(s, "spearman", place, f"{prefix}{name}") for name in CORRELATIONS]
+                if any(metrics):
+                    cells = [DASH if r is None else Cell(_signed(r.value), r.value) for r in metrics]
+                    n = next(r.n for r in metrics if r)
                     rows.append((Cell(s.starred), Cell(domain_name(place, group)), Cell(f"{n:,}", n), *cells))
     for corpus in ("DOCRED", "RISC-V"):
-        some = find(paper="oracle", table="1", setting=f"{corpus}; A_test and Con_o")[0]
+        first = find(paper="oracle", table="1", setting=f"{corpus}; A_test and Con_o")[0]
         cells = [
             printed("1", "spearman_correlation", f"{corpus}; {name}", _signed)
             for name in CORRELATIONS.values()
         ]
-        rows.append((Cell(some.model), Cell(f"{PAPER}, {corpus}"), Cell(f"{some.n:,}", some.n), *cells))
+        rows.append((Cell(first.model), Cell(f"{PAPER}, {corpus}"), Cell(f"{first.n:,}", first.n), *cells))
     columns = ("Sentences", *(name.replace(" and ", " ~ ") for name in CORRELATIONS.values()))
     note = (
-        "Con_o: samples of the sentence that give its most frequent answer; Con_rs: the same of the transformed"
-        " sentence on which it is least; #E: entities. A dash: one of the two does not vary."
+        "Con_o: samples of the sentence with its most frequent answer; Con_rs: the lowest such number over the"
+        " transformed sentences; #E: entities. A dash: one of the two does not vary."
     )
     return Table("Correlations (Table 1)", headings(("Model", "Sentences from"), columns), tuple(rows), note)
 
@@ -158,5 +158,5 @@ def _signed(value: float | None) -> str:
 
 
 def linear_places(measured: Measured) -> list[Place]:
-    """The places of sentences."""
+    """Return the places of the linearity test."""
     return [place for place in measured.places if place[0] == LINEARITY]

@@ -1,1 +1,1 @@
-"""Preparing a user's own sentences for the linearity test. May read and write files."""
+"""Prepare a user's own sentences for the linearity test. These modules may read and write files."""

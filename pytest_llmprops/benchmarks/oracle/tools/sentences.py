@@ -1,4 +1,4 @@
-"""The user's own sentences for the linearity test: a folder that ``--llm-data`` reads."""
+"""Write the user's own sentences for the linearity test to a folder for ``--llm-data``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GENERATOR = "oracle-sentences"
 
 
 def write_sentences(file: Path | str, out: Path | str) -> list[Path]:
-    """Write the sentences of a text file, one a line, into ``<out>/oracle``, each of them once.
+    """Write the sentences of a text file with one sentence per line to ``<out>/oracle``, without duplicates.
 
-    ``sentences.txt`` gets the sentences and ``SOURCE.json`` the mark that they are nobody's publication, with their
-    number and that of the repetitions left out. An earlier set of this function's is replaced.
+    ``sentences.txt`` has the sentences. ``SOURCE.json`` marks them as not published and has the number of sentences and
+    of duplicates left out. Earlier output of this function is replaced.
 
     :return: both files, ``SOURCE.json`` last.
-    :raises DataError: the file cannot be read or has no sentence; see ``own_sentences``.
-    :raises UsageError: ``out`` holds data from elsewhere, which would be hidden, or cannot be written.
+    :raises DataError: if the file cannot be read or has no sentence; see ``own_sentences``.
+    :raises UsageError: if ``out`` has other data, which the new files would hide, or cannot be written.
     """
     file, folder = Path(file), Path(out) / "oracle"
     sentences = own_sentences(DataFolder(file.parent, "own").given(str(file)), str(file))
@@ -35,7 +35,7 @@ def write_sentences(file: Path | str, out: Path | str) -> list[Path]:
     }  # fmt: skip
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # the mark first: a crash in between must not leave sentences without it
+        # SOURCE.json first, so that a crash in between cannot leave sentences without it.
         write_text(source, json.dumps(record, ensure_ascii=False, indent=2) + "\n")
         write_text(target, "".join(f"{sentence}\n" for sentence in kept))
     except OSError as error:
@@ -46,13 +46,13 @@ def write_sentences(file: Path | str, out: Path | str) -> list[Path]:
 
 
 def _check_free(out: Path, target: Path, source: Path) -> None:
-    """Refuse a folder whose published data the mark would hide, or whose sentences are not this module's."""
+    """Reject a folder with published data, which SOURCE.json would hide, or with sentences from elsewhere."""
     for name in ("redocred", "msrp"):
         if (out / name).exists():
             raise UsageError(f"{out}: holds the published data '{name}'; choose another output folder")
     if source.is_file():
-        found = DataFolder(source.parent, "generated").json(source.name)
-        if not isinstance(found, dict) or found.get("generator") != GENERATOR:
-            raise UsageError(f"{source}: written by something else; choose another output folder")
+        record = DataFolder(source.parent, "generated").json(source.name)
+        if not isinstance(record, dict) or record.get("generator") != GENERATOR:
+            raise UsageError(f"{source}: written by another program; choose another output folder")
     elif target.exists():
-        raise UsageError(f"{target}: there already, without SOURCE.json; choose another output folder")
+        raise UsageError(f"{target}: exists without SOURCE.json; choose another output folder")

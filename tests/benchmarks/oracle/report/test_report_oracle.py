@@ -21,8 +21,8 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
     Bars,
     Profile,
     acceptance_plot,
-    drawn,
     profile_plot,
+    selected,
 )
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.items import Item
@@ -179,12 +179,12 @@ def test_bars_add_up() -> None:
 def test_figure_10_is_sorted_by_con_o() -> None:
     """Sentences stand by the size of their most frequent answer; of very many, evenly chosen ones are drawn."""
     many = [Profile(1.0, 0.5, 2.0, ((n % 100 + 1) / 100,)) for n in range(5 * MOST_DRAWN)]
-    shown = drawn(many)
+    shown = selected(many)
     assert len(shown) == MOST_DRAWN
     sizes = [p.groups[0] for p in shown]
     assert sizes == sorted(sizes, reverse=True)
     assert {min(sizes), max(sizes)} == {0.01, 1.0}
-    assert drawn(many[:7]) == sorted(many[:7], key=lambda p: -p.groups[0])
+    assert selected(many[:7]) == sorted(many[:7], key=lambda p: -p.groups[0])
 
 
 def test_figure_10_stacks_the_groups_of_answers() -> None:
