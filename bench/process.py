@@ -1,4 +1,4 @@
-"""Running a whole process and measuring it from outside."""
+"""Run a process and measure it, with its children, from outside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Measured:
-    """One finished process tree: seconds from start to exit, CPU seconds, peak of summed RSS in MB."""
+    """A finished process tree: seconds from start to exit, CPU seconds, peak of the summed RSS in MB."""
 
     code: int
     wall: float
@@ -26,8 +26,8 @@ class Measured:
 
 
 def _children() -> dict[int, list[tuple[int, int]]]:
-    """pid -> [(child pid, resident pages)] of every process."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    """Return pid -> [(child pid, resident pages)] of every process."""
+    children: dict[int, list[tuple[int, int]]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
@@ -35,8 +35,8 @@ def _children() -> dict[int, list[tuple[int, int]]]:
                 pages = int(Path(entry.path, "statm").read_text().split()[1])
             except (OSError, ValueError, IndexError):
                 continue
-            found.setdefault(parent, []).append((int(entry.name), pages))
-    return found
+            children.setdefault(parent, []).append((int(entry.name), pages))
+    return children
 
 
 def _resident(root: int) -> int:
@@ -54,7 +54,10 @@ def _resident(root: int) -> int:
 
 
 def measure(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], memory: bool = True) -> Measured:
-    """Run ``command`` to its end."""
+    """Run ``command`` until it ends, and measure it.
+
+    :param memory: also measure the memory, which costs some CPU time.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic()
     process = subprocess.Popen(

@@ -1,8 +1,8 @@
-"""Size of a run record of 10,000 items and the time to write it: ``python -m bench.record_size``.
+"""Measure the size of a run record of 10,000 items and the time to write it: ``python -m bench.record_size``.
 
 Built-in items of three benchmarks are judged once, with scripted replies; then 10,000 records with their requests are
-written. Measured on the same machine, a record of schema 1 had 12.85 MB, written in 0.30 s; one of schema 2, which has
-evidence, 13.80 MB in 0.28 to 0.32 s.
+written. On the same machine, a record of schema 1 had 12.85 MB and took 0.30 s to write. A record of schema 2, which
+has evidence, had 13.80 MB and took 0.28 to 0.32 s.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pytest_llmprops.runs.summary import summary_rows
 
 BENCHMARKS = ("htest", "homophones", "dtails")
 FILES = ("verdicts.jsonl", "requests.jsonl", "run.json")
-#: items judged of each benchmark; records repeat them under other ids
+#: number of items judged per benchmark; the records repeat them with other ids
 JUDGED = 200
 
 
@@ -62,13 +62,13 @@ def outcomes(benchmark_name: str) -> list[Outcome]:
 
 
 def write(folder: Path, judged: list[Outcome], items: int) -> float:
-    """Write a run of so many items into ``folder``; the seconds it takes."""
+    """Write a run of ``items`` items into ``folder``; return the seconds it takes."""
     numbered = []
     for number, outcome in enumerate(islice(cycle(judged), items)):
         item = replace(outcome.case.item, id=f"{outcome.case.item.id[:80]}.{number:05d}")
         calls = [
-            replace(call, reply=call.reply and replace(call.reply, key=f"{number:032x}{place:032x}"))
-            for place, call in enumerate(outcome.calls)
+            replace(call, reply=call.reply and replace(call.reply, key=f"{number:032x}{index:032x}"))
+            for index, call in enumerate(outcome.calls)
         ]
         numbered.append(replace(outcome, case=replace(outcome.case, item=item), calls=calls))
     begin = time.perf_counter()
@@ -85,6 +85,7 @@ def write(folder: Path, judged: list[Outcome], items: int) -> float:
 
 
 def main() -> None:
+    """Print the size and the time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)

@@ -1,10 +1,10 @@
-"""What a sequential gate saves, and how often it accepts what it should not: the tables of docs/gate.md.
+"""Measure the calls that a sequential gate saves, and how often it decides wrongly: the tables of docs/gate.md.
 
-    python -m bench.sequential_gate                     # some minutes on two cores
+    python -m bench.sequential_gate                     # a few minutes on two cores
     python -m bench.sequential_gate --upgrades 50       # a quick look
 
-Upgrades are simulated: of each item, the baseline and the candidate are right or wrong together, or the item is
-lost, or gained. The gate's own code decides after every block, as in a run.
+Upgrades are simulated: for each item, baseline and candidate are both right or both wrong, or only one of them is
+right. The gate's own code decides after every block, as in a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fixtures.gates import DrawnRun, gate_of  # noqa: E402
 from fixtures.recorded import verdicts  # noqa: E402
 from pytest_llmprops.runs.gate import settled  # noqa: E402
 
-#: gains: items that the candidate wins, whatever it loses
+#: CHURN: share of items that the candidate gains (and loses) even without a drop
 CHURN, WRONG_IN_BOTH = 0.03, 0.07
 MARGIN = 0.10
 GATES: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ GATES: dict[str, dict[str, Any]] = {
 
 
 def upgrade(gate: Any, drop: float, items: int, seed: int, blocks: int) -> tuple[str, int]:
-    """Decision and number of items measured of one simulated upgrade."""
+    """Simulate one upgrade; return the decision and the number of items measured."""
     rng = random.Random(f"{drop} {items} {seed}")
     lost, gained = CHURN + max(drop, 0.0), CHURN + max(-drop, 0.0)
     weights = [1 - lost - gained - WRONG_IN_BOTH, lost, gained, WRONG_IN_BOTH]
@@ -51,27 +51,31 @@ def upgrade(gate: Any, drop: float, items: int, seed: int, blocks: int) -> tuple
 
 
 def main() -> None:
-    """Print one table a gate."""
+    """Print one table per gate."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--upgrades", type=int, default=400, help="simulated upgrades a row (default: 400)")
-    parser.add_argument("--blocks", type=int, default=16, help="looks a run, at most (default: 16)")
+    parser.add_argument("--upgrades", type=int, default=400, help="simulated upgrades per row (default: 400)")
+    parser.add_argument(
+        "--blocks", type=int, default=16, help="maximum number of looks per run (default: 16)"
+    )
     parser.add_argument("--items", type=int, nargs="*", default=[200, 1000], help="items of the full run")
     options = parser.parse_args()
     for name, rule in GATES.items():
         gate = gate_of(rule, sequential=True)
-        print(f"\n`{name}`, margin {100 * MARGIN:g} points, {options.upgrades} upgrades a row\n")
+        print(f"\n`{name}`, margin {100 * MARGIN:g} points, {options.upgrades} upgrades per row\n")
         print("| items | true drop | accepted | refused | undecided | calls: median | 90% |")
         print("|---|---|---|---|---|---|---|")
         for items in options.items:
             for drop in (-0.05, 0.0, 0.05, MARGIN, 0.15, 0.20, 0.30):
-                found = [upgrade(gate, drop, items, seed, options.blocks) for seed in range(options.upgrades)]
-                shares = Counter(decision for decision, _ in found)
-                told = [f"{100 * shares[d] / len(found):.1f}%" for d in ("pass", "fail", "inconclusive")]
-                used = sorted(calls for _, calls in found)
-                most = used[int(0.9 * (len(used) - 1))]
-                row = [items, f"{100 * drop:+.0f}", *told, f"{statistics.median(used):g}", most]
+                results = [
+                    upgrade(gate, drop, items, seed, options.blocks) for seed in range(options.upgrades)
+                ]
+                shares = Counter(decision for decision, _ in results)
+                rates = [f"{100 * shares[d] / len(results):.1f}%" for d in ("pass", "fail", "inconclusive")]
+                used = sorted(calls for _, calls in results)
+                ninetieth = used[int(0.9 * (len(used) - 1))]
+                row = [items, f"{100 * drop:+.0f}", *rates, f"{statistics.median(used):g}", ninetieth]
                 print("| " + " | ".join(map(str, row)) + " |", flush=True)
 
 

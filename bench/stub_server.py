@@ -1,25 +1,24 @@
-"""A stub OpenAI-compatible server: fixed delay, answers that follow from the prompt, faults on demand.
+"""A stub OpenAI-compatible server with a fixed delay, deterministic answers and injected faults.
 
     python bench/stub_server.py --port 0 --delay 0.2 --rate-429 0.05 --rate-500 0.02 --seed 1
 
-prints its base URL (ending in ``/v1``) on the first line and serves until killed. From a test::
+prints its base URL (ending in ``/v1``) in the first line and serves until it is killed. In a test::
 
     with running_stub(delay=0.01) as stub:
         ... stub.url ... stub.stats()
 
-It shares two cores with the program it measures, so it is a bare asyncio protocol: standard library
-only, about 0.1 ms of CPU a request. Injected faults are a function of prompt and seed: the first
-attempt at a chosen prompt fails and the next succeeds, so that a run with faults and a run without
-can be compared item by item.
+It shares the cores with the program that it measures, so it is a plain asyncio protocol: standard library only, about
+0.1 ms of CPU time per request. Faults depend on the prompt and the seed: the first attempt at a chosen prompt fails and
+the next one succeeds. Runs with and without faults can therefore be compared item by item.
 
-Model names choose a scenario: ``reasoner…`` (refuses temperature and max_tokens, spends hidden tokens),
+The model's name chooses a scenario: ``reasoner…`` (refuses temperature and max_tokens, uses hidden tokens),
 ``missing`` (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``,
 ``refusing``, ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``, ``limited-date``,
-``limited-ms`` (429 at the first attempt, three ways of Retry-After), ``no-max-completion-tokens``,
-``no-stop`` (refuses these parameters), ``slow`` (ten times the delay), ``hang`` (no answer). Of several
-choices in one answer (``n``): ``no-n`` refuses them by name, ``no-n-unsaid`` with a 400 that does not say why,
-``one-of-n`` gives one, ``few-of-n`` every other one, ``filtered-second`` has the second withheld.
-The key ``wrong`` is answered with 401, ``forbidden`` with 403.
+``limited-ms`` (429 at the first attempt, with three forms of Retry-After), ``no-max-completion-tokens``,
+``no-stop`` (refuse these parameters), ``slow`` (ten times the delay), ``hang`` (no answer). For several
+choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a reason,
+``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
+The key ``wrong`` gets a 401, ``forbidden`` a 403.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 
 @dataclass(slots=True)
 class StubOptions:
-    """What the server does; every field is a command-line option of the same name.
+    """The server's options; every field is a command-line option of the same name.
 
-    :param delay: seconds from request to answer, faults included.
-    :param rate_429: share of prompts whose first attempt is answered 429 (``rate_500``: 500).
-    :param retry_after: value of the Retry-After header of those 429 answers; empty for none.
-    :param always_500: prompts that answer 500 for ever: ``22/1000`` (22 of every 1,000 distinct prompts,
-        evenly spread in order of arrival), ``0.022`` (a share, chosen by the prompt's hash) or substrings
-        separated by ``|``.
-    :param fail_all: every call answers 500. :param html: every call answers a web page.
-    :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape
-        sequences), ``huge`` (2 MB), ``sample`` (the choice's number), ``oracle`` (what the prompts of the
-        oracle-checker's linearity test ask for) or ``constant:TEXT``.
+    :param delay: seconds from request to answer, also for faults.
+    :param rate_429: share of prompts whose first attempt gets a 429 (``rate_500``: a 500).
+    :param retry_after: value of the Retry-After header of these 429 answers; empty for none.
+    :param always_500: prompts that always get a 500: ``22/1000`` (22 of every 1,000 distinct prompts, evenly spread in
+        order of arrival), ``0.022`` (a share, chosen by the prompt's hash) or substrings separated by ``|``.
+    :param fail_all: every call gets a 500.
+    :param html: every call gets a web page.
+    :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape sequences),
+        ``huge`` (2 MB), ``sample`` (the choice's number), ``oracle`` (an ideal reply to the prompts of the
+        oracle-checker's linearity test) or ``constant:TEXT``.
     """
 
     port: int = 0
@@ -76,13 +75,13 @@ class StubOptions:
 
 
 def _share(*parts: Any) -> float:
-    """A number in [0, 1) that follows from ``parts``."""
+    """Return a number in [0, 1) that depends only on ``parts``."""
     digest = hashlib.blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
 def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
-    """The stub's answer to the last user message ``prompt``."""
+    """Return the stub's answer to the last user message ``prompt``."""
     if rule == "hash":
         return "AB"[_share("answer", prompt, sample) >= 0.5]
     if rule == "echo":
@@ -109,9 +108,9 @@ _SYLLABLES = "BraCorDunFelGorHalJunKelLorMarNorPelRasSolTamVex"
 
 
 def _oracle_answer(prompt: str) -> str:
-    """An ideal extractor, whose entities are the words with a capital; "" for a prompt of another kind.
+    """Return the reply of an ideal extractor, whose entities are the capitalised words; "" for any other prompt.
 
-    One name in three is of a class that is neither in the pool nor certain to be named.
+    One name in three has a class that is neither in the pool nor certain to be named.
     """
     if prompt.startswith("Please perform entity recognition"):
         text = prompt[prompt.index('"') + 1 : prompt.index('"\n')]
@@ -124,8 +123,8 @@ def _oracle_answer(prompt: str) -> str:
     if prompt.startswith("Is the entity"):
         return "It is the name of one thing. [[named entity]]"
     name = about["about"]
-    made = ["".join(_pick(name, k, part).lower() for part in range(3)).capitalize() for k in range(5)]
-    return "\n".join(f"{place}. {text}" for place, text in enumerate(made, 1))
+    words = ["".join(_pick(name, k, part).lower() for part in range(3)).capitalize() for k in range(5)]
+    return "\n".join(f"{number}. {word}" for number, word in enumerate(words, 1))
 
 
 def _pick(*parts: Any) -> str:
@@ -135,7 +134,7 @@ def _pick(*parts: Any) -> str:
 
 @dataclass(slots=True)
 class Counts:
-    """What the server has seen so far."""
+    """The calls that the server has received so far."""
 
     requests: int = 0
     answered: int = 0
@@ -150,8 +149,11 @@ class Counts:
     order: dict[bytes, int] = field(default_factory=dict)
 
     def to_json(self, *, prompts: bool = False) -> dict[str, Any]:
-        """Counts as plain values. ``repeats``: calls for a prompt that had been answered before;
-        ``dropped``: calls whose client was gone before the answer."""
+        """Return the counts as plain values.
+
+        ``repeats`` counts calls with a prompt that was answered before. ``dropped`` counts calls whose client
+        disconnected before the answer.
+        """
         data: dict[str, Any] = {
             "requests": self.requests,
             "answered": self.answered,
@@ -189,21 +191,21 @@ def _unsupported(param: str, message: str, code: str = "unsupported_parameter") 
 
 
 class Stub:
-    """Decides the answers; knows nothing of sockets."""
+    """Decides the answers, independent of sockets."""
 
     def __init__(self, options: StubOptions) -> None:
         self.options = options
         self.counts = Counts()
-        self._doomed = self._doom(options.always_500)
+        self._always_fails = self._failure_rule(options.always_500)
         answer_text(options.answer, "")
 
-    def _doom(self, text: str) -> Callable[[int, str], bool]:
+    def _failure_rule(self, text: str) -> Callable[[int, str], bool]:
         if not text:
             return lambda index, prompt: False
         first, slash, second = text.partition("/")
         if slash and first.isdigit() and second.isdigit():
             bad, total = int(first), int(second)
-            # Off zero by half a period, so that a run does not open with a failing prompt.
+            # Offset by half a period, so that the first prompt of a run does not fail.
             return lambda index, prompt: (index * bad + total // 2) % total < bad
         try:
             share = float(text)
@@ -213,7 +215,7 @@ class Stub:
         return lambda index, prompt: _share("doom", self.options.seed, prompt) < share
 
     def answer(self, body: bytes, authorization: str) -> tuple[Answer, bytes]:
-        """The answer to one call, and the key of its prompt."""
+        """Return the answer to one call, and the key of its prompt."""
         try:
             data = json.loads(body)
             messages, model = data["messages"], data["model"]
@@ -242,8 +244,8 @@ class Stub:
             return _error(403, "You are not allowed to sample from this model.", None)
         if options.fail_all:
             return _error(500, "The server had an error.", None, error_type="server_error")
-        # The prompt's place in order of first arrival decides, for its later attempts too.
-        if self._doomed(self.counts.order[key], prompt):
+        # The order of the prompts' first arrival decides, also for later attempts.
+        if self._always_fails(self.counts.order[key], prompt):
             return _error(500, "The server had an error.", None, error_type="server_error")
         if attempt == 1 and (options.rate_429 or options.rate_500):
             draw = _share("fault", options.seed, prompt)
@@ -260,10 +262,10 @@ class Stub:
         limit = data.get("max_completion_tokens", data.get("max_tokens"))
         reasoning = REASONING_TOKENS if model.startswith("reasoner") else 0
         choices, completion = [], 0
-        wanted = range(data.get("n") or 1)
+        indices = range(data.get("n") or 1)
         if model.endswith("-of-n"):
-            wanted = wanted[:1] if model == "one-of-n" else wanted[::2]
-        for index in wanted:
+            indices = indices[:1] if model == "one-of-n" else indices[::2]
+        for index in indices:
             text, finish = answer_text(self.options.answer, prompt, index), "stop"
             room = None if limit is None else max(0, limit - reasoning)
             tokens = text.split(" ")
@@ -310,7 +312,7 @@ def _logprobs(tokens: list[str], top: int) -> list[dict[str, Any]]:
 
 
 def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
-    """The fault that a model's name asks for."""
+    """Return the fault of the scenario that the model's name chooses."""
     if model.startswith("reasoner"):
         if data.get("temperature", 1) != 1:
             return _unsupported(
@@ -377,7 +379,7 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
 
 
 class _Connection(asyncio.Protocol):
-    """One client connection: HTTP/1.1 with Content-Length, keep-alive."""
+    """One client connection: HTTP/1.1 with Content-Length and keep-alive."""
 
     __slots__ = ("_buffer", "_closed", "_loop", "_pending", "_stub", "_transport")
 
@@ -460,7 +462,7 @@ class _Connection(asyncio.Protocol):
 
 
 async def serve(options: StubOptions) -> None:
-    """Serve until cancelled, or until standard input closes where the options say so."""
+    """Serve until cancelled, or with ``until_stdin_closes`` until standard input closes."""
     loop = asyncio.get_running_loop()
     stub = Stub(options)
     server = await loop.create_server(
@@ -474,13 +476,13 @@ async def serve(options: StubOptions) -> None:
 
 
 class RunningStub:
-    """A stub server in a process of its own. ``url`` is the base URL for an OpenAI client."""
+    """A stub server in a separate process. ``url`` is the base URL for an OpenAI client."""
 
     def __init__(self, url: str, pid: int) -> None:
         self.url, self.pid = url, pid
 
     def get(self, path: str) -> dict[str, Any]:
-        """GET a path beside ``/v1``."""
+        """Send a GET request for a path outside ``/v1``; return the JSON of the answer."""
         from http.client import HTTPConnection
 
         connection = HTTPConnection(self.url.split("/")[2], timeout=30)
@@ -492,21 +494,21 @@ class RunningStub:
             connection.close()
 
     def stats(self, *, prompts: bool = False) -> dict[str, Any]:
-        """Counts so far; with ``prompts`` also how often each distinct prompt came (keyed by its text)."""
+        """Return the counts so far; with ``prompts`` also the number of calls of each distinct prompt, by its text."""
         return self.get("/stats?prompts=1" if prompts else "/stats")
 
     def reset(self) -> None:
-        """Forget all that was counted."""
+        """Reset all counts."""
         self.get("/reset")
 
 
 @contextmanager
 def running_stub(**options: Any) -> Iterator[RunningStub]:
-    """A stub server for the length of a ``with`` block; options are the fields of :class:`StubOptions`."""
+    """Run a stub server during a ``with`` block; the options are the fields of :class:`StubOptions`."""
     names = {f.name for f in fields(StubOptions)}
     if unknown := set(options) - names:
-        raise TypeError(f"unknown stub option {min(unknown)!r}: there are {', '.join(sorted(names))}")
-    # -I -S: nothing of the environment, so that it starts in about 50 ms.
+        raise TypeError(f"unknown stub option {min(unknown)!r}; choose from {', '.join(sorted(names))}")
+    # -I -S: start without site-packages, which takes only about 50 ms.
     command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), "--until-stdin-closes"]
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
@@ -517,7 +519,7 @@ def running_stub(**options: Any) -> Iterator[RunningStub]:
     try:
         url = process.stdout.readline().strip()
         if not url:
-            raise RuntimeError("the stub server did not start; its message is on standard error")
+            raise RuntimeError("the stub server did not start; see its message on standard error")
         yield RunningStub(url, process.pid)
     finally:
         process.stdin.close()
@@ -527,7 +529,7 @@ def running_stub(**options: Any) -> Iterator[RunningStub]:
 
 
 def main() -> None:
-    """Serve with the options of the command line."""
+    """Run the server with the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Runs of the H-TEST suite against the stub server, and the table of figures that they fill."""
+"""Run the H-TEST suite against the stub server, and print the table of figures."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bench.process import Measured, measure
 from bench.stub_server import RunningStub
 
 ROOT = Path(__file__).resolve().parent.parent
-#: a hundred items of each of the ten tasks
+#: 100 items from each of the ten tasks other than Letter Geometry
 THOUSAND = ["--llm-limit", "100", "-k", "not letter_geometry"]
-#: plugins of the development environment that a user's environment has not
+#: turns off plugins of the development environment that a user's environment does not have
 PLAIN = [
     "-p",
     "no:hypothesispytest",
@@ -26,32 +26,32 @@ PLAIN = [
 
 
 class Bench:
-    """Runs and prints one line a figure."""
+    """Runs the suite and prints one line per figure."""
 
     def __init__(self, runs: int, folder: Path) -> None:
         self.runs = runs
         self.folder = folder
         self._count = 0
-        # PYTHONDONTWRITEBYTECODE, which containers often set, would compile the package in every process.
+        # With PYTHONDONTWRITEBYTECODE, which containers often set, every process would compile the package.
         own = ("OPENAI_", "LLMPROPS_", "PYTEST_", "PYTHON")
         env = {k: v for k, v in os.environ.items() if not k.startswith(own)}
         self.env = env | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "CI": "1"}
 
     def fresh(self, name: str) -> Path:
-        """A path that no run has used."""
+        """Return a path that no run has used."""
         self._count += 1
         return self.folder / f"{name}-{self._count}"
 
     def suite(
         self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None
     ) -> Measured:
-        """pytest suites/test_htest.py against ``stub``."""
+        """Run ``pytest suites/test_htest.py`` against ``stub``."""
         return measure(self.command(stub, *args, store=store, run=run), cwd=ROOT, env=self.env)
 
     def command(
         self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None
     ) -> list[str]:
-        """The command of :meth:`suite`."""
+        """Return the command of :meth:`suite`."""
         return [
             sys.executable, "-m", "pytest", "suites/test_htest.py", *PLAIN, "-q", "-p", "no:cacheprovider",
             "--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "64",

@@ -1,8 +1,8 @@
-"""CPU and wall time of one chat call, for each way to make it: ``python bench/transport.py``.
+"""Measure the CPU and wall time of one chat call with different clients: ``python bench/transport.py``.
 
-64 calls in flight against the stub server with next to no delay, prompts of the size of an H-TEST item
-with 14 examples. CPU is this process's own, the least of the rounds; the server runs beside it on the
-same cores. Also: the CPU time of importing what each way needs, in processes of their own.
+64 calls are in flight against the stub server with almost no delay; the prompts are as long as an H-TEST item with 14
+examples. CPU is that of this process, the minimum of the rounds; the server runs on the same cores. The second table
+has the CPU time of the imports that each client needs, each in a separate process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Call = Callable[[dict[str, Any]], Awaitable[str]]
 
 
 def body(number: int) -> dict[str, Any]:
-    """The body of call ``number``."""
+    """Return the body of call ``number``."""
     content = f"{PROMPT}{number}"
     return {
         "model": "m",
@@ -57,7 +57,7 @@ async def _round(call: Call, count: int) -> None:
 
 
 async def _measure(call: Call, count: int, rounds: int) -> tuple[float, float]:
-    """(CPU, wall) in milliseconds a call; the round with the least CPU counts."""
+    """Return (CPU, wall) in milliseconds per call, of the round with the least CPU time."""
     await _round(call, IN_FLIGHT)
     best = (1e9, 1e9)
     for _ in range(rounds):
@@ -69,7 +69,7 @@ async def _measure(call: Call, count: int, rounds: int) -> tuple[float, float]:
 
 
 def _named(client: Callable[..., Any], name: str) -> Any:
-    """The SDK's client over the HTTP client of its own that is called ``name``."""
+    """Return the SDK's client with the SDK's HTTP client called ``name``."""
     import openai
 
     return client(http_client=getattr(openai, name)())
@@ -195,13 +195,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=256, help="calls a round")
+    parser.add_argument("--count", type=int, default=256, help="calls per round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     import openai
 
     print(
-        f"openai {openai.__version__}, {IN_FLIGHT} calls in flight" + " " * 25 + "CPU ms  wall ms  (a call)"
+        f"openai {openai.__version__}, {IN_FLIGHT} calls in flight" + " " * 25 + "CPU ms  wall ms  (per call)"
     )
     with running_stub(delay=0.001) as stub:
         asyncio.run(_all(stub.url, options.count, options.rounds))
