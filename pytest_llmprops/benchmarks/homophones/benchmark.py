@@ -1,4 +1,4 @@
-"""The homophones benchmark: asking, judging, counting."""
+"""The homophones benchmark: send the questions, judge the replies, compute the metrics."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RULES = "homophones/refusal_rules.json"
 class HomophonesSettings:
     """How an item is measured.
 
-    :param match: how the answer must stand in the reply: anywhere (``contains``, the paper's rule,
-        section 6.4, by which "a" is in nearly every reply) or as a word of its own (``word``).
-    :param asks: how often a model that refuses is asked, in the same conversation (section 9.1).
+    :param match: Where the answer must occur in the reply: anywhere (``contains``), or as a separate word
+        (``word``). ``contains`` is the paper's rule (section 6.4); it finds "a" in nearly every reply.
+    :param asks: Maximum number of questions to a model that refuses, in the same conversation (section 9.1).
     """
 
     match: Literal["contains", "word"] = "word"
@@ -42,16 +42,16 @@ class HomophonesSettings:
 
 
 class Homophones(Benchmark):
-    """Which word is meant by one that only sounds like it? With controls for the other clues."""
+    """Find the word that is meant by a homophone in a sentence. Two controls give only one of the clues."""
 
     name = "homophones"
     title = "Homophones"
     noun = "homophones"
-    about = "Does the model understand a word that was swapped for one that sounds the same?"
+    about = "Does the model understand a word that was replaced by one that sounds the same?"
     task_about = {
-        ASKED: "The sentence with the swapped word: sound and context tell what is meant.",
-        CONTEXT_ONLY: "Control: the word is left out, so that only the context tells what is meant.",
-        WORD_ONLY: "Control: the word without its sentence, so that only its sound tells what is meant.",
+        ASKED: "The sentence with the homophone: both sound and context are clues.",
+        CONTEXT_ONLY: "Control: the word is left out, so the context is the only clue.",
+        WORD_ONLY: "Control: the word without its sentence, so its sound is the only clue.",
     }
     controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
     metric_directions = {
@@ -63,7 +63,7 @@ class Homophones(Benchmark):
         "paper": NamedSettings(
             HomophonesSettings(match="contains", temperature=None, max_tokens=None),
             assumed=(
-                "temperature and length left at the server's defaults; the paper used chat pages",
+                "temperature and length at the server's defaults; the paper used chat web pages",
                 "no system prompt",
             ),
         ),
@@ -89,17 +89,17 @@ class Homophones(Benchmark):
         for number in range(2, settings.asks + 1):
             if verdict.status != "refused" or "content filter" in verdict.reason:
                 break
-            # The paper's forced answer: the same question again in the same conversation.
+            # The paper forces an answer by repeating the question in the same conversation.
             chat = chat.then(reply.text, question)
             reply = await ask(chat)
             verdict = judge(item, reply, context, settings.match, asks=number)
         return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """``several_answers_rate``; accuracy on function words and on the others; gain by asking again."""
+        """Yield ``several_answers_rate``, first-ask accuracy, and the accuracy on function and content words."""
         for place, members in by_place(records).items():
             values = [r.values for r in members]
-            # Imported verdicts come without replies: they know neither.
+            # Imported verdicts have no replies, so they lack both values.
             several = [bool(v["several"]) for v in values if "several" in v]
             if several:
                 yield rate(place, "several_answers_rate", several, "lower")
@@ -115,7 +115,7 @@ class Homophones(Benchmark):
 
 
 def ask_about(item: Item) -> str:
-    """The question: the paper's (section 6.3), or a control's that withholds one kind of clue."""
+    """Return the paper's question (section 6.3), or a control question without one of the clues."""
     if item.task == ASKED:
         return (
             f"In the sentence '{item['sentence']}', the word '{item['word']}' is a homophone word,"
@@ -132,29 +132,29 @@ def ask_about(item: Item) -> str:
 def judge(
     item: Item, reply: Reply, rules: Rules, match: Literal["contains", "word"], *, asks: int
 ) -> Verdict:
-    """Read one reply. A reply that was cut off before it named anything is ``unparsed``, as is an empty one."""
+    """Return the verdict on a reply. An empty reply, or one cut off before an answer, is ``unparsed``."""
     answers: Sequence[str] = item["answers"]
-    read = reading(
+    result = reading(
         reply.text, answers, match, item.language, rules, word=item["word"], sentence=item["sentence"]
     )
     values = {
-        "several": float(read.several),
-        "answers_named": float(len(read.answers_named)),
+        "several": float(result.several),
+        "answers_named": float(len(result.answers_named)),
         "function_word": float(item["function_word"]),
         "spelling_distance": round(spelling_distance(item["word"], answers[0]), 4),
         "asks": float(asks),
     }
     status: Literal["correct", "wrong", "refused", "unparsed"]
-    given, reason = ", ".join(read.answers_named) or reply.text, read.reason
+    given, reason = ", ".join(result.answers_named) or reply.text, result.reason
     if reply.finish_reason == "content_filter":
         status, reason = "refused", "a content filter refused"
-    elif read.correct:
-        status, given = "correct", next(iter(read.answers_named), answers[0])
-    elif read.empty:
+    elif result.correct:
+        status, given = "correct", next(iter(result.answers_named), answers[0])
+    elif result.empty:
         status, reason = "unparsed", "the reply is empty"
-    elif read.refused:
+    elif result.refused:
         status, given = "refused", reply.text
-    elif reply.finish_reason == "length" and not read.answers_named:
+    elif reply.finish_reason == "length" and not result.answers_named:
         status, reason = "unparsed", "cut off before an answer"
     else:
         status = "wrong"

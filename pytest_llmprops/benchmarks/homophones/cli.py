@@ -52,7 +52,7 @@ def _import(options: argparse.Namespace) -> int:
 
     data = options.data or os.environ.get("LLMPROPS_DATA")
     if not data:
-        raise LLMPropsError("give the published data's folder with --data DIR or LLMPROPS_DATA")
+        raise LLMPropsError("no folder of published data: give it with --data DIR or LLMPROPS_DATA")
     for folder, row in import_homophones(Path(data), options.out):
         print(f"{folder}: {row}")
     return 0

@@ -1,4 +1,4 @@
-"""The registration of the homophones; imports nothing of the benchmark."""
+"""The registration of the homophones benchmark; it imports none of the benchmark's modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REGISTRATION = Registration(
         "generate homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
     ),
     run_import=Command(
-        "the Y/N verdicts in the published homophone files, as one run per model",
+        "import the Y/N verdicts in the published homophone files, as one run per model",
         "pytest_llmprops.benchmarks.homophones.cli:add_import",
     ),
 )

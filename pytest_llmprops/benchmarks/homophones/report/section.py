@@ -1,6 +1,6 @@
-"""Homophones in a report: accuracy by language, beside the two controls that give only one of the clues.
+"""The homophones section of a report: accuracy by language, next to the two controls that give only one clue.
 
-Liu & Ross print accuracies by language in Table 2; the controls answer their sections 10.1 and 10.2.
+Liu & Ross report accuracies by language in Table 2. The controls address their sections 10.1 and 10.2.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from pytest_llmprops.reports.kit.text import language, points, visible
 
 ASKED = "asked"
 CLUES = {ASKED: "Asked", "context_only": "Context only", "word_only": "Word only"}
-#: the word as it is sounds, the sentence around it, or both
-WHAT = (
-    "Asked: the sentence with the swapped word. Context only: the word is left out. Word only: the word alone. "
-    "Where asked is no better than context only, the sound told the model nothing."
+EXPLANATION = (
+    "Asked: the sentence with the homophone. Context only: the word is left out. Word only: the word alone. "
+    "If asked is no better than context only, the model did not use the sound."
 )
 
 
 def section(measured: Measured) -> Section:
-    """Accuracy by language with the clue controls side by side."""
+    """Return the section: accuracy by language, next to the two controls."""
     if not any(task in CLUES for task, _, _ in measured.places):
         return generic.section(measured)
     blocks: list[Block] = [_figure(measured), _clues(measured)]
@@ -50,7 +49,7 @@ def _title(pair: tuple[str, str], measured: Measured) -> str:
 def _figure(measured: Measured) -> Figure:
     pairs = _languages(measured)
     printed = {pair: dict(published_beside(measured, (ASKED, *pair))) for pair in pairs}
-    models = list(dict.fromkeys(model for found in printed.values() for model in found))
+    models = list(dict.fromkeys(model for accuracies in printed.values() for model in accuracies))
     columns = []
     for pair in pairs:
         rows = []
@@ -69,19 +68,19 @@ def _figure(measured: Measured) -> Figure:
         columns.append((_title(pair, measured), rows))
     groups, line = {}, 0
     for task, name in CLUES.items():
-        own = len(_with(measured, task)) + (len(models) if task == ASKED else 0)
-        if own:
+        height = len(_with(measured, task)) + (len(models) if task == ASKED else 0)
+        if height:
             groups[line] = name
-        line += own
+        line += height
     labels = {s.index: s.starred for s in measured.series}
     return Figure(
         "homophones-clues",
         "Accuracy by language and clue",
         f"Accuracy with 95% intervals of {', '.join(labels.values())} in "
-        f"{', '.join(_title(pair, measured) for pair in pairs)}, when asked with both clues and with one of them; "
+        f"{', '.join(_title(pair, measured) for pair in pairs)}, with both clues and with each clue alone; "
         "the numbers are in the table below.",
         lambda: panels(columns, labels, groups),
-        f"{WHAT} {published_note(measured)}".strip(),
+        f"{EXPLANATION} {published_note(measured)}".strip(),
     )
 
 
@@ -97,14 +96,14 @@ def _clues(measured: Measured) -> Table:
     rows = []
     for pair in pairs:
         for s in measured.series:
-            found = {task: measured.row(s, (task, *pair)) for task in CLUES}
-            if not any(found.values()):
+            results = {task: measured.row(s, (task, *pair)) for task in CLUES}
+            if not any(results.values()):
                 continue
             cells = [Cell(language(pair[0])), Cell(pair[1])]
             cells += [Cell(s.starred)] if several else []
-            cells += [share_cell(found[task]) for task in (CLUES if controls else [ASKED])]
+            cells += [share_cell(results[task]) for task in (CLUES if controls else [ASKED])]
             if controls:
-                cells.append(_gain(found[ASKED], found["context_only"]))
+                cells.append(_gain(results[ASKED], results["context_only"]))
             if any_printed:
                 printed = published_beside(measured, (ASKED, *pair))
                 cells.append(Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in printed)))
@@ -113,7 +112,7 @@ def _clues(measured: Measured) -> Table:
     columns += [(name, True) for name in (CLUES.values() if controls else [CLUES[ASKED]])]
     columns += [("Sound adds", True)] if controls else []
     columns += [("Published, asked", False)] if any_printed else []
-    note = "Sound adds: asked less context only, in percentage points." if controls else ""
+    note = "Sound adds: asked minus context only, in percentage points." if controls else ""
     return Table("By language and clue", tuple(columns), tuple(rows), note)
 
 

@@ -1,1 +1,1 @@
-"""Generating homophone items, and importing the published verdicts. May read and write files."""
+"""Generate homophone items and import the published verdicts. These modules may read and write files."""

@@ -1,10 +1,10 @@
-"""Chinese homophone items made from sentences: the automation that the paper leaves as future work.
+"""Generate Chinese homophone items from sentences: the automation that the paper leaves as future work.
 
-Chinese makes the cleanest homophones: another word can sound exactly the same and share nothing in writing
+Chinese has the clearest homophones: another word can sound exactly the same and have no character in common
 (Liu & Ross, "Examining the Efficacy of LLMs in Comprehending Homophones", sections 10.2 and 13). A word is
-replaced by characters of the same toneless pinyin syllables, none of which occurs in the word itself.
+replaced by characters with the same toneless pinyin syllables, none of which occurs in the word itself.
 
-Nothing here reads a file or a dictionary: what Chinese sounds like comes in as a :class:`Lexicon`.
+This module reads no files or dictionaries; a :class:`Lexicon` provides the words and their sounds.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from pytest_llmprops.core.seeds import generator
 
-#: First letters of the part-of-speech tags (ICTCLAS, as jieba gives them) of words that carry content.
+#: First letters of the part-of-speech tags of content words (ICTCLAS tags, from jieba).
 CONTENT_TAGS = ("n", "v", "a", "i", "l", "t", "s", "z")
-#: Names: nothing in a sentence says which name was meant.
+#: Names are excluded: a sentence does not say which name was meant.
 NAME_TAGS = ("nr", "nrt", "nrfg", "ns", "nt")
-#: Verbs and time words by their tag, yet so empty that any of them fits; the context cannot give them back.
+#: Words tagged as verbs or times with so little content that the context cannot determine them.
 LIGHT_WORDS = frozenset(
     re.findall(
         "[一-鿿]{2}",
@@ -29,8 +29,8 @@ LIGHT_WORDS = frozenset(
     )
 )
 LONGEST_WORD = 4
-#: Draws per word before it is given up: each draw that fails met a real word or a clash with the sentence.
-DRAWS = 30
+#: Maximum attempts per word. An attempt fails if it gives a real word, or one that occurs in the sentence.
+ATTEMPTS = 30
 
 _TONE = re.compile(r"[1-5]$")
 _HAN = re.compile(r"[一-鿿]+")
@@ -38,12 +38,12 @@ _HAN = re.compile(r"[一-鿿]+")
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """What the generator must know of Chinese.
+    """The generator's knowledge of Chinese.
 
-    :param segment: sentence -> (word, part-of-speech tag) pairs in order; the words make up the sentence.
-    :param read: word -> toned syllables, one a character, as in ``("chu2", "fang2")``; tone 5 is the neutral.
-    :param characters: toned syllable -> the common characters whose usual reading it is.
-    :param words: all dictionary words.
+    :param segment: Sentence -> (word, part-of-speech tag) pairs in order; the words join to the sentence.
+    :param read: Word -> toned syllables, one per character, such as ``("chu2", "fang2")``; tone 5 is neutral.
+    :param characters: Toned syllable -> the common characters with this usual reading.
+    :param words: All dictionary words.
     """
 
     segment: Callable[[str], Sequence[tuple[str, str]]]
@@ -54,11 +54,11 @@ class Lexicon:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A correct sentence to make items from.
+    """A correct sentence to generate items from.
 
-    :param answer: the word to replace first, when one is known to be recoverable from the context.
-    :param english: that word's English, alternatives separated by ``/``.
-    :param used: homophones of that word already published; a fresh one differs from them.
+    :param answer: The word to replace first, if one is known to be recoverable from the context.
+    :param english: English translations of that word, separated by ``/``.
+    :param used: Published homophones of that word; a new one must differ from them.
     """
 
     text: str
@@ -68,13 +68,13 @@ class Source:
 
 
 def toneless(syllable: str) -> str:
-    """``"chu2"`` -> ``"chu"``."""
+    """Return a syllable without its tone: ``"chu2"`` -> ``"chu"``."""
     return _TONE.sub("", syllable)
 
 
 def content_words(text: str, lexicon: Lexicon) -> tuple[str, ...]:
-    """The words of ``text`` worth replacing: 2 to 4 characters, in the dictionary, occurring once."""
-    found = []
+    """Return the content words of ``text``: 2 to 4 characters, in the dictionary, occurring once."""
+    words = []
     for word, tag in lexicon.segment(text):
         if (
             2 <= len(word) <= LONGEST_WORD
@@ -85,8 +85,8 @@ def content_words(text: str, lexicon: Lexicon) -> tuple[str, ...]:
             and word in lexicon.words
             and text.count(word) == 1
         ):
-            found.append(word)
-    return tuple(found)
+            words.append(word)
+    return tuple(words)
 
 
 def homophone(
@@ -97,32 +97,32 @@ def homophone(
     text: str = "",
     used: Container[str] = (),
 ) -> str | None:
-    """A made-up word that sounds like ``word``, or None when there is none.
+    """Return a made-up word that sounds like ``word``, or None if there is none.
 
-    Each character becomes another common one of the same toneless syllable, of the same tone where there is
-    one. The result shares no character with ``word``, does not occur in ``text``, is not in ``used`` and is
-    no dictionary word: so it cannot be another spelling of the same word, or a word of the same meaning.
+    Each character is replaced by another common one with the same toneless syllable, and with the same tone if
+    one exists. The result shares no character with ``word``, does not occur in ``text``, and is not in
+    ``used``. It is not a dictionary word, so it cannot be another spelling of the word or a synonym.
     """
     pools = _pools(word, lexicon)
     if pools is None:
         return None
-    for _ in range(DRAWS):
-        made = "".join(rng.choice(pool) for pool in pools)
-        if made not in used and made not in lexicon.words and made not in text:
-            return made
+    for _ in range(ATTEMPTS):
+        candidate = "".join(rng.choice(pool) for pool in pools)
+        if candidate not in used and candidate not in lexicon.words and candidate not in text:
+            return candidate
     return None
 
 
 def make_rows(sources: Iterable[Source], *, n: int, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
-    """``n`` rows with the columns sentence, word, answer_english, answer_chinese.
+    """Return ``n`` rows with the columns sentence, word, answer_english, answer_chinese.
 
-    Every sentence gives one item before any gives a second (of another word). The items that a sentence gives
-    depend on the seed and that sentence only.
+    Every sentence gives one item before any sentence gives a second one, with another word. The items of a
+    sentence depend only on the seed and the sentence.
 
-    :raises ValueError: fewer than ``n`` items can be made.
+    :raises ValueError: if fewer than ``n`` items are possible.
     """
     if n < 1:
-        raise ValueError(f"n is {n}: ask for at least one Chinese homophone item")
+        raise ValueError(f"n is {n}: request at least one Chinese homophone item")
     unique = list({source.text: source for source in sources}.values())
     generator("homophones/zh/order", seed).shuffle(unique)
     rows: list[dict[str, str]] = []
@@ -133,14 +133,14 @@ def make_rows(sources: Iterable[Source], *, n: int, seed: int, lexicon: Lexicon)
         depth += 1
     if len(rows) < n:
         raise ValueError(
-            f"{n} Chinese homophone items asked for, but {len(unique)} sentences give only {len(rows)}: "
-            "add sentences with content words of two to four characters, or ask for fewer"
+            f"{n} Chinese homophone items requested, but {len(unique)} sentences give only {len(rows)}: "
+            "add sentences with content words of two to four characters, or request fewer items"
         )
     return rows[:n]
 
 
 def _items(source: Source, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
-    """Every item of one sentence, the known answer's first."""
+    """Return all items of one sentence, that of the known answer first."""
     rng = generator("homophones/zh", seed, source.text)
     words = [word for word in content_words(source.text, lexicon) if word != source.answer]
     rng.shuffle(words)
@@ -149,16 +149,16 @@ def _items(source: Source, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
     rows = []
     for word in words:
         known = word == source.answer
-        made = homophone(word, lexicon, rng, text=source.text, used=source.used if known else ())
-        if made is None:
+        replacement = homophone(word, lexicon, rng, text=source.text, used=source.used if known else ())
+        if replacement is None:
             continue
-        sentence = source.text.replace(word, made, 1)
+        sentence = source.text.replace(word, replacement, 1)
         # A neighbouring character can complete a second copy of either word.
-        if sentence.count(made) == 1 and word not in sentence:
+        if sentence.count(replacement) == 1 and word not in sentence:
             rows.append(
                 {
                     "sentence": sentence,
-                    "word": made,
+                    "word": replacement,
                     "answer_english": source.english if known else "",
                     "answer_chinese": word,
                 }
@@ -167,16 +167,16 @@ def _items(source: Source, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
 
 
 def _pools(word: str, lexicon: Lexicon) -> list[list[str]] | None:
-    """Per character of ``word`` the characters that may stand for it; None when one has no stand-in."""
+    """Return the possible replacements of each character of ``word``; None if a character has none."""
     syllables = lexicon.read(word)
     if len(syllables) != len(word):
         return None
     pools = []
     for syllable in syllables:
         same_tone = [c for c in lexicon.characters.get(syllable, ()) if c not in word]
-        bare = toneless(syllable)
-        other = (f"{bare}{tone}" for tone in "12345")
-        pool = same_tone or [c for s in other for c in lexicon.characters.get(s, ()) if c not in word]
+        base = toneless(syllable)
+        all_tones = (f"{base}{tone}" for tone in "12345")
+        pool = same_tone or [c for s in all_tones for c in lexicon.characters.get(s, ()) if c not in word]
         if not pool:
             return None
         pools.append(pool)

@@ -1,9 +1,9 @@
-"""Letter-to-sound rules of English, as data: how a reader may sound out a word never seen before.
+"""Letter-to-sound rules of English: how a reader may pronounce an unknown word.
 
-One rule a line: ``regex = reading | reading:cost``. The regular expression matches a grapheme (with ``^`` and
-``$`` for the word's ends, look-around for context); a reading is ARPAbet phonemes, ``-`` means silent, and a
-cost says how unusual the reading is (0 = ordinary, 0.1 = known from common words, 0.2 = rare). A letter read
-in none of the listed ways cannot be read that way. The rules are General American, as the dictionary is.
+Every line is one rule: ``regex = reading | reading:cost``. The regular expression matches a grapheme (``^`` and
+``$`` are the word's ends, look-around is context). A reading consists of ARPAbet phonemes; ``-`` means silent.
+The cost says how unusual the reading is (0 = ordinary, 0.1 = known from common words, 0.2 = rare). Readings
+that are not listed are impossible. The rules and the dictionary are General American.
 """
 
 from __future__ import annotations

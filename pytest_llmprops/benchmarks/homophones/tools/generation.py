@@ -1,7 +1,7 @@
-"""Fresh homophone items: a folder that ``--llm-data`` reads in place of the published one.
+"""Write new homophone items to a folder for ``--llm-data``, in place of the published one.
 
-``respelling.py`` (English, Spanish) and ``generation_zh.py`` (Chinese) do the work; this module reads sentences and
-writes files. File names and columns are those of the published sets.
+``respelling.py`` (English, Spanish) and ``generation_zh.py`` (Chinese) generate the items; this module reads
+sentences and writes files. File names and columns are those of the published sets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BUILTIN = {
 
 
 def builtin_rows(lang: str) -> list[Row]:
-    """The rows of the built-in English or Spanish set."""
+    """Read the rows of the built-in English or Spanish set."""
     path, answer = _BUILTIN[lang]
     folder = DataFolder(builtin_data(), "builtin")
     return folder.csv(path, required=("id", "sentence", "word", answer, "function_word"))
@@ -65,23 +65,23 @@ def _generate_es(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row
         {
             "sentence": item.sentence,
             "word": item.word,
-            "answer_english": _unseen(known.get(item.answer, ""), item.sentence),
+            "answer_english": _not_in_sentence(known.get(item.answer, ""), item.sentence),
             "answer_spanish": item.answer,
         }
         for item in items
     ]
 
 
-def _unseen(translations: str, sentence: str) -> str:
-    """The translations ("a/b") that a reply would not contain by merely repeating the sentence.
+def _not_in_sentence(translations: str, sentence: str) -> str:
+    """Return the translations ("a/b") that a reply does not contain if it only repeats the sentence.
 
-    Empty where none is known: such an item is judged by its Spanish answer alone.
+    If no translation is left, the item is judged by its Spanish answer alone.
     """
     return "/".join(t for t in translations.split("/") if t.casefold() not in sentence.casefold())
 
 
 def _generate_zh(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row]:
-    # imported here: it needs pypinyin and jieba, which the other languages do not
+    # Imported here, because only Chinese needs pypinyin and jieba.
     from pytest_llmprops.benchmarks.homophones.tools.generation_zh import generate_zh
 
     return generate_zh(n=n, seed=seed, sentences=sentences)
@@ -92,10 +92,10 @@ GENERATORS: dict[str, Generator] = {"en": _generate_en, "es": _generate_es, "zh"
 
 
 def generate(lang: str, *, n: int, seed: int, sentences: Sequence[str] | None = None) -> list[Row]:
-    """``n`` rows with the published columns of ``lang``, the same for the same arguments.
+    """Return ``n`` rows with the published columns of ``lang``, the same for the same arguments.
 
-    :param sentences: whole sentences to take words from; None for the built-in ones, restored.
-    :raises UsageError: (a ValueError) for an unknown language, or when the sentences yield fewer than ``n``.
+    :param sentences: Complete sentences to take words from; None for the built-in ones with their answers restored.
+    :raises UsageError: (a ValueError) for an unknown language, or if the sentences give fewer than ``n`` items.
     """
     if lang not in GENERATORS:
         raise UsageError(
@@ -105,21 +105,21 @@ def generate(lang: str, *, n: int, seed: int, sentences: Sequence[str] | None = 
 
 
 def read_sentences(path: Path) -> list[str]:
-    """The user's sentences, one a line of a UTF-8 file; blank lines are skipped.
+    """Read the user's sentences from a UTF-8 file, one per line; blank lines are skipped.
 
-    :raises DataError: when the file is missing, empty or not UTF-8.
+    :raises DataError: if the file is missing, empty or not UTF-8.
     """
     text = DataFolder(path.parent, "user").text(path.name)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path | None = None) -> Path:
-    """Generate ``n`` items and write them below ``out``; returns the CSV file written.
+    """Generate ``n`` items, write them under ``out``, and return the CSV file.
 
-    ``out/homophones/`` gets the published file name, and ``SOURCE.json``, which marks the folder as
-    generated: ``seed`` and ``n`` are those of the latest call, ``languages`` those of every language there.
+    ``out/homophones/`` gets a file with the published name, and ``SOURCE.json``, which marks the folder as
+    generated. ``seed`` and ``n`` in it are those of the latest call; ``languages`` has those of every language.
 
-    :raises UsageError: when the items cannot be made, or the folder holds data that was not generated.
+    :raises UsageError: if the items cannot be generated, or the folder contains data that was not generated.
     """
     folder = out / "homophones"
     source = folder / "SOURCE.json"
@@ -129,7 +129,7 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
         languages = dict(earlier)
     elif any((folder / name).exists() for name in FILES.values()):
         raise UsageError(
-            f"{folder}: holds homophone data that was not generated; choose another output folder"
+            f"{folder}: contains homophone data that was not generated; choose another output folder"
         )
     rows = generate(lang, n=n, seed=seed, sentences=None if sentences is None else read_sentences(sentences))
     languages[lang] = {"file": FILES[lang], "seed": seed, "n": n}
@@ -140,7 +140,7 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
     target = folder / FILES[lang]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # the mark first: a crash in between must not leave generated rows that look published
+        # SOURCE.json first: a crash in between must not leave generated rows that look published.
         write_text(source, json.dumps(record, indent=2) + "\n")
         write_text(target, to_csv(rows, COLUMNS[lang]))
     except OSError as error:
@@ -151,7 +151,7 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
 
 
 def to_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> str:
-    """CSV text with a header, LF line ends, quoted only where needed."""
+    """Return CSV text with a header and LF line ends, quoted only if needed."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fieldnames=list(columns), lineterminator="\n")
     writer.writeheader()
@@ -160,10 +160,10 @@ def to_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> str:
 
 
 def _read_source(path: Path) -> Mapping[str, object]:
-    found = DataFolder(path.parent, "generated").json(path.name)
-    if not isinstance(found, dict) or found.get("generator") != "homophones":
+    document = DataFolder(path.parent, "generated").json(path.name)
+    if not isinstance(document, dict) or document.get("generator") != "homophones":
         raise UsageError(f"{path}: not written by the homophone generator; choose another output folder")
-    languages = found.get("languages", {})
+    languages = document.get("languages", {})
     if not isinstance(languages, dict):
         raise DataError(f"{path}: 'languages' must be an object; delete the folder and generate again")
     return languages

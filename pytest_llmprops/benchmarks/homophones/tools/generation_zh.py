@@ -1,4 +1,4 @@
-"""Fresh Chinese homophone items: loads jieba and pypinyin and hands them to the pure generator."""
+"""Generate Chinese homophone items: load jieba and pypinyin, and pass them to the pure generator."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 
 _BUILTIN = "homophones/chinese.csv"
-#: A stand-in is one of this many most frequent characters, and one of the 3,755 of GB 2312 level 1.
+#: Replacement characters are among this many most frequent ones, and among the 3,755 of GB 2312 level 1.
 _COMMON = 3000
 
 
 def generate_zh(*, n: int, seed: int, sentences: Sequence[str] | None = None) -> list[dict[str, str]]:
-    """``n`` fresh items: columns sentence, word, answer_english (empty when unknown), answer_chinese.
+    """Return ``n`` new items: columns sentence, word, answer_english (empty if unknown), answer_chinese.
 
-    :param sentences: correct Chinese sentences; the built-in ones, with their answers put back, by default.
-    :raises ValueError: fewer than ``n`` items can be made, or a sentence is not text with Chinese characters.
-    :raises MissingExtra: jieba or pypinyin is not installed.
+    :param sentences: Correct Chinese sentences; by default the built-in ones with their answers restored.
+    :raises ValueError: if fewer than ``n`` items are possible, or a sentence has no Chinese character.
+    :raises MissingExtra: if jieba or pypinyin is not installed.
     """
     sources = _builtin_sources() if sentences is None else list(_user_sources(sentences))
     return make_rows(sources, n=n, seed=seed, lexicon=load_lexicon())
@@ -32,17 +32,17 @@ def generate_zh(*, n: int, seed: int, sentences: Sequence[str] | None = None) ->
 
 @lru_cache(maxsize=1)
 def load_lexicon() -> Lexicon:
-    """Segmentation and words of jieba's dictionary, readings of pypinyin's."""
+    """Load jieba's segmentation and dictionary, and pypinyin's readings."""
     jieba, posseg, pypinyin = _import("jieba"), _import("jieba.posseg"), _import("pypinyin")
     jieba.setLogLevel("ERROR")
-    # One's own tokenizer: words that a user's program added to jieba's global one must not change the items.
+    # Use a separate tokenizer: words that a program added to jieba's global one must not change the items.
     tokenizer = jieba.Tokenizer()
     tokenizer.initialize()
     tagger = posseg.POSTokenizer(tokenizer)
     frequencies = {word: frequency for word, frequency in tokenizer.FREQ.items() if frequency}
 
     def segment(sentence: str) -> list[tuple[str, str]]:
-        # Without the hidden Markov model, which makes up words that no dictionary knows.
+        # Without the hidden Markov model, which invents words that are not in the dictionary.
         return [(pair.word, pair.flag) for pair in tagger.cut(sentence, HMM=False)]
 
     def read(word: str) -> tuple[str, ...]:
@@ -56,13 +56,13 @@ def load_lexicon() -> Lexicon:
     return Lexicon(
         segment=segment,
         read=read,
-        characters={syllable: tuple(found) for syllable, found in characters.items()},
+        characters={syllable: tuple(members) for syllable, members in characters.items()},
         words=frozenset(frequencies),
     )
 
 
 def _common_characters(frequencies: dict[str, int]) -> list[str]:
-    """The most frequent characters of the dictionary's words, most frequent first."""
+    """Return the most frequent characters of the dictionary's words, most frequent first."""
     counts: Counter[str] = Counter()
     for word, frequency in frequencies.items():
         for character in word:
@@ -72,7 +72,7 @@ def _common_characters(frequencies: dict[str, int]) -> list[str]:
 
 
 def _is_level_1(character: str) -> bool:
-    """In GB 2312 level 1, the common simplified characters; keeps out the dictionary's misprints."""
+    """Return whether a character is in GB 2312 level 1 (common characters); excludes misprints."""
     try:
         code = character.encode("gb2312")
     except UnicodeEncodeError:
@@ -91,12 +91,12 @@ def _builtin_sources() -> list[Source]:
                 f"{_BUILTIN}: {row['word']!r} must occur once in {row['sentence']!r}: correct the row"
             )
         text = row["sentence"].replace(row["word"], row["answer_chinese"])
-        # A function word, or a single character, is left as it is: another word of the sentence is replaced.
+        # If the answer is a function word or a single character, another word of the sentence is replaced.
         if row["function_word"] == "1" or len(row["answer_chinese"]) < 2:
             sources.append(Source(text))
         else:
-            used = frozenset({row["word"]})
-            sources.append(Source(text, row["answer_chinese"], row["answer_english"], used))
+            published = frozenset({row["word"]})
+            sources.append(Source(text, row["answer_chinese"], row["answer_english"], published))
     return sources
 
 
@@ -107,7 +107,7 @@ def _user_sources(sentences: Iterable[str]) -> Iterable[Source]:
             continue
         if not any("一" <= character <= "鿿" for character in text):
             raise ValueError(
-                f"sentence {number} has no Chinese character: {text[:40]!r}: give one Chinese sentence a line"
+                f"sentence {number} has no Chinese character: {text[:40]!r}; give one Chinese sentence per line"
             )
         yield Source(text)
 
@@ -116,7 +116,7 @@ def _import(name: str) -> Any:
     package = name.partition(".")[0]
     try:
         with warnings.catch_warnings():
-            # jieba compiles with invalid escapes and imports pkg_resources: not the user's to mend.
+            # jieba has invalid escapes and imports pkg_resources; users cannot fix these warnings.
             warnings.simplefilter("ignore")
             return import_module(name)
     except ImportError as error:

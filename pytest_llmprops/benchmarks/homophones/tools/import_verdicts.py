@@ -1,5 +1,7 @@
-"""The published homophone files carry four models' verdicts: here they become recorded runs, so that
-GPT-4 or Ernie can be compared item by item with a model of today."""
+"""Import the verdicts on four models from the published homophone files as recorded runs.
+
+With them, GPT-4 or Ernie can be compared with a current model item by item.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,10 @@ NOTE = "verdicts imported from the authors' file; no reply was published, and re
 
 
 def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
-    """Write one run a model under ``out``; yields each run's folder and its scores as text.
+    """Write one run per model under ``out``; yield each run's folder and its scores as text.
 
-    :param data: the folder of published data. :raises DataError: for a cell that is neither Y nor N, or
-        when no file has a model's column.
+    :param data: The folder of published data.
+    :raises DataError: for a cell that is neither Y nor N, or if no file has a model's column.
     """
     folder = DataFolder(data, "published")
     by_language: dict[str, list[Item]] = {}
@@ -62,12 +64,12 @@ def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
     for target in targets.values():
         if (target / "run.json").exists():
             raise UsageError(f"{target}: already holds a run; give a new folder with --out DIR")
-    for model, found in verdicts.items():
-        yield _write(model, found, folder, targets[model])
+    for model, judged in verdicts.items():
+        yield _write(model, judged, folder, targets[model])
 
 
 def _run_name(model: str) -> str:
-    # A column's name is the file's word, not a path.
+    # A column name can contain characters that are not allowed in paths.
     return "imported-homophones-" + re.sub(r"[^A-Za-z0-9._=-]+", "_", model)
 
 
@@ -78,7 +80,7 @@ def _yes(cell: str, path: str, number: int, column: str) -> bool:
     return answer == "Y"
 
 
-def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, target: Path) -> tuple[Path, str]:
+def _write(model: str, judged: list[tuple[Item, bool]], data: DataFolder, target: Path) -> tuple[Path, str]:
     benchmark = Homophones()
     protocol = resolve(benchmark.name, benchmark.protocols, "paper", {}, 0)
     folder = new_run_folder(str(target), [model], target.parent)
@@ -92,7 +94,7 @@ def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, target:
         notes=(NOTE,),
     )
     record = RunRecord(folder, facts)
-    for item, right in found:
+    for item, right in judged:
         expected = " / ".join(item["answers"])
         verdict = Verdict.check(
             right,
@@ -104,5 +106,5 @@ def _write(model: str, found: list[tuple[Item, bool]], data: DataFolder, target:
         record.add(record_of(item, benchmark.name, model, verdict, requests=[]))
     rows = summary_rows(record.records)
     metrics = metric_rows(record.records, {benchmark.name: benchmark.metrics})
-    record.finish(replace(facts, complete=True, expected=len(found), summary=rows, metrics=metrics))
+    record.finish(replace(facts, complete=True, expected=len(judged), summary=rows, metrics=metrics))
     return record.folder, ", ".join(f"{r.language} {r.correct}/{r.items}" for r in rows)

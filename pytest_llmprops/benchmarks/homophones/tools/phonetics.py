@@ -1,24 +1,25 @@
-"""How alike two words sound: phoneme sequences, letter-to-sound lattices and a normalised distance.
+"""Measure how similar two words sound: phoneme sequences, letter-to-sound lattices and a normalised distance.
 
 The paper (Liu & Ross, section 6.2) wants a word that sounds as similar as possible to the answer and is
-spelt as differently as possible. This module measures the first half; ``homophones/spelling.py`` measures the second.
+spelled as differently as possible. This module measures the sound; ``homophones/spelling.py`` measures the
+spelling.
 
-English phonemes are ARPAbet symbols without stress ("F R IH JH"), Spanish ones lower-case IPA-like symbols
-("k a ʝ e"). Stress is ignored. A made-up word has no pronunciation of its own, only the readings that
-letter-to-sound rules allow; it sounds like the answer when *one* of its readings does, so the distance is a
-search for the cheapest path through the lattice of all readings.
+English phonemes are ARPAbet symbols without stress ("F R IH JH"); Spanish phonemes are lower-case IPA-like
+symbols ("k a ʝ e"). Stress is ignored. A made-up word has no known pronunciation, only the readings that
+letter-to-sound rules allow. It sounds like the answer if *one* of its readings does. The distance is therefore
+the cheapest path through the lattice of all readings.
 
-Costs (all documented here, none learnt):
+Costs (set by hand, not learned):
 
-* vowel for vowel: 0.15 a step of height (0 low .. 3 high), 0.15 a step of backness (0 front .. 2 back),
-  0.10 for rounding, 0.25 for another off-glide or r-colour; at most 0.3 when one is the weak vowel AH;
-* consonant for consonant: 0.25 for voicing, 0.2 a step of place (at most 0.4), 0.4 for manner;
+* vowel for vowel: 0.15 per step of height (0 low .. 3 high), 0.15 per step of backness (0 front .. 2 back),
+  0.10 for rounding, 0.25 for a different off-glide or r-colour; at most 0.3 if one is the weak vowel AH;
+* consonant for consonant: 0.25 for voicing, 0.2 per step of place (at most 0.4), 0.4 for manner;
 * a glide for its vowel (Y/IY, W/UW, R/ER): 0.3; any other vowel for a consonant: 1;
-* a phoneme too many or too few: 1; 0.5 for the weak ones (AH, HH, Y, and Spanish glide i);
-* readings carry the cost their rule states, and 0.1 each time a shorter grapheme is read where a longer one
-  could have been ("th" as T + HH).
+* an extra or missing phoneme: 1; 0.5 for the weak ones (AH, HH, Y, and Spanish glide i);
+* the cost in a reading's rule, plus 0.1 each time a shorter grapheme is read although a longer one matches
+  ("th" as T + HH).
 
-The distance is the cheapest total divided by the length of the longer sequence, clipped to [0, 1].
+The distance is the lowest total cost divided by the length of the longer sequence, clipped to [0, 1].
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Phonemes = tuple[str, ...]
 Pronunciations = Mapping[str, tuple[Phonemes, ...]]
 
 SHORTER_GRAPHEME = 0.1
-"""Cost of reading a shorter grapheme where a longer one matches."""
+"""Cost of reading a shorter grapheme although a longer one matches."""
 
 THRESHOLDS: Mapping[str, float] = MappingProxyType({"en": 0.10, "es": 0.06})
 """Largest phoneme distance at which a word counts as sounding like its answer, by language."""
@@ -73,7 +74,10 @@ _WEAK = frozenset({"AH", "HH", "Y", "i"})
 
 @cache
 def substitution_cost(a: str, b: str) -> float:
-    """Cost in [0, 1] of hearing phoneme ``b`` for ``a`` (symmetric). ``ValueError`` for an unknown symbol."""
+    """Return the cost in [0, 1] of hearing phoneme ``b`` for ``a`` (symmetric).
+
+    :raises ValueError: for an unknown symbol.
+    """
     for phoneme in (a, b):
         if phoneme not in _VOWELS and phoneme not in _CONSONANTS:
             raise ValueError(
@@ -94,12 +98,12 @@ def substitution_cost(a: str, b: str) -> float:
 
 
 def indel_cost(phoneme: str) -> float:
-    """Cost of one phoneme too many or too few."""
+    """Return the cost of an extra or a missing phoneme."""
     return 0.5 if phoneme in _WEAK else 1.0
 
 
 def phoneme_distance(a: Sequence[str], b: Sequence[str]) -> float:
-    """Feature-weighted edit distance of two phoneme sequences over the longer length, in [0, 1]."""
+    """Return the feature-weighted edit distance of two phoneme sequences, divided by the longer length, in [0, 1]."""
     if not a and not b:
         return 0.0
     row = [0.0]
@@ -116,7 +120,7 @@ def phoneme_distance(a: Sequence[str], b: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read a spelling: its phonemes, and its distance in [0, 1] from the phonemes asked for."""
+    """One way to read a spelling: its phonemes, and their distance in [0, 1] from the target phonemes."""
 
     phonemes: Phonemes
     distance: float
@@ -151,12 +155,12 @@ def _rules(lang: str) -> Mapping[str, tuple[_Rule, ...]]:
 
 
 def _edges(word: str, lang: str) -> list[list[tuple[int, Phonemes, float]]]:
-    """For each letter position the readings that start there: (next position, phonemes, cost)."""
+    """Return for each letter position the readings that start there: (next position, phonemes, cost)."""
     rules = _rules(lang)
     edges: list[list[tuple[int, Phonemes, float]]] = []
     for start, letter in enumerate(word):
-        tried = ((rule.pattern.match(word, start), rule) for rule in rules.get(letter, ()))
-        matches = [(match.end(), rule) for match, rule in tried if match]
+        attempts = ((rule.pattern.match(word, start), rule) for rule in rules.get(letter, ()))
+        matches = [(match.end(), rule) for match, rule in attempts if match]
         longest = max((end for end, _ in matches), default=start)
         edges.append([
             (end, phonemes, cost + SHORTER_GRAPHEME * (end < longest))
@@ -166,10 +170,11 @@ def _edges(word: str, lang: str) -> list[list[tuple[int, Phonemes, float]]]:
 
 
 def closest_reading(spelling: str, target: Sequence[str], lang: str) -> Reading:
-    """The reading of ``spelling`` under the rules of ``lang`` that sounds most like ``target``.
+    """Return the reading of ``spelling`` by the rules of ``lang`` that sounds most like ``target``.
 
-    Lattice search: a table of (letter position, target position) holds the cheapest cost and its reading;
-    every rule moves it on. A spelling that the rules cannot read (a digit, another script) has distance 1.
+    This is a lattice search. A table of (letter position, target position) stores the lowest cost and its
+    reading, and every rule extends it. A spelling that the rules cannot read (a digit, another script) has
+    distance 1.
     """
     word = strip_accents(spelling.lower()) if lang == "es" else spelling.lower()
     width = len(target)
@@ -186,8 +191,8 @@ def closest_reading(spelling: str, target: Sequence[str], lang: str) -> Reading:
             moved = [(value + cost, read) for value, read in row]
             for phoneme in phonemes:
                 moved = _advance(moved, phoneme, target)
-            held = best[end]
-            best[end] = moved if held is None else [min(pair) for pair in zip(held, moved, strict=True)]
+            current = best[end]
+            best[end] = moved if current is None else [min(pair) for pair in zip(current, moved, strict=True)]
     final = best[-1]
     if final is None or not word:
         return Reading((), 1.0 if width or word else 0.0)
@@ -198,37 +203,37 @@ def closest_reading(spelling: str, target: Sequence[str], lang: str) -> Reading:
 def _advance(
     row: list[tuple[float, Phonemes]], phoneme: str, target: Sequence[str]
 ) -> list[tuple[float, Phonemes]]:
-    """One edit-distance row further: the reading grows by ``phoneme``."""
+    """Return the next edit-distance row, after ``phoneme`` is appended to the reading."""
     insertion = indel_cost(phoneme)
-    grown = [(row[0][0] + insertion, (*row[0][1], phoneme))]
-    for j, wanted in enumerate(target):
-        diagonal = row[j][0] + substitution_cost(phoneme, wanted)
+    next_row = [(row[0][0] + insertion, (*row[0][1], phoneme))]
+    for j, target_phoneme in enumerate(target):
+        diagonal = row[j][0] + substitution_cost(phoneme, target_phoneme)
         above = row[j + 1][0] + insertion
-        left_cost, left_read = grown[j]
-        left = left_cost + indel_cost(wanted)
+        left_cost, left_read = next_row[j]
+        left = left_cost + indel_cost(target_phoneme)
         if diagonal <= above and diagonal <= left:
-            grown.append((diagonal, (*row[j][1], phoneme)))
+            next_row.append((diagonal, (*row[j][1], phoneme)))
         elif above <= left:
-            grown.append((above, (*row[j + 1][1], phoneme)))
+            next_row.append((above, (*row[j + 1][1], phoneme)))
         else:
-            grown.append((left, left_read))
-    return grown
+            next_row.append((left, left_read))
+    return next_row
 
 
 def spanish_phonemes(word: str) -> Phonemes:
-    """The cheapest reading of a Spanish spelling (seseo, yeísmo, silent h); the first rule wins ties."""
+    """Return the cheapest reading of a Spanish spelling (seseo, yeísmo, silent h); the first rule wins ties."""
     text = strip_accents(word.lower())
     edges = _edges(text, "es")
     cheapest: list[tuple[float, int, Phonemes] | None] = [None] * (len(text) + 1)
     cheapest[0] = (0.0, 0, ())
     for start, options in enumerate(edges):
-        here = cheapest[start]
-        if here is None:
+        prefix = cheapest[start]
+        if prefix is None:
             continue
         for order, (end, phonemes, cost) in enumerate(options):
-            candidate = (here[0] + cost, here[1] + order, here[2] + phonemes)
-            held = cheapest[end]
-            if held is None or candidate[:2] < held[:2]:
+            candidate = (prefix[0] + cost, prefix[1] + order, prefix[2] + phonemes)
+            current = cheapest[end]
+            if current is None or candidate[:2] < current[:2]:
                 cheapest[end] = candidate
     final = cheapest[-1]
     if final is None:
@@ -237,23 +242,25 @@ def spanish_phonemes(word: str) -> Phonemes:
 
 
 def english_pronunciations(word: str, pronunciations: Pronunciations) -> tuple[Phonemes, ...]:
-    """Dictionary pronunciations without stress digits; ``KeyError`` names a word the dictionary lacks."""
+    """Return a word's dictionary pronunciations without stress digits; ``KeyError`` if the word is missing."""
     try:
-        found = pronunciations[word.lower()]
+        entries = pronunciations[word.lower()]
     except KeyError:
-        raise KeyError(f"{word!r} is not in the pronunciation dictionary: choose a commoner answer") from None
-    return tuple(dict.fromkeys(tuple(p.rstrip("012") for p in phonemes) for phonemes in found))
+        raise KeyError(
+            f"{word!r} is not in the pronunciation dictionary: choose a more common answer"
+        ) from None
+    return tuple(dict.fromkeys(tuple(p.rstrip("012") for p in phonemes) for phonemes in entries))
 
 
 SoundDistance = Callable[[str, str], Reading]
 
 
 def sound_distance(lang: str, pronunciations: Pronunciations | None = None) -> SoundDistance:
-    """A function (word, answer) -> :class:`Reading` of the word closest to the answer.
+    """Return a function (word, answer) -> :class:`Reading` of the word that is closest to the answer.
 
-    English needs ``pronunciations`` (word -> ARPAbet tuples): a word that is in the dictionary is read as the
-    dictionary says, any other by the letter-to-sound rules. Spanish spelling decides its sound, so both words
-    go by the rules.
+    English needs ``pronunciations`` (word -> ARPAbet tuples): words in the dictionary are pronounced as it
+    says, other words are read by the letter-to-sound rules. Spanish spelling determines the sound, so the
+    rules are used for both words.
     """
     if lang == "es":
         return lambda word, answer: closest_reading(word, spanish_phonemes(answer), "es")
@@ -266,8 +273,10 @@ def sound_distance(lang: str, pronunciations: Pronunciations | None = None) -> S
     def measure(word: str, answer: str) -> Reading:
         targets = english_pronunciations(answer, known)
         if word.lower() in known:
-            own = english_pronunciations(word, known)
-            return min((Reading(p, phoneme_distance(p, t)) for p in own for t in targets), key=_by_distance)
+            sounds = english_pronunciations(word, known)
+            return min(
+                (Reading(p, phoneme_distance(p, t)) for p in sounds for t in targets), key=_by_distance
+            )
         return min((closest_reading(word, target, "en") for target in targets), key=_by_distance)
 
     return measure

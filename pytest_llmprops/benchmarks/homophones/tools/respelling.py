@@ -1,8 +1,8 @@
-"""Making homophone items: respell a word of a sentence so that it sounds the same and looks different.
+"""Generate homophone items: respell a word of a sentence so that it sounds the same and looks different.
 
-The paper (Liu & Ross, section 13) asks for this automation. A word is respelt many times by seeded choice
-among the spellings of ``respelling_tables.py``; of the candidates that the letter-to-sound rules read as
-the answer (phoneme distance at most :data:`GENERATED_DISTANCE`), the one spelt least like it is kept.
+The paper (Liu & Ross, section 13) proposes this automation. A word is respelled many times by seeded choice
+among the spellings of ``respelling_tables.py``. Candidates must sound like the answer by the letter-to-sound
+rules (phoneme distance at most :data:`GENERATED_DISTANCE`); the one with the most different spelling is used.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.seeds import generator
 
 CANDIDATES = 160
-"""Spellings tried for one word."""
+"""Number of spellings tried for one word."""
 MINIMUM_SPELLING_DISTANCE = 0.25
-"""A respelling closer to the answer than this is not worth asking about."""
+"""A respelling closer to the answer than this is too easy."""
 SHARE_CHANGED = 0.9
 SHARE_LENGTHENED = 0.1
-"""How often a Spanish grapheme is respelt when that adds no letter, and when it does."""
+"""Probability of respelling a Spanish grapheme, if that adds no letter and if it does."""
 GENERATED_DISTANCE = 0.05
-"""Largest phoneme distance of a generated word: stricter than for the built-in words, since nobody reads it
-before it is used, and small enough that no sound of a word can be another one altogether."""
-LETTERS_A_LETTER_MORE = 4
-"""A respelling may have one letter more for this many letters of its answer; English ones one more still."""
+"""Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
+checks generated words, and small enough that no sound can be replaced by a very different one."""
+LETTERS_PER_EXTRA_LETTER = 4
+"""A respelling may have one extra letter per this many letters of its answer; English ones one more."""
 SHORTEST_ANSWER = 4
-"""Letters of the shortest word that is respelt: shorter ones are rarely content words."""
+"""Minimum number of letters of a word to respell; shorter words are rarely content words."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Respelling:
-    """A made-up spelling of ``answer``, and its phoneme and spelling distance from it, each in [0, 1]."""
+    """A made-up spelling of ``answer``, with its phoneme and spelling distance from it, each in [0, 1]."""
 
     word: str
     answer: str
@@ -71,14 +71,14 @@ class GeneratedItem:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in order: runs of letters, with inner apostrophes."""
+    """Return the words of a text in order: runs of letters, with inner apostrophes."""
     return _WORD.findall(text)
 
 
 def restore(sentence: str, word: str, answer: str) -> str:
-    """The sentence with ``answer`` in place of ``word``, which must stand in it exactly once.
+    """Return the sentence with ``answer`` in place of ``word``, which must occur exactly once.
 
-    :raises ValueError: when the word does not occur, or occurs more than once.
+    :raises ValueError: if the word does not occur, or occurs more than once.
     """
     restored, count = re.subn(
         rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: answer, sentence, flags=re.IGNORECASE
@@ -121,7 +121,7 @@ def _allowed(spelling: str, *, first: bool, last: bool) -> bool:
 
 
 def spell_english(phonemes: Phonemes, rng: random.Random) -> str:
-    """One spelling of an ARPAbet sequence, drawn from the table."""
+    """Return a random spelling of an ARPAbet sequence, from the table."""
     table = _english_spellings()
     letters: list[str] = []
     position = 0
@@ -142,7 +142,7 @@ def spell_english(phonemes: Phonemes, rng: random.Random) -> str:
 
 
 def _graphemes(word: str) -> list[tuple[str, tuple[str, ...]]]:
-    """A Spanish word as (letters, other spellings of them)."""
+    """Return a Spanish word as (letters, alternative spellings of them)."""
     parts: list[tuple[str, tuple[str, ...]]] = []
     position = 0
     while position < len(word):
@@ -158,24 +158,24 @@ def _graphemes(word: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def respell_spanish(word: str, rng: random.Random, count: int = 1) -> list[str]:
-    """``count`` other spellings of a Spanish word, drawn grapheme by grapheme from the table."""
+    """Return ``count`` random spellings of a Spanish word, chosen grapheme by grapheme from the table."""
     parts = _graphemes(word)
     results = []
     for _ in range(count):
         letters = []
-        for same, others in parts:
-            if not others:
-                letters.append(same)
+        for original, alternatives in parts:
+            if not alternatives:
+                letters.append(original)
                 continue
-            other = rng.choice(others)
-            share = SHARE_CHANGED if len(other) <= len(same) else SHARE_LENGTHENED
-            letters.append(other if rng.random() < share else same)
+            alternative = rng.choice(alternatives)
+            share = SHARE_CHANGED if len(alternative) <= len(original) else SHARE_LENGTHENED
+            letters.append(alternative if rng.random() < share else original)
         results.append("".join(letters))
     return results
 
 
 def _longest(answer: str, lang: str) -> int:
-    return len(answer) + max(1, len(answer) // LETTERS_A_LETTER_MORE) + (lang == "en")
+    return len(answer) + max(1, len(answer) // LETTERS_PER_EXTRA_LETTER) + (lang == "en")
 
 
 def _candidates(
@@ -200,22 +200,22 @@ def respell(
     pronunciations: Pronunciations | None = None,
     avoid: Collection[str] = (),
 ) -> Respelling | None:
-    """The candidate spelt least like ``answer`` among those that sound like it, or None where there is none.
+    """Return the candidate that sounds like ``answer`` and is spelled least like it; None if there is none.
 
-    :param answer: a lower-case word.
-    :param measure: the phoneme distance of the language, from ``phonetics.sound_distance``.
-    :param avoid: lower-case words that the respelling must not be (the sentence's own).
+    :param answer: A lower-case word.
+    :param measure: The phoneme distance of the language, from ``phonetics.sound_distance``.
+    :param avoid: Lower-case words that are not allowed as respellings (the sentence's words).
     """
     ranked = sorted(
         set(_candidates(answer, lang, rng, pronunciations)),
-        # the text breaks ties, so that the order of a set never shows
+        # The word breaks ties, so that the result does not depend on the set's order.
         key=lambda word: (-spelling_distance(word, answer), word),
     )
     for word in ranked:
         distance = spelling_distance(word, answer)
         if distance < MINIMUM_SPELLING_DISTANCE:
             break
-        # a reply that only repeats such a word would contain the answer
+        # If the respelling contained the answer, a reply that only repeats it would be correct.
         if answer in word or word in avoid or len(word) > _longest(answer, lang):
             continue
         sound = measure(word, answer).distance
@@ -225,11 +225,11 @@ def respell(
 
 
 def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations | None = None) -> list[str]:
-    """The content words of a sentence that can become an item's answer, in order.
+    """Return the content words of a sentence that can be an item's answer, in order.
 
-    They are in lower case (names are left alone), have at least four letters and no apostrophe, and stand
-    nowhere else in the sentence, not even inside another word; English ones are in the dictionary, and said
-    in one way only.
+    They are in lower case (to exclude names), have at least four letters and no apostrophe, and occur nowhere
+    else in the sentence, not even inside another word. English words must be in the dictionary and have only
+    one pronunciation.
     """
     lowered = sentence.lower()
     return [
@@ -247,18 +247,18 @@ def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations |
 def generate_items(
     sentences: Sequence[str], lang: str, *, n: int, seed: int, pronunciations: Pronunciations | None = None
 ) -> list[GeneratedItem]:
-    """``n`` items made from sentences, the same for the same arguments.
+    """Generate ``n`` items from sentences, the same for the same arguments.
 
-    Each sentence gives one item before any gives a second one, with another of its words. No two items share
-    their answer or their made-up word.
+    Every sentence gives one item before any sentence gives a second one, with another word. No two items have
+    the same answer or the same made-up word.
 
     :param lang: ``en`` (needs ``pronunciations``, word -> ARPAbet tuples) or ``es``.
-    :raises UsageError: (a ValueError) when the sentences do not yield ``n`` items; it says how many they do.
+    :raises UsageError: (a ValueError) if the sentences give fewer than ``n`` items.
     """
     if lang not in THRESHOLDS:
         raise UsageError(f"no respelling rules for language {lang!r}: use one of {', '.join(THRESHOLDS)}")
     if n < 1:
-        raise UsageError(f"cannot make {n} items: ask for at least 1")
+        raise UsageError(f"cannot generate {n} items: request at least 1")
     measure = sound_distance(lang, pronunciations)
     rng = generator("homophones", lang, seed)
     pool = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
@@ -276,19 +276,24 @@ def generate_items(
                 answer = words.pop()
                 if answer in used:
                     continue
-                own = {word.lower() for word in words_of(sentence)}
-                found = respell(
-                    answer, lang, rng=rng, measure=measure, pronunciations=pronunciations, avoid=own | used
+                sentence_words = {word.lower() for word in words_of(sentence)}
+                respelling = respell(
+                    answer,
+                    lang,
+                    rng=rng,
+                    measure=measure,
+                    pronunciations=pronunciations,
+                    avoid=sentence_words | used,
                 )
-                if found is not None:
-                    used |= {answer, found.word}
-                    changed = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", found.word, sentence)
-                    items.append(GeneratedItem(changed, found.word, answer))
+                if respelling is not None:
+                    used |= {answer, respelling.word}
+                    changed = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", respelling.word, sentence)
+                    items.append(GeneratedItem(changed, respelling.word, answer))
                     break
         waiting = [(sentence, words) for sentence, words in waiting if words]
     if len(items) < n:
         raise UsageError(
-            f"only {len(items)} of {n} homophone items ({lang}) can be made from {len(pool)} sentences: "
-            "give more sentences with content words of four letters or more, or ask for fewer"
+            f"only {len(items)} of {n} homophone items ({lang}) can be generated from {len(pool)} sentences: "
+            "give more sentences with content words of four letters or more, or request fewer items"
         )
     return items

@@ -1,14 +1,14 @@
-"""How a sound (English) or a grapheme (Spanish) can be spelt otherwise, as data.
+"""Tables of alternative spellings of English sounds and Spanish graphemes.
 
-English lines are ``phonemes = spelling spelling …``. Marks on a spelling say where in a word it can stand:
+English lines are ``phonemes = spelling spelling …``. Marks on a spelling restrict its position in a word:
 ``^kn`` only first, ``-ck`` not first, ``gu-`` not last, ``ce$`` only last.
 
-Spanish lines are ``regex = spelling spelling …``: the regular expression matches letters of the word as it is
-written, so that accents stay where they are; ``-`` leaves the letters out. ``\\g<0>`` is the text matched.
+Spanish lines are ``regex = spelling spelling …``. The regular expression matches letters of the written word,
+so accents keep their place; ``-`` leaves the letters out. ``\\g<0>`` is the matched text.
 
-A candidate made from these tables is a proposal: it counts only when the letter-to-sound rules read it as the
-answer. A spelling longer than what it replaces is drawn less often: one silent h too many makes a word ugly,
-not harder.
+A candidate from these tables is only a proposal: it is used if the letter-to-sound rules read it as the
+answer. Spellings longer than the original are drawn less often, because additional silent letters make a word
+ugly, not harder.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ l = lh
 ñ = ny
 """
 
-# Letter patterns that nobody would read aloud as meant; a candidate that has one is thrown away.
+# Letter patterns that people would not read aloud as intended; candidates with one of them are dropped.
 _ENGLISH_UNREADABLE = r"""
 ([bcdfgjklmnpqrstvxz])\1[^aeiouy]
 [^aeiouy]([bcdfgjklmnpqrstvxz])\1
@@ -167,4 +167,4 @@ recall rejoin secret slough supply transfer transport
 """
 
 HETERONYMS: frozenset[str] = frozenset(_HETERONYMS.split())
-"""English words that are said in two ways: the dictionary does not tell which one a sentence means."""
+"""English words with two pronunciations; the dictionary does not say which one a sentence means."""

@@ -1,10 +1,9 @@
-"""Letter-to-sound rules of Spanish, as data.
+"""Letter-to-sound rules of Spanish.
 
-The reading is that of most of America: seseo (c before e and i, s and z are one sound), yeísmo (ll = y),
-b = v, silent h. The orthography is regular, so nearly every grapheme has one reading; the extra ones are for
-spellings that Spanish does not use but its readers understand (k, w, ph, q without u). Same format as the
-English rules: ``regex = reading | reading:cost``. Accents are stripped before reading: stress is not
-compared.
+The pronunciation is that of most of America: seseo (c before e and i, s and z are one sound), yeísmo (ll = y),
+b = v, silent h. The orthography is regular, so nearly every grapheme has one reading. The other readings are
+for spellings that Spanish does not use but its readers understand (k, w, ph, q without u). The format is that of
+the English rules: ``regex = reading | reading:cost``. Accents are removed first, because stress is not compared.
 """
 
 from __future__ import annotations
@@ -105,5 +104,5 @@ SPANISH_RULES: tuple[str, ...] = tuple(line for line in _RULES.splitlines() if l
 
 
 def strip_accents(text: str) -> str:
-    """Remove the acute and grave accents of vowels; ñ and ü stay, since they are letters of their own."""
+    """Remove the acute and grave accents of vowels; ñ and ü are separate letters and stay."""
     return text.translate(_ACCENTS)

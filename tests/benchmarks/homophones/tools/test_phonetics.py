@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.homophones.spelling import (
-    spelling_distance,
-    spelling_table,
-    summarize_spelling,
-)
+from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.english_sounds import ENGLISH_RULES
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     THRESHOLDS,
@@ -259,16 +255,3 @@ def test_spelling_distance_by_hand() -> None:
     """The words "phrydge" and "fridge" differ by three edits in seven letters; case does not count."""
     assert spelling_distance("phrydge", "fridge") == pytest.approx(3 / 7)
     assert spelling_distance("Word", "wORD") == 0
-
-
-def test_spelling_summary() -> None:
-    """The summary gives number, mean and quartiles; the table shows them; one pair is too few."""
-    summary = summarize_spelling([("ab", "ab"), ("ab", "ac"), ("ab", "cd")])
-    assert (summary.items, summary.mean, summary.median) == (3, 0.5, 0.5)
-    assert (summary.minimum, summary.maximum) == (0, 1)
-    assert (summary.lower_quartile, summary.upper_quartile) == (0.25, 0.75)
-    assert spelling_table([("x", summary)]).splitlines()[1].split() == [
-        "x", "3", "0.50", "0.00", "0.25", "0.50", "0.75", "1.00"
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match="at least 2 items"):
-        summarize_spelling([("a", "b")])
