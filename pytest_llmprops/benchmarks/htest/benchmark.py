@@ -1,4 +1,4 @@
-"""The H-TEST benchmark: loading, asking, judging."""
+"""The H-TEST benchmark: load the items, send the questions, judge the replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
-#: the ten tasks by the names of the published files (paper, table 1)
+#: The ten tasks, with the names of the published files (paper, table 1).
 TASKS = (
     "uppercase",
     "start_vowel",
@@ -32,18 +32,19 @@ TASKS = (
 )
 GEOMETRY = "letter_geometry"
 LABELS = ("A", "B")
-#: characters of a chain of thought that a verdict keeps
-LONGEST_THOUGHT = 300
-_ID_MARK = {"published": "p", "generated": "g"}
+#: Maximum number of characters of a chain of thought in a verdict.
+MAX_THOUGHT = 300
+_ID_PREFIXES = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
 class HTestSettings:
     """How an item is measured.
 
-    :param k: few-shot examples, half of them A. :param cot: think aloud first; a second model, the
-        helper ``reader``, then reads the answer (appendix D). :param max_tokens: of an A/B answer.
-    :param geometry_max_tokens: of a Letter Geometry answer.
+    :param k: Number of few-shot examples, half of them A.
+    :param cot: Ask for a chain of thought; a second model, the helper ``reader``, reads the answer (appendix D).
+    :param max_tokens: Maximum tokens of an A/B answer.
+    :param geometry_max_tokens: Maximum tokens of a Letter Geometry answer.
     """
 
     k: Literal[4, 14, 28, 50] = 14
@@ -58,7 +59,7 @@ class HTestSettings:
 
 
 class HTest(Benchmark):
-    """Ten A/B tasks that are easy for whoever sees and hears text, and Letter Geometry."""
+    """Ten A/B tasks that are easy for anyone who can see and hear text, and Letter Geometry."""
 
     name = "htest"
     title = "H-TEST"
@@ -66,9 +67,9 @@ class HTest(Benchmark):
     side_tasks = frozenset({GEOMETRY})
     chance = {"": 0.5, GEOMETRY: 0.25}
     printed_task = "average"
-    about = "Does the model notice what text looks and sounds like, from a few labelled examples?"
+    about = "Does the model learn from a few labelled examples what text looks and sounds like?"
     task_about = {
-        "uppercase": "A: some letter is a capital. B: none is.",
+        "uppercase": "A: at least one letter is a capital. B: no letter is a capital.",
         "start_vowel": "A: the text begins with a vowel letter. B: it does not.",
         "end_punctuation": "A: the text ends in a punctuation mark. B: it does not.",
         "palindrome": "A: the letters read the same in both directions. B: they do not.",
@@ -76,9 +77,9 @@ class HTest(Benchmark):
         "spelled_math": "A: the operator is written as a word. B: as a symbol.",
         "spelled_number": "A: the number is written as a word. B: in digits.",
         "rhyme": "A: the two words rhyme. B: they do not.",
-        "repeated_word": "A: a word stands twice in a row. B: none does.",
-        "hyphenated_word": "A: a hyphen joins two words. B: none does.",
-        GEOMETRY: "What does a letter look like when it is turned, mirrored or put together with another?",
+        "repeated_word": "A: a word occurs twice in a row. B: no word does.",
+        "hyphenated_word": "A: a hyphen joins two words. B: there is no hyphen.",
+        GEOMETRY: "What does a letter look like when it is turned, mirrored or combined with another letter?",
     }
     metric_directions = {"adjusted_accuracy": "higher", "format_rate": "higher"}
     protocols = {
@@ -86,13 +87,13 @@ class HTest(Benchmark):
             HTestSettings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),
             assumed=(
                 "one user message without a system prompt, as in the published code",
-                "Letter Geometry without examples, one token, read by exact match, as in the published code",
-                "top_p and penalties left at the server's defaults",
+                "Letter Geometry without examples, with one token and exact match, as in the published code",
+                "top_p and penalties at the server's defaults",
             ),
         ),
         "quick": NamedSettings(
             HTestSettings(),
-            gives_up="36 of the 50 examples, and sampling at temperature 0.7 (0 instead)",
+            gives_up="36 of the 50 examples, and sampling at temperature 0.7 (temperature 0 instead)",
         ),
     }
 
@@ -100,7 +101,7 @@ class HTest(Benchmark):
         return ("reader",) if settings.cot else ()
 
     def load(self, files: DataFiles) -> Loaded:
-        """Whichever tasks' files are there; the context maps a task to its (text, label) examples."""
+        """Load the tasks whose files exist; the context maps each task to its (text, label) examples."""
         items: list[Item] = []
         examples: dict[str, tuple[prompts.Example, ...]] = {}
         for task in TASKS:
@@ -113,7 +114,7 @@ class HTest(Benchmark):
         if files.exists(f"htest/{GEOMETRY}_test.jsonl"):
             items += _items(files, GEOMETRY, options=4)
         if not items:
-            # Names a file that is missing, and how to get it.
+            # Raises the error that names the missing file and how to get it.
             files.text(f"htest/{TASKS[0]}_test.jsonl")
         return Loaded(tuple(items), examples)
 
@@ -142,22 +143,22 @@ class HTest(Benchmark):
         thought = await ask(Chat.user(prompt, temperature=settings.temperature))
         if thought.finish_reason == "content_filter" or not thought.text.strip():
             return _judge(item, thought, thought.text, {})
-        asked = Chat.user(prompts.reader(thought.text), temperature=settings.temperature, max_tokens=5)
-        read = await ask(asked, role="reader")
-        return _judge(item, read, read.text, {"chain_of_thought": _end(thought.text)})
+        question = Chat.user(prompts.reader(thought.text), temperature=settings.temperature, max_tokens=5)
+        reply = await ask(question, role="reader")
+        return _judge(item, reply, reply.text, {"chain_of_thought": _end(thought.text)})
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """``adjusted_accuracy`` (unreadable replies left out, appendix D) and ``format_rate``, a task each."""
+        """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task."""
         for place, members in by_place(records).items():
             parsed = [r for r in members if r.values.get("parsed")]
             yield rate(place, "adjusted_accuracy", [r.status == "correct" for r in parsed], "higher")
-            obeyed = [bool(r.values.get("format")) for r in members]
-            yield rate(place, "format_rate", obeyed, "higher")
+            formatted = [bool(r.values.get("format")) for r in members]
+            yield rate(place, "format_rate", formatted, "higher")
 
 
 def _end(thought: str) -> str:
-    """The end of a chain of thought, where the answer is; the whole is in ``requests.jsonl``."""
-    return thought if len(thought) <= LONGEST_THOUGHT else f"…{thought[1 - LONGEST_THOUGHT :]}"
+    """Return the end of a chain of thought, which has the answer; ``requests.jsonl`` has the full text."""
+    return thought if len(thought) <= MAX_THOUGHT else f"…{thought[1 - MAX_THOUGHT :]}"
 
 
 async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
@@ -201,7 +202,7 @@ def _unread(
     if not given:
         reason = "the reply is empty"
     elif reply.finish_reason == "length":
-        reason = "no answer before the reply was cut off"
+        reason = "the reply was cut off before an answer"
     else:
         reason = "no answer could be read"
     return Verdict("unparsed", expected, given, reason, values=values, evidence=evidence or {})
@@ -210,33 +211,34 @@ def _unread(
 def _rows(files: DataFiles, path: str, *, options: int) -> list[dict[str, Any]]:
     rows = files.jsonl(path, required=("centerpiece", "options", "correct_options"))
     for number, row in enumerate(rows, 1):
-        right = row["correct_options"]
-        if not _options_fit(row["options"], options) or not (
-            # not isinstance(): true and 1.0 would pass as an index
-            isinstance(right, list)
-            and len(right) == 1
-            and type(right[0]) is int
-            and right[0] in range(options)
+        correct = row["correct_options"]
+        if not _are_options(row["options"], options) or not (
+            # isinstance(…, int) would accept true.
+            isinstance(correct, list)
+            and len(correct) == 1
+            and type(correct[0]) is int
+            and correct[0] in range(options)
         ):
-            wanted = "the options A and B" if options == 2 else f"{options} different options"
+            expected = "the options A and B" if options == 2 else f"{options} different options"
             raise DataError(
-                f"{path}: row {number}: needs {wanted}, and correct_options with the index of the right one"
+                f"{path}: row {number}: needs {expected}, and correct_options with the index of the correct one"
             )
         if not isinstance(row["centerpiece"], str) or not row["centerpiece"].strip():
-            raise DataError(f"{path}: row {number}: centerpiece must be a text")
+            raise DataError(f"{path}: row {number}: centerpiece must be a non-empty string")
     return rows
 
 
-def _options_fit(found: object, options: int) -> bool:
-    if options == 2:
-        return found == list(LABELS)
-    texts = isinstance(found, list) and all(isinstance(option, str) for option in found)
-    return texts and isinstance(found, list) and len(found) == len(set(found)) == options
+def _are_options(value: object, count: int) -> bool:
+    if count == 2:
+        return value == list(LABELS)
+    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
+        return False
+    return len(value) == len(set(value)) == count
 
 
 def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
-    mark = _ID_MARK.get(files.source, "")
+    prefix = _ID_PREFIXES.get(files.source, "")
     for number, row in enumerate(_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
-        name = f"{mark}{row.get('id', format(number, '04d'))}"
+        name = f"{prefix}{row.get('id', format(number, '04d'))}"
         fields = {"text": row["centerpiece"], "options": row["options"], "answer": row["correct_options"][0]}
         yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)

@@ -51,5 +51,7 @@ def _export_train(options: argparse.Namespace) -> int:
             rows = folder.jsonl(f"htest/{path.name}", required=("centerpiece",))
             exclude |= {row["centerpiece"] for row in rows}
         if not exclude:
-            raise LLMPropsError(f"{options.data}: holds no htest/*.jsonl to leave out")
+            raise LLMPropsError(
+                f"{options.data}: no items to exclude; --data needs a folder with htest/*.jsonl"
+            )
     return wrote(export_train(options.out, n=options.n, seed=options.seed, exclude=exclude))

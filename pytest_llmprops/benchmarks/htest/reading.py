@@ -1,4 +1,4 @@
-"""From a reply to a label, by the rule of the authors' published code."""
+"""Read the answer in a reply by the rule of the authors' published code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Label = Literal["A", "B"]
 
 
 def read_label(reply: str) -> Label | None:
-    """A, B or neither, as the published results were read.
+    """Return A, B or None, by the rule for the published results.
 
-    After stripping and lower-casing: A when there is an "a" and no "b", or "label: a", or "is a" without
-    "or b"; else B likewise; else None. The rule is generous (any word with an "a" reads as A), which is
-    why obedience to the one-letter format is a metric of its own.
+    The reply is stripped and lower-cased. It is A if it contains an "a" and no "b", or "label: a", or "is a"
+    without "or b". Otherwise the same rule is applied for B. The rule is generous (any word with an "a" is
+    read as A), so a separate metric counts the replies in the one-letter format.
     """
     text = reply.strip().lower()
     if ("a" in text and "b" not in text) or "label: a" in text or ("is a" in text and "or b" not in text):
@@ -24,11 +24,11 @@ def read_label(reply: str) -> Label | None:
 
 
 def read_option(reply: str, options: Sequence[str]) -> int | None:
-    """Index of the option that the stripped reply is, exactly (Letter Geometry); None for any other reply."""
+    """Return the index of the option that equals the stripped reply (Letter Geometry); None for other replies."""
     text = reply.strip()
     return options.index(text) if text in options else None
 
 
 def obeys_format(reply: str) -> bool:
-    """Whether the reply is one letter A or B and nothing else, as it was asked to be."""
+    """Return whether the reply is only the letter A or B, as requested."""
     return reply.strip() in ("A", "B")

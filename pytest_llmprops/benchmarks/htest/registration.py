@@ -1,4 +1,4 @@
-"""The registration of H-TEST; imports nothing of the benchmark."""
+"""The registration of H-TEST; it imports none of the benchmark's modules."""
 
 from __future__ import annotations
 

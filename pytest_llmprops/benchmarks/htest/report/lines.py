@@ -1,4 +1,4 @@
-"""Small multiples: shares over the number of examples, a panel a task."""
+"""Plot shares against the number of examples, one small panel per task."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Shares over k: of a series (with intervals; dashed with chain of thought) or published (series -1)."""
+    """Shares over k of a series (with intervals; dashed with chain of thought), or of a published model (series -1)."""
 
     series: int
     points: tuple[tuple[int, Point], ...]
@@ -40,7 +40,7 @@ class Line:
 def lines_over_k(
     tasks: Sequence[tuple[str, Sequence[Line]]], ks: Sequence[int], labels: Mapping[int, str], chance: float
 ) -> Plot:
-    """Small multiples: a panel a task, k on the horizontal axis."""
+    """Return a plot with one panel per task and k on the horizontal axis."""
     per_row = 5
     rows = -(-len(tasks) // per_row)
     figure = new_figure(WIDTH, 0.35 + 1.5 * rows + legend_height(labels))

@@ -1,6 +1,6 @@
-"""H-TEST in a report: the grid of tasks and numbers of examples, and the ten tasks against Letter Geometry.
+"""The H-TEST section of a report: tasks by number of examples, and the ten tasks against Letter Geometry.
 
-Lee & Lim print the grid in Table 6 and the comparison with Letter Geometry in section 4.
+Lee & Lim report the grid in Table 6 and the comparison with Letter Geometry in section 4.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from pytest_llmprops.reports.kit.scatter import Spot, scatter
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import percent, visible, with_interval, words
 
-#: row of the grid with all tasks' items together: their mean, where all have as many items
+#: Row of the grid for all items together; it is the mean of the tasks if they have equally many items.
 ALL = "all tasks"
-#: more series than this make a forest plot too tall to read
-MOST_IN_FOREST = 3
+#: With more series than this, a forest plot is too tall to read.
+MAX_IN_FOREST = 3
 ADJUSTED = "† adjusted accuracy: replies that could not be read are left out (appendix D of the paper)."
 
 
 def section(measured: Measured) -> Section:
-    """The grid, Letter Geometry, and what every benchmark has."""
+    """Return the section: the grid, Letter Geometry, and the general parts."""
     ks = sorted({k for s in measured.series if (k := _k(s)) is not None})
     blocks: list[Block] = []
-    if len(measured.series) <= MOST_IN_FOREST:
+    if len(measured.series) <= MAX_IN_FOREST:
         blocks.append(accuracy_figure(measured))
-    if _ten(measured) and len(measured.series) > 1 and len({(_k(s), _cot(s)) for s in measured.series}) > 1:
+    if (
+        _ab_tasks(measured)
+        and len(measured.series) > 1
+        and len({(_k(s), _cot(s)) for s in measured.series}) > 1
+    ):
         blocks.append(_grid_figure(measured, ks))
-    if _ten(measured):
+    if _ab_tasks(measured):
         blocks += [_grid(measured), _published_grid()]
     blocks += _geometry(measured)
     blocks += detailed(measured)
@@ -49,20 +53,20 @@ def _cot(series: Series) -> bool:
     return bool(series.settings("htest").get("cot"))
 
 
-def _ten(measured: Measured) -> list[str]:
+def _ab_tasks(measured: Measured) -> list[str]:
     return list(dict.fromkeys(place[0] for place in measured.places if place[0] != GEOMETRY))
 
 
-def _all(measured: Measured) -> str:
-    return f"all {'ten' if len(_ten(measured)) == 10 else len(_ten(measured))} tasks"
+def _tasks_name(measured: Measured) -> str:
+    return f"all {'ten' if len(_ab_tasks(measured)) == 10 else len(_ab_tasks(measured))} tasks"
 
 
-def _read(records: Iterable[VerdictRecord]) -> tuple[Share | None, bool]:
-    """Adjusted accuracy where replies could not be read, else accuracy; and which of the two it is."""
-    found = list(records)
-    read = [r for r in found if r.status in ("correct", "wrong")]
-    adjusted = any(r.status in ("unparsed", "refused") for r in found) and bool(read)
-    return accuracy(read if adjusted else found), adjusted
+def _accuracy(records: Iterable[VerdictRecord]) -> tuple[Share | None, bool]:
+    """Return (accuracy, whether it is adjusted); it is adjusted if some replies could not be read."""
+    members = list(records)
+    readable = [r for r in members if r.status in ("correct", "wrong")]
+    adjusted = any(r.status in ("unparsed", "refused") for r in members) and bool(readable)
+    return accuracy(readable if adjusted else members), adjusted
 
 
 def _grid(measured: Measured) -> Table:
@@ -71,34 +75,34 @@ def _grid(measured: Measured) -> Table:
     series = sorted(measured.series, key=lambda s: (s.model, _cot(s), _k(s) or 0, s.index))
     long = []
     for s in series:
-        for task in (*_ten(measured), ALL):
-            wanted = _ten(measured) if task == ALL else [task]
-            share, adjusted = _read(measured.records(s, wanted))
+        for task in (*_ab_tasks(measured), ALL):
+            tasks = _ab_tasks(measured) if task == ALL else [task]
+            share, adjusted = _accuracy(measured.records(s, tasks))
             cell = Cell("–") if share is None else _cell(share, adjusted)
             long.append({"task": task, "series": s.index, "cell": cell})
     wide = pd.DataFrame(long).pivot(index="task", columns="series", values="cell")
     ks = sorted({k for s in series if (k := _k(s)) is not None})
     rows = [
         (
-            Cell(_all(measured) if task == ALL else words(task)),
+            Cell(_tasks_name(measured) if task == ALL else words(task)),
             *(wide.at[task, s.index] for s in series),
             *(_best(task, k) for k in ks),
         )
-        for task in (*_ten(measured), ALL)
+        for task in (*_ab_tasks(measured), ALL)
     ]
     columns = [("Task", False), *((_condition(s, measured), True) for s in series)]
     columns += [(f"Best of the paper, k = {k}", True) for k in ks]
-    note = "Guessing gets 50%. The paper's figures are of the authors' items (Table 6)."
+    note = "Guessing gets 50%. The paper's figures are for the authors' items (Table 6)."
     if any("†" in cell.text for row in rows for cell in row):
         note = f"{note} {ADJUSTED}"
     return Table("Task by number of examples", tuple(columns), tuple(rows), note)
 
 
 def _best(task: str, k: int) -> Cell:
-    found = [r for r in _printed() if r.k == k and r.task == ("average" if task == ALL else task)]
-    if not found:
+    results = [r for r in _published_results() if r.k == k and r.task == ("average" if task == ALL else task)]
+    if not results:
         return Cell("–")
-    best = max(found, key=lambda r: r.value)
+    best = max(results, key=lambda r: r.value)
     return Cell(f"{best.model} {100 * best.value:.1f}", best.value)
 
 
@@ -113,13 +117,13 @@ def _condition(series: Series, measured: Measured) -> str:
     if _cot(series):
         parts.append("with CoT")
     text = ", ".join(parts) + ("*" if series.deviations else "")
-    alone = [s for s in measured.series if (_k(s), _cot(s)) == (k, _cot(series))]
-    if len({s.model for s in measured.series}) == 1 and len(alone) == 1:
+    same = [s for s in measured.series if (_k(s), _cot(s)) == (k, _cot(series))]
+    if len({s.model for s in measured.series}) == 1 and len(same) == 1:
         return text
-    return f"{visible(series.model) if len({s.model for s in alone}) == len(alone) else series.label}, {text}"
+    return f"{visible(series.model) if len({s.model for s in same}) == len(same) else series.label}, {text}"
 
 
-def _printed() -> tuple[PublishedResult, ...]:
+def _published_results() -> tuple[PublishedResult, ...]:
     return tuple(
         r for r in find(paper="htest", table="6", metric="accuracy", setting="") if "doubtful" not in r.note
     )
@@ -128,7 +132,9 @@ def _printed() -> tuple[PublishedResult, ...]:
 def _published_grid() -> Fold:
     import pandas as pd
 
-    frame = pd.DataFrame([{"model": r.model, "task": r.task, "k": r.k, "value": r.value} for r in _printed()])
+    frame = pd.DataFrame(
+        [{"model": r.model, "task": r.task, "k": r.k, "value": r.value} for r in _published_results()]
+    )
     average = frame[frame["task"] == "average"]
     means = average.pivot(index="model", columns="k", values="value")
     ks = [int(k) for k in means.columns]
@@ -136,7 +142,7 @@ def _published_grid() -> Fold:
     rows = tuple((Cell(model), *(_number(means.at[model, k]) for k in means.columns)) for model in order)
     table = Table(
         "Mean of the ten tasks", (("Model", False), *((f"k = {k}", True) for k in ks)), rows,
-        "From Table 6, without the column that the paper prints with doubtful figures (Command at k = 50).",
+        "From Table 6, without the column with doubtful figures (Command at k = 50).",
     )  # fmt: skip
     tasks = frame[(frame["task"] != "average") & (frame["task"] != GEOMETRY)]
     wide = tasks.pivot(index=["model", "k"], columns="task", values="value")
@@ -159,31 +165,31 @@ def _grid_figure(measured: Measured, ks: list[int]) -> Figure:
     models = list(dict.fromkeys(s.model for s in measured.series))
     colours = {model: next(s.index for s in measured.series if s.model == model) for model in models}
     tasks = []
-    for task in _ten(measured):
+    for task in _ab_tasks(measured):
         lines = []
-        printed = [r for r in _printed() if r.task == task and r.k in ks]
+        printed = [r for r in _published_results() if r.task == task and r.k in ks]
         for name in dict.fromkeys(r.model for r in printed):
-            own = sorted(
+            points = sorted(
                 (r.k, Point(-1, r.value, r.value, r.value)) for r in printed if r.model == name and r.k
             )
-            if len(own) > 1:
-                lines.append(Line(-1, tuple(own)))
+            if len(points) > 1:
+                lines.append(Line(-1, tuple(points)))
         for model in models:
             for cot in (False, True):
-                own = []
+                points = []
                 for s in measured.series:
-                    share, _ = _read(measured.records(s, [task]))
+                    share, _ = _accuracy(measured.records(s, [task]))
                     k = _k(s)
                     if s.model == model and _cot(s) == cot and share and k is not None:
-                        own.append((k, Point(colours[model], share.value, share.low, share.high)))
-                if own:
-                    lines.append(Line(colours[model], tuple(sorted(own, key=lambda p: p[0])), dashed=cot))
+                        points.append((k, Point(colours[model], share.value, share.low, share.high)))
+                if points:
+                    lines.append(Line(colours[model], tuple(sorted(points, key=lambda p: p[0])), dashed=cot))
         tasks.append((words(task), lines))
     labels = {index: visible(model) for model, index in colours.items()}
     return Figure(
         "htest-grid",
         "Accuracy by number of examples",
-        f"Ten small plots, one a task: accuracy of {', '.join(labels.values())} at k = {', '.join(map(str, ks))}; "
+        f"One small plot per task: accuracy of {', '.join(labels.values())} at k = {', '.join(map(str, ks))}; "
         "the numbers are in the table below.",
         lambda: lines_over_k(tasks, ks, labels, HTest.chance[""]),
         "Thin grey lines are the paper's models (Table 6), on the authors' items.",
@@ -193,8 +199,8 @@ def _grid_figure(measured: Measured, ks: list[int]) -> Figure:
 def _geometry(measured: Measured) -> list[Block]:
     spots, rows = [], []
     for s in measured.series:
-        ten, _ = _read(measured.records(s, _ten(measured)))
-        shape, _ = _read(measured.records(s, [GEOMETRY]))
+        ten, _ = _accuracy(measured.records(s, _ab_tasks(measured)))
+        shape, _ = _accuracy(measured.records(s, [GEOMETRY]))
         if ten and shape:
             x, y = (Point(s.index, v.value, v.low, v.high) for v in (ten, shape))
             spots.append(Spot(s.starred, x, y, s.index))
@@ -214,19 +220,19 @@ def _geometry(measured: Measured) -> list[Block]:
         "htest-geometry",
         "H-TEST against Letter Geometry",
         f"The ten tasks against Letter Geometry for {', '.join(s.label for s in spots)}.",
-        lambda: scatter(spots, _all(measured), "Letter Geometry", chance),
-        "Hollow diamonds: the paper's models for which it prints both numbers, on the authors' items.",
+        lambda: scatter(spots, _tasks_name(measured), "Letter Geometry", chance),
+        "Hollow diamonds: the paper's models with both figures, on the authors' items.",
     )
     return [figure, Fold("The numbers of this plot", (table,))]
 
 
 def _references() -> list[tuple[str, float, float, int]]:
-    """(model, mean of the ten tasks, Letter Geometry, k of the mean): the largest k that is not in doubt."""
-    printed = _printed()
-    found = []
+    """Return (model, mean of the ten tasks, Letter Geometry, largest k without doubtful figures)."""
+    printed = _published_results()
+    references = []
     for shape in (r for r in printed if r.task == GEOMETRY):
         means = [r for r in printed if r.model == shape.model and r.task == "average" and r.k is not None]
         if means:
             best = max(means, key=lambda r: r.k or 0)
-            found.append((shape.model, best.value, shape.value, best.k or 0))
-    return found
+            references.append((shape.model, best.value, shape.value, best.k or 0))
+    return references

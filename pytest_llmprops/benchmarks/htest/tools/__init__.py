@@ -1,1 +1,1 @@
-"""Generating H-TEST items. May read and write files."""
+"""Generate H-TEST items. These modules may read and write files."""

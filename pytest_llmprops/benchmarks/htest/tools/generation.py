@@ -1,7 +1,7 @@
-"""Writing H-TEST files: the built-in set, fresh sets, and chat data for fine-tuning.
+"""Write H-TEST files: new sets, and chat data for fine-tuning.
 
-A thin shell over the pure generators of ``benchmarks.htest``: it loads the pronunciation dictionary and
-writes files, each under a temporary name first, so that a file is there whole or not at all.
+This module loads the pronunciation dictionary, calls the pure generators, and writes files. Every file is
+first written under a temporary name, so an incomplete file is never left behind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate, number_rows
-from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
 from pytest_llmprops.data.whole_files import write_text
@@ -24,13 +23,13 @@ VERSION = 1
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a UTF-8 file with LF line ends, whole or not at all."""
+    """Write a complete UTF-8 file with LF line ends, or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror}; free some space or choose another folder"
+            f"cannot write {path}: {error.strerror}; free disk space or choose another folder"
         ) from error
 
 
@@ -46,7 +45,7 @@ def _tasks(tasks: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def make_split(task: str, *, seed: int, n: int) -> tuple[list[Row], list[Row]]:
-    """``n`` test rows and 50 example rows of one task, with no item in common; both alternate A, B."""
+    """Return ``n`` test rows and 50 example rows of one task, without common items; both alternate A, B."""
     rows = generate(task, n=n + EXAMPLES, seed=seed, lexicon=load_cmudict())
     texts = [row["centerpiece"] for row in rows]
     return number_rows(texts[EXAMPLES:]), number_rows(texts[:EXAMPLES])
@@ -54,32 +53,19 @@ def make_split(task: str, *, seed: int, n: int) -> tuple[list[Row], list[Row]]:
 
 def _check_size(n: int) -> None:
     if n < 2 or n % 2:
-        raise UsageError(f"htest: n is {n}; ask for an even number of at least 2 (half A, half B)")
-
-
-def write_builtin(folder: Path) -> list[Path]:
-    """Write the built-in files into ``folder``: 200 + 50 rows a task, and Letter Geometry."""
-    files: dict[str, str] = {}
-    for task in TASKS:
-        test, examples = make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST)
-        files[f"{task}_test.jsonl"] = _jsonl(test)
-        files[f"{task}_dev.jsonl"] = _jsonl(examples)
-    files["letter_geometry_test.jsonl"] = _jsonl(build_letter_geometry(seed=BUILTIN_SEED))
-    for name, text in files.items():
-        _write(Path(folder) / name, text)
-    return [Path(folder) / name for name in files]
+        raise UsageError(f"htest: n is {n}; choose an even number of at least 2 (half A, half B)")
 
 
 def generate_set(out_dir: str | Path, *, seed: int, n: int, tasks: Sequence[str] | None = None) -> list[Path]:
-    """Write a fresh set into ``<out_dir>/htest``, a folder that ``--llm-data <out_dir>`` reads.
+    """Write a new set to ``<out_dir>/htest``, for ``--llm-data <out_dir>``.
 
-    ``<task>_test.jsonl`` has ``n`` rows, ``<task>_dev.jsonl`` has 50, ``SOURCE.json`` says how they were
-    made. All rows are made before the first file is written.
+    ``<task>_test.jsonl`` has ``n`` rows and ``<task>_dev.jsonl`` has 50. ``SOURCE.json`` says how they were
+    generated. All rows are generated before the first file is written.
 
-    :param n: an even number of at least 2.
-    :param tasks: names of tasks; all ten by default.
-    :return: the files, SOURCE.json last.
-    :raises UsageError: for an unknown task, an ``n`` that cannot be had, or a folder that cannot be written.
+    :param n: An even number of at least 2.
+    :param tasks: Names of tasks; all ten by default.
+    :return: The files, SOURCE.json last.
+    :raises UsageError: for an unknown task, an impossible ``n``, or a folder that cannot be written.
     """
     _check_size(n)
     folder = Path(out_dir) / "htest"
@@ -96,7 +82,7 @@ def generate_set(out_dir: str | Path, *, seed: int, n: int, tasks: Sequence[str]
 
 
 def train_prompt(text: str) -> str:
-    """The paper's question without examples (section 3, appendix G)."""
+    """Return the paper's question without examples (section 3, appendix G)."""
     return f'Input: "{text}" Label: \nA \nB (Respond in one letter and nothing else)'
 
 
@@ -110,20 +96,20 @@ def export_train(
 ) -> list[Path]:
     """Write ``<task>_train.jsonl`` in the chat format for fine-tuning (the paper's appendix F).
 
-    ``n`` rows a task, half A and half B, alternating; none is an item of the built-in test or example files,
-    nor one of ``exclude``.
+    Every task has ``n`` rows, alternating A and B. None of them is an item of the built-in test or example
+    files, or of ``exclude``.
 
-    :param exclude: texts of further items to keep out, for example the published ones.
-    :return: the files.
-    :raises UsageError: for an ``n`` that cannot be had, or a folder that cannot be written.
+    :param exclude: Texts of other items to exclude, for example the published ones.
+    :return: The files.
+    :raises UsageError: for an impossible ``n``, or a folder that cannot be written.
     """
     _check_size(n)
     files: dict[str, str] = {}
     for task in _tasks(tasks):
-        # Made anew rather than read: the built-in files are what this call makes, byte for byte.
+        # The built-in rows are generated again instead of read: the result is the same, byte for byte.
         builtin = [row for part in make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST) for row in part]
-        taken = [*exclude, *(row["centerpiece"] for row in builtin)]
-        rows = generate(task, n=n, seed=seed, lexicon=load_cmudict(), exclude=taken)
+        excluded = [*exclude, *(row["centerpiece"] for row in builtin)]
+        rows = generate(task, n=n, seed=seed, lexicon=load_cmudict(), exclude=excluded)
         files[f"{task}_train.jsonl"] = _jsonl(
             {
                 "messages": [

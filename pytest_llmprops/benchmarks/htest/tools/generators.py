@@ -1,12 +1,12 @@
-"""H-TEST items: one pure generator a task (Lee & Lim, section 3, table 1, appendix G).
+"""Generators of H-TEST items: one pure function per task (Lee & Lim, section 3, table 1, appendix G).
 
-Nothing but the rule separates the groups. Where a rule is about a place (starts with, ends with), both groups
-hold the same kinds of words and only their order differs. Where it is about a form (capital, hyphen, spelled
-number), both groups draw the same content and only its form differs. ``palindrome`` and ``rhyme`` match
-lengths, outer letters, words and the overlap of spelling. This is stricter than the published items, whose
-group B of "end ly", for example, ends in shorter words.
+The groups differ only in the rule. If a rule is about a position (starts with, ends with), both groups have the
+same kinds of words, in a different order. If it is about a form (capital, hyphen, spelled number), both
+groups have the same content in a different form. ``palindrome`` and ``rhyme`` match lengths, outer letters,
+words and the overlap of spelling. This is stricter than the published items: for example, their group B of
+"end ly" ends in shorter words.
 
-A row is what the published files hold plus an id:
+A row is a row of the published files plus an id:
 ``{"id": "0017", "centerpiece": str, "options": ["A", "B"], "correct_options": [0 or 1]}``.
 """
 
@@ -19,11 +19,11 @@ from typing import TypedDict
 from pytest_llmprops.benchmarks.htest.tools import vocabulary as words
 from pytest_llmprops.benchmarks.htest.tools.matched_words import (
     Lexicon,
+    exhausted,
     item_key,
-    limit,
+    max_attempts,
     palindromes,
     rhymes,
-    used_up,
 )
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.seeds import generator
@@ -63,7 +63,7 @@ def _end_ly(rng: random.Random, in_a: bool) -> str:
 
 
 def _end_punctuation(rng: random.Random, in_a: bool) -> str:
-    # The mark hangs on a word in both groups (published B items set it apart, which adds a token).
+    # The mark follows a word in both groups (in published B items it is separate, which adds a token).
     tokens = [
         _capital(rng.choice(words.NOUNS)),
         *rng.choice(words.PLACES).split(),
@@ -75,7 +75,7 @@ def _end_punctuation(rng: random.Random, in_a: bool) -> str:
 
 
 def _uppercase(rng: random.Random, in_a: bool) -> str:
-    # A: exactly one capital, at any letter, the first included; B: none.
+    # A: exactly one capital, at any letter including the first; B: none.
     text = (
         f"{rng.choice(words.NOUNS)} {rng.choice(words.INTRANSITIVE_VERBS)}"
         f" {rng.choice(words.PLACES)} {rng.choice(words.ADVERBS_LY)}."
@@ -87,7 +87,7 @@ def _uppercase(rng: random.Random, in_a: bool) -> str:
 
 
 def _hyphenated_word(rng: random.Random, in_a: bool) -> str:
-    # B holds the same compounds in open form, so that only the hyphen differs.
+    # B has the same compounds without hyphen, so only the hyphen differs.
     compound = rng.choice(words.COMPOUNDS)
     if not in_a:
         compound = compound.replace("-", " ")
@@ -99,7 +99,7 @@ def _hyphenated_word(rng: random.Random, in_a: bool) -> str:
 
 
 def _spelled_number(rng: random.Random, in_a: bool) -> str:
-    # The same numbers in both groups; places of very different lengths drown the length of the number.
+    # Both groups use the same numbers. Places vary in length, which hides the number's length.
     word = rng.choice(list(words.NUMBERS))
     number = word if in_a else str(words.NUMBERS[word])
     adverb = f" {rng.choice(words.ADVERBS_LY)}" if rng.random() < 0.5 else ""
@@ -110,7 +110,7 @@ def _spelled_number(rng: random.Random, in_a: bool) -> str:
 
 
 def _spelled_math(rng: random.Random, in_a: bool) -> str:
-    # Operators are one token in either form.
+    # Operators are one token in both forms.
     word = rng.choice(list(words.MATH_OPERATORS))
     operator = word if in_a else words.MATH_OPERATORS[word]
     return (
@@ -120,7 +120,7 @@ def _spelled_math(rng: random.Random, in_a: bool) -> str:
 
 
 def _repeated_word(rng: random.Random, in_a: bool) -> str:
-    # Five words either way. In B the word's neighbour is another one of its kind and length, never the same.
+    # Both groups have five words. In B the word's neighbour is a different word of the same kind and length.
     kinds: list[Sequence[str]] = [
         words.NOUNS,
         words.INTRANSITIVE_VERBS,
@@ -132,7 +132,7 @@ def _repeated_word(rng: random.Random, in_a: bool) -> str:
     place = rng.randrange(len(tokens))
     word = tokens[place]
     others = [other for other in kinds[place] if len(other) == len(word) and other != word]
-    if not others:  # a length that only one word has: in neither group may it be the doubled one
+    if not others:  # No other word has this length, so B could not have a matching item.
         return _repeated_word(rng, in_a)
     tokens.insert(place + 1, word if in_a else rng.choice(others))
     return " ".join(tokens) + "."
@@ -154,12 +154,12 @@ _PAIRED: dict[str, Callable[[random.Random, int, Lexicon, set[str]], tuple[list[
 }
 
 TASKS = tuple(sorted([*_SENTENCES, *_PAIRED]))
-"""The ten tasks, named as the published files are."""
+"""The ten tasks, with the names of the published files."""
 
 
 def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:
     for index in range(n):
-        for _attempt in range(limit(used)):
+        for _attempt in range(max_attempts(used)):
             text = _SENTENCES[task](rng, index % 2 == 0)
             key = item_key(task, text)
             if key not in used:
@@ -167,21 +167,21 @@ def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterato
                 yield text
                 break
         else:
-            raise used_up(task, index - index % 2)
+            raise exhausted(task, index - index % 2)
 
 
 def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collection[str] = ()) -> list[Row]:
-    """``n`` rows of ``task``: A, B, A, B ..., without duplicates, the same in every process.
+    """Return ``n`` rows of ``task``: A, B, A, B …, without duplicates, the same in every process.
 
-    :param n: an even number of at least 2.
-    :param lexicon: decides rhymes, and keeps real words out of the made-up ones.
-    :param exclude: texts of items that must not come again, compared by :func:`item_key`.
-    :raises UsageError: for an unknown task, an odd or too small ``n``, or more than the vocabulary can give.
+    :param n: An even number of at least 2.
+    :param lexicon: Determines rhymes, and excludes real words from the made-up ones.
+    :param exclude: Texts of items to exclude, compared by :func:`item_key`.
+    :raises UsageError: for an unknown task, an odd or too small ``n``, or an ``n`` too large for the vocabulary.
     """
     if task not in TASKS:
         raise UsageError(f"unknown H-TEST task '{task}'; the tasks are: {', '.join(TASKS)}")
     if n < 2 or n % 2:
-        raise UsageError(f"htest/{task}: n is {n}; ask for an even number of at least 2 (half A, half B)")
+        raise UsageError(f"htest/{task}: n is {n}; choose an even number of at least 2 (half A, half B)")
     rng = generator(seed, "htest", task)
     used = {item_key(task, text) for text in exclude}
     if task in _PAIRED:
@@ -193,7 +193,7 @@ def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collect
 
 
 def number_rows(texts: Sequence[str]) -> list[Row]:
-    """Rows with the ids 0000, 0001 ...; texts at even places are group A."""
+    """Return rows with the ids 0000, 0001, …; texts at even positions are group A."""
     return [
         {"id": f"{index:04d}", "centerpiece": text, "options": ["A", "B"], "correct_options": [index % 2]}
         for index, text in enumerate(texts)

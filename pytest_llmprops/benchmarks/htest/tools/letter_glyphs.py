@@ -1,8 +1,8 @@
-"""Letters as strokes on a grid, and what can be done to them.
+"""Letters as strokes on a grid, and operations on them.
 
-A drawing is a set of undirected unit steps between points of a 4 x 4 grid (x to the right, y up), so that
-turning, mirroring, adding and taking away are exact set operations. Two drawings look the same when they are
-equal after moving and stretching them to the same box. Curves are drawn with cut corners.
+A glyph is a set of undirected unit steps between points of a 4 x 4 grid (x to the right, y up). This makes
+turning, mirroring, adding and removing exact set operations. Two glyphs look the same if they are equal after
+they are moved and stretched to the same box. Curves are drawn with cut corners.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from math import gcd
 
 Point = tuple[int, int]
 Step = frozenset[Point]
-Drawing = frozenset[Step]
+Glyph = frozenset[Step]
 Shape = frozenset[tuple[int, ...]]
 
-_UNIT = 840  # side of the box of a shape: divisible by every width and height up to eight
+_UNIT = 840  # Side length of a shape's box, divisible by every width and height up to eight.
 
-# Characters -> one or several ways to draw them; each a list of strokes, a stroke a row of points "xy".
+# Character -> one or several ways to draw it. Each is a list of strokes, and a stroke is a list of points "xy".
 _STROKES: dict[str, tuple[str, ...]] = {
     "A": ("00 24 40, 12 32",), "∀": ("04 20 44, 12 32",), "Λ": ("00 24 40",), "V": ("04 20 44",),
     "<": ("44 02 40",), ">": ("04 42 00",), "△": ("00 24 40 00",), "▽": ("04 20 44 04",),
@@ -56,8 +56,8 @@ _STROKES: dict[str, tuple[str, ...]] = {
     "7": ("04 44 10",), "J": ("44 41 30 10 01",),
 }  # fmt: skip
 
-# Characters that look nearly alike in print, or are drawn round here and angular there. Two of a group never
-# stand in one question's options.
+# Characters that look similar in print, or differ only in round and angular strokes. The options of a question
+# never contain two characters of a group.
 LOOKALIKES: tuple[frozenset[str], ...] = tuple(
     frozenset(group)
     for group in (
@@ -67,8 +67,8 @@ LOOKALIKES: tuple[frozenset[str], ...] = tuple(
 )  # fmt: skip
 
 
-def draw(strokes: Iterable[Iterable[Point]]) -> Drawing:
-    """Rows of connected points as a drawing."""
+def draw(strokes: Iterable[Iterable[Point]]) -> Glyph:
+    """Return a glyph from strokes, each a list of connected points."""
     steps: set[Step] = set()
     for stroke in strokes:
         points = list(stroke)
@@ -82,16 +82,16 @@ def draw(strokes: Iterable[Iterable[Point]]) -> Drawing:
     return frozenset(steps)
 
 
-def parse_strokes(text: str) -> Drawing:
-    """A drawing from ``"00 24 40, 12 32"``: strokes between commas, points as two digits x and y."""
+def parse_strokes(text: str) -> Glyph:
+    """Parse a glyph such as ``"00 24 40, 12 32"``: comma-separated strokes of points with two digits, x and y."""
     return draw([(int(xy[0]), int(xy[1])) for xy in stroke.split()] for stroke in text.split(","))
 
 
-GLYPHS: dict[str, tuple[Drawing, ...]] = {
+GLYPHS: dict[str, tuple[Glyph, ...]] = {
     character: tuple(parse_strokes(text) for text in variants) for character, variants in _STROKES.items()
 }
 
-# Ways to turn or mirror a drawing: the four numbers of a matrix ((a, b), (c, d)).
+# Ways to turn or mirror a glyph: the four numbers of a matrix ((a, b), (c, d)).
 TRANSFORMS: dict[str, tuple[int, int, int, int]] = {
     "right": (0, 1, -1, 0),
     "left": (0, -1, 1, 0),
@@ -102,53 +102,53 @@ TRANSFORMS: dict[str, tuple[int, int, int, int]] = {
 
 
 @cache
-def _box(drawing: Drawing) -> tuple[int, int, int, int]:
-    points = [point for step in drawing for point in step]
+def _box(glyph: Glyph) -> tuple[int, int, int, int]:
+    points = [point for step in glyph for point in step]
     xs, ys = [x for x, _ in points], [y for _, y in points]
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def move(drawing: Drawing, dx: int, dy: int) -> Drawing:
-    """The drawing, shifted."""
-    return frozenset(frozenset((x + dx, y + dy) for x, y in step) for step in drawing)
+def move(glyph: Glyph, dx: int, dy: int) -> Glyph:
+    """Return the glyph, moved by ``dx`` and ``dy``."""
+    return frozenset(frozenset((x + dx, y + dy) for x, y in step) for step in glyph)
 
 
 @cache
-def transform(drawing: Drawing, name: str) -> Drawing:
-    """The drawing turned or mirrored in its 4 x 4 frame, which keeps its place."""
+def transform(glyph: Glyph, name: str) -> Glyph:
+    """Return the glyph turned or mirrored within its 4 x 4 frame."""
     a, b, c, d = TRANSFORMS[name]
     return frozenset(
         frozenset((a * (x - 2) + b * (y - 2) + 2, c * (x - 2) + d * (y - 2) + 2) for x, y in step)
-        for step in drawing
+        for step in glyph
     )
 
 
-def beside(left: Drawing, right: Drawing) -> Drawing:
-    """Two drawings side by side, touching, in frames of the same height."""
+def beside(left: Glyph, right: Glyph) -> Glyph:
+    """Return two glyphs side by side, touching, in frames of the same height."""
     return left | move(right, _box(left)[2] - _box(right)[0], 0)
 
 
-def above(top: Drawing, bottom: Drawing) -> Drawing:
-    """One drawing on top of another, touching, in frames of the same width."""
+def above(top: Glyph, bottom: Glyph) -> Glyph:
+    """Return one glyph on top of another, touching, in frames of the same width."""
     return move(top, 0, _box(bottom)[3] - _box(top)[1]) | bottom
 
 
 @cache
-def shape(drawing: Drawing) -> Shape:
-    """What a drawing looks like: its longest straight strokes, in a square box.
+def shape(glyph: Glyph) -> Shape:
+    """Return the appearance of a glyph: its longest straight strokes, in a square box.
 
-    Two drawings look the same exactly when their shapes are equal: place, size and how strokes were cut into
-    steps do not count.
+    Two glyphs look the same if and only if their shapes are equal. Position, size and the division of strokes
+    into steps do not matter.
     """
-    x0, y0, x1, y1 = _box(drawing)
+    x0, y0, x1, y1 = _box(glyph)
     width, height = (x1 - x0) or 1, (y1 - y0) or 1
     lines: dict[tuple[int, int, int], list[tuple[Point, Point]]] = {}
-    for step in drawing:
+    for step in glyph:
         start, end = sorted(((x - x0) * _UNIT // width, (y - y0) * _UNIT // height) for x, y in step)
         dx, dy = end[0] - start[0], end[1] - start[1]
         divisor = gcd(dx, dy)
         dx, dy = dx // divisor, dy // divisor
-        # A line is known by its direction and its distance from the origin.
+        # A line is identified by its direction and its distance from the origin.
         lines.setdefault((dx, dy, dx * start[1] - dy * start[0]), []).append((start, end))
     strokes: set[tuple[int, ...]] = set()
     for pieces in lines.values():
@@ -166,19 +166,19 @@ def shape(drawing: Drawing) -> Shape:
 
 @cache
 def _characters() -> dict[Shape, frozenset[str]]:
-    found: dict[Shape, frozenset[str]] = {}
-    for character, drawings in GLYPHS.items():
-        for drawing in drawings:
-            found[shape(drawing)] = found.get(shape(drawing), frozenset()) | {character}
-    return found
+    characters: dict[Shape, frozenset[str]] = {}
+    for character, glyphs in GLYPHS.items():
+        for glyph in glyphs:
+            characters[shape(glyph)] = characters.get(shape(glyph), frozenset()) | {character}
+    return characters
 
 
-def recognise(drawings: Iterable[Drawing]) -> frozenset[str]:
-    """The characters that look like any of ``drawings``."""
+def recognise(glyphs: Iterable[Glyph]) -> frozenset[str]:
+    """Return the characters that look like at least one of ``glyphs``."""
     known = _characters()
-    return frozenset().union(*(known.get(shape(drawing), frozenset()) for drawing in drawings if drawing))
+    return frozenset().union(*(known.get(shape(glyph), frozenset()) for glyph in glyphs if glyph))
 
 
 def lookalikes(character: str) -> frozenset[str]:
-    """The characters that could be taken for ``character``, itself included."""
+    """Return the characters that can be confused with ``character``, including itself."""
     return frozenset({character}).union(*(group for group in LOOKALIKES if character in group))

@@ -1,7 +1,7 @@
-"""The H-TEST tasks whose groups are made together: ``palindrome`` and ``rhyme``.
+"""The H-TEST tasks whose groups are generated together: ``palindrome`` and ``rhyme``.
 
-Both have no sentence around them, so group B copies from group A what the rule is not about: lengths, outer
-letters, words, the overlap of spelling.
+Their items are words without a sentence. Group B therefore copies everything from group A that the rule is not
+about: lengths, outer letters, words, and the overlap of spelling.
 """
 
 from __future__ import annotations
@@ -17,37 +17,36 @@ from pytest_llmprops.core.errors import UsageError
 Lexicon = Mapping[str, tuple[tuple[str, ...], ...]]
 """Word -> its pronunciations as ARPAbet phones; see ``pytest_llmprops.data.pronunciation``."""
 
-_ATTEMPTS = 200  # draws for the partner of one word in a pair that does not rhyme
+_ATTEMPTS = 200  # Maximum draws for the partner of a word in a pair that does not rhyme.
 
 
 def item_key(task: str, text: str) -> str:
-    """What two texts share when they are the same item: case, punctuation and the order of
-    a pair are left out.
+    """Return a key that is equal for texts of the same item; it ignores case, punctuation and a pair's order.
 
-    Used for duplicates and for keeping training items apart from test items.
+    It is used to detect duplicates and to exclude test items from training items.
     """
     tokens = re.findall(r"\w+", text.casefold())
     return " ".join(sorted(tokens) if task == "rhyme" else tokens)
 
 
-def limit(used: Collection[str]) -> int:
-    """Draws for one item before the vocabulary counts as used up.
+def max_attempts(used: Collection[str]) -> int:
+    """Return the maximum number of draws for one item, after which the vocabulary counts as exhausted.
 
-    Grows with what is used: the seed that made the excluded items draws all of them again first.
+    It grows with the used items, because the seed of the excluded items first draws all of them again.
     """
     return 200 + 2 * len(used)
 
 
-def used_up(task: str, made: int) -> UsageError:
-    """The error for a request that the vocabulary cannot fill."""
+def exhausted(task: str, count: int) -> UsageError:
+    """Return the error for a request that is too large for the vocabulary."""
     return UsageError(
-        f"htest/{task}: the vocabulary gives only {made} more items (example items included);"
-        " ask for a smaller n"
+        f"htest/{task}: the vocabulary gives only {count} more items (including example items);"
+        " choose a smaller n"
     )
 
 
-# Made-up words: shape -> (pairs of mirrored positions, positions that B may change). Letters whose
-# combinations read badly are left out.
+# Made-up words: shape -> positions that B may change. Letters whose
+# combinations are hard to read are left out.
 _CONSONANTS = "bdklmnprstvz"
 _VOWELS = "aeiou"
 _SHAPES: dict[str, tuple[int, ...]] = {
@@ -69,7 +68,7 @@ def _made_up_palindrome(rng: random.Random, shape: str, outer: str = "") -> str:
 
 
 def _made_up_other(rng: random.Random, shape: str, outer: str) -> str:
-    """A made-up palindrome with one inner letter changed: same outer letters, no longer a palindrome."""
+    """Return a made-up palindrome with one inner letter changed: not a palindrome, with the same outer letters."""
     word = _made_up_palindrome(rng, shape, outer)
     place = rng.choice(_SHAPES[shape])
     letters = _CONSONANTS if shape[place] == "c" else _VOWELS
@@ -80,10 +79,10 @@ def _made_up_other(rng: random.Random, shape: str, outer: str) -> str:
 def palindromes(
     rng: random.Random, half: int, lexicon: Lexicon, used: set[str]
 ) -> tuple[list[str], list[str]]:
-    """Real and made-up words in the same proportion in both groups, with the same lengths and outer letters.
+    """Return both groups, with equal proportions of real and made-up words, lengths and outer letters.
 
-    In B, too, every word begins and ends with the same letter, so that the outer letters decide nothing.
-    Three-letter palindromes are left out: for them the outer letters are the rule.
+    In B, too, every word begins and ends with the same letter, so the outer letters do not give the label away.
+    Three-letter palindromes are excluded, because for them the outer letters are the rule.
     """
     in_a: list[str] = []
     in_b: list[str] = []
@@ -107,7 +106,7 @@ def palindromes(
             take(in_b, rng.choice(partners))
     shapes = list(_SHAPES)
     for _ in range(half - len(in_a)):
-        for _attempt in range(limit(used)):
+        for _attempt in range(max_attempts(used)):
             shape = rng.choices(shapes, _SHAPE_WEIGHTS)[0]
             palindrome = _made_up_palindrome(rng, shape)
             other = _made_up_other(rng, shape, palindrome[0])
@@ -116,7 +115,7 @@ def palindromes(
                 take(in_b, other)
                 break
         else:
-            raise used_up("palindrome", 2 * len(in_a))
+            raise exhausted("palindrome", 2 * len(in_a))
     rng.shuffle(in_a)
     rng.shuffle(in_b)
     return in_a, in_b
@@ -132,7 +131,7 @@ def _rhyming_end(phones: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _shared_ending(first: str, second: str) -> int:
-    """How many last letters two words share."""
+    """Return the number of last letters that two words share."""
     shared = 0
     while shared < min(len(first), len(second)) and first[-1 - shared] == second[-1 - shared]:
         shared += 1
@@ -140,18 +139,18 @@ def _shared_ending(first: str, second: str) -> int:
 
 
 def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> tuple[list[str], list[str]]:
-    """Pairs of words with at most two last letters in common.
+    """Return both groups: pairs of words with at most two last letters in common.
 
-    A: perfect rhymes (the same sounds from the last stressed vowel on, other sounds before it). B: the words
-    of A pairs, paired anew so that they do not rhyme; every B pair copies both lengths and the number of
-    shared last letters of an A pair. Words are therefore about as frequent in both groups, and
-    endings overlap as often. Words with several pronunciations count only where all of them end alike.
+    A: perfect rhymes (the same sounds from the last stressed vowel on, different sounds before it). B: words of
+    A pairs in new pairs that do not rhyme. Every B pair copies both lengths and the number of shared last
+    letters from an A pair. Both groups therefore have similar word frequencies and equally similar endings. Words
+    with several pronunciations are used only if all of them end with the same sounds.
     """
     ends: dict[str, tuple[str, ...]] = {}
     for word in words.RHYME_WORDS:
-        found = {_rhyming_end(phones) for phones in lexicon.get(word, ())}
-        if len(found) == 1:
-            ends[word] = found.pop()
+        sounds = {_rhyming_end(phones) for phones in lexicon.get(word, ())}
+        if len(sounds) == 1:
+            ends[word] = sounds.pop()
     families: dict[tuple[str, ...], list[str]] = {}
     for word, end in ends.items():
         families.setdefault(end, []).append(word)
@@ -164,7 +163,7 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
     rng.shuffle(pairs)
     free = [pair for pair in pairs if item_key("rhyme", " ".join(pair)) not in used]
     if len(free) < half:
-        raise used_up("rhyme", 2 * len(free))
+        raise exhausted("rhyme", 2 * len(free))
     in_a = [" ".join(rng.sample(pair, 2)) for pair in free[:half]]
 
     by_ending: dict[str, list[str]] = {}
@@ -174,12 +173,12 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
                 by_ending.setdefault(word[len(word) - letters :], []).append(word)
 
     def partner(first: str, model: str, shared: int) -> str | None:
-        """A word in the place of ``model``: as long, as alike to ``first`` in spelling, but no rhyme."""
+        """Return a replacement for ``model``: equal length and spelling overlap with ``first``, but no rhyme."""
         candidates = by_ending[first[len(first) - shared :]]
         for _attempt in range(_ATTEMPTS):
             second = rng.choice(candidates)
-            alike = len(second) == len(model) and _shared_ending(first, second) == shared
-            if alike and ends[first] != ends[second] and item_key("rhyme", f"{first} {second}") not in used:
+            matches = len(second) == len(model) and _shared_ending(first, second) == shared
+            if matches and ends[first] != ends[second] and item_key("rhyme", f"{first} {second}") not in used:
                 return second
         return None
 
@@ -187,7 +186,7 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
     in_b: list[str] = []
     for _ in range(half):
         shared = _shared_ending(*rng.choice(pairs))
-        for _attempt in range(limit(used)):
+        for _attempt in range(max_attempts(used)):
             first, model = rng.sample(rng.choice(by_shared[shared]), 2)
             second = partner(first, model, shared)
             if second is not None:
@@ -196,5 +195,5 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
                 in_b.append(candidate)
                 break
         else:
-            raise used_up("rhyme", 2 * len(in_b))
+            raise exhausted("rhyme", 2 * len(in_b))
     return in_a, in_b

@@ -1,9 +1,9 @@
-"""The words that H-TEST items are made of: this project's own, in plain lists.
+"""The vocabulary of H-TEST items: this project's word lists.
 
 Lists that separate the groups of a task (vowel and consonant nouns, ``-ly`` and other adverbs) are used in
-*both* groups, in another place of the sentence, so that no word gives a label away. Places range from six to
-more than forty letters on purpose: the length of an item then says next to nothing about the one short
-element that a rule is about (``seven`` or ``7``, ``plus`` or ``+``).
+*both* groups, at another position in the sentence, so no word gives a label away. Places intentionally range
+from six to more than forty letters. An item's length then says almost nothing about the short element that a
+rule is about (``seven`` or ``7``, ``plus`` or ``+``).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ PLACES = _phrases(
     """
 )
 
-# Things that can be counted.
+# Countable things, in the plural.
 PLURALS = _words(
     """
     acorns baskets blankets bottles bricks buttons cabbages candles carpets carrots chairs coins cushions
@@ -115,15 +115,15 @@ PLURALS = _words(
     """
 )
 
-# One-word numbers with their digits. "one" is left out, since its noun would be singular; the longest words
-# (seventeen, seventy ...) are left out so that spelling a number changes an item's length little.
+# One-word numbers with their digits. "one" is left out because its noun would be singular. The longest words
+# (seventeen, seventy …) are left out so that spelling a number hardly changes an item's length.
 NUMBERS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "eleven": 11, "twelve": 12, "thirteen": 13, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
     "sixty": 60, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 
-# Operators, spelled and as a symbol, one token either way.
+# Operators as a word and as a symbol; both are one token.
 MATH_OPERATORS = {
     "plus": "+", "minus": "-", "times": "*", "over": "/", "modulo": "%", "equals": "=", "exceeds": ">",
     "below": "<",
@@ -154,7 +154,7 @@ MATH_CONTEXTS = _phrases(
     """
 )
 
-# Compounds that may be written with or without their hyphens.
+# Compounds that can be written with or without hyphens.
 COMPOUNDS = _phrases(
     """
     absent-minded clerk; bad-tempered landlord; best-selling novelist; broken-hearted singer;
@@ -185,7 +185,7 @@ PALINDROMES = _words(
     """
 )
 
-# Real words and names that begin and end with the same letter and are no palindromes.
+# Real words and names that begin and end with the same letter but are not palindromes.
 NEAR_PALINDROMES = _words(
     """
     area aria aura aqua alma edge else ease edie dead dyed dyad noun neon oslo ohio onto oreo plop prep pulp
@@ -203,7 +203,7 @@ NEAR_PALINDROMES = _words(
     """
 )
 
-# Common words for rhymes: families of sounds, each spelt in as many ways as possible.
+# Common words for rhymes: families of sounds, each spelled in as many ways as possible.
 RHYME_WORDS = _words(
     """
     day way say play stay gray pray weigh sleigh they prey neigh clay tray spray sway obey ballet bouquet

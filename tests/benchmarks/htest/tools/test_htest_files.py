@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.htest_rules import decide
-from pytest_llmprops.benchmarks.htest.tools.generation import export_train, generate_set, write_builtin
+from pytest_llmprops.benchmarks.htest.tools.generation import (
+    BUILTIN_SEED,
+    BUILTIN_TEST,
+    export_train,
+    generate_set,
+    make_split,
+)
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS
+from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
 from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon, item_key
 from pytest_llmprops.core.errors import UsageError
 
@@ -28,13 +36,17 @@ def keys(task: str, rows: list[dict[str, Any]]) -> set[str]:
     return {item_key(task, row["centerpiece"]) for row in rows}
 
 
-def test_builtin_files_are_what_the_generator_writes(tmp_path: Path) -> None:
-    """Writing the built-in set again gives the committed files byte for byte, and no others."""
-    written = write_builtin(tmp_path)
-    assert sorted(path.name for path in written) == sorted(path.name for path in BUILTIN.iterdir())
-    for path in written:
-        assert path.read_bytes() == (BUILTIN / path.name).read_bytes(), path.name
-        assert b"\r" not in path.read_bytes()
+def test_builtin_files_are_what_the_generator_writes() -> None:
+    """Generating the built-in set again gives the committed files byte for byte, and no others."""
+    files: dict[str, Sequence[object]] = {}
+    for task in TASKS:
+        test, examples = make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST)
+        files |= {f"{task}_test.jsonl": test, f"{task}_dev.jsonl": examples}
+    files["letter_geometry_test.jsonl"] = build_letter_geometry(seed=BUILTIN_SEED)
+    assert sorted(files) == sorted(path.name for path in BUILTIN.iterdir())
+    for name, rows in files.items():
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        assert (BUILTIN / name).read_bytes() == text.encode("utf-8"), name
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -122,7 +134,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(UsageError, match="No space left on device; free some space"):
+    with pytest.raises(UsageError, match="No space left on device; free disk space"):
         generate_set(tmp_path, seed=2, n=2, tasks=["end_ly"])
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "htest").iterdir()}
 

@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
 )
 from pytest_llmprops.benchmarks.htest.tools.letter_glyphs import (
     GLYPHS,
-    Drawing,
+    Glyph,
     lookalikes,
     recognise,
     transform,
@@ -38,7 +38,7 @@ TURN = {
 }
 
 
-def ink(drawing: Drawing) -> Points:
+def ink(drawing: Glyph) -> Points:
     """Points along the strokes of a drawing whose frame is centred on the origin."""
     import numpy as np
 
@@ -47,7 +47,7 @@ def ink(drawing: Drawing) -> Points:
     return (steps[:, :1] * (1 - along) + steps[:, 1:] * along).reshape(-1, 2)
 
 
-def erase(points: Points, stroke: Drawing) -> Points:
+def erase(points: Points, stroke: Glyph) -> Points:
     """The points that are not on the stroke; a joint goes with it, which is a gap of a few hundredths."""
     import numpy as np
 
