@@ -1,7 +1,6 @@
-"""One case as the Allure report shows it: title, labels, description, steps and attachments, as plain values.
+"""One case in the Allure report: title, labels, description, steps and attachments, as plain values.
 
-Replies and the texts of items are untrusted: what is HTML here is escaped, all else is plain text with its
-control characters made visible.
+Replies and the texts of items are untrusted. HTML is escaped; other text is plain text with visible control characters.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
 from pytest_llmprops.core.texts import shortened, visible
 
-#: characters of one attachment; of a longer text the beginning and the end are kept
+#: maximum characters of an attachment; a longer text keeps its beginning and end
 MOST = 60_000
 _HEAD = 10_000
-#: of how many passes one carries its attachments
+#: one in this many passed cases has attachments
 SAMPLE = 20
 LANGUAGES = {"en": "English", "zh": "Chinese", "es": "Spanish"}
-#: the status of a case -> how its one-line message begins; the categories go by it
+#: beginnings of one-line messages, by which Allure's categories match
 FAULT = "fault in benchmark code"
 EXPECTATION = "unmet expectation"
-#: as Allure's results have it: the kind of error stands before the message of a search
+#: a regex: Allure's results put the kind of error before the message of a search
 COUNTEREXAMPLE = "(AssertionError: )?counterexample"
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A text to be shown beside a case or a step."""
+    """A text attached to a case or a step."""
 
     name: str
     text: str
@@ -44,7 +43,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call to a model. ``seconds`` is the time it took in this run: 0 for a stored reply."""
+    """One call to a model. ``seconds`` is the duration in this run, 0 for a stored reply."""
 
     name: str
     passed: bool
@@ -55,7 +54,7 @@ class Step:
 
 
 def bounded(text: str) -> str:
-    """:func:`visible` text of at most ``MOST`` characters; the end, where the question stands, is kept."""
+    """Return :func:`visible` text of at most ``MOST`` characters; the end, with the question, is kept."""
     text = visible(text)
     if len(text) <= MOST:
         return text
@@ -65,15 +64,15 @@ def bounded(text: str) -> str:
 
 
 def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]]:
-    """Labels of a case: benchmark, task and language as epic, feature and story; severity; suites and tags.
+    """Return the labels of a case: benchmark, task and language as epic, feature and story; severity; suites; tags.
 
-    A wrong answer to a main task is ``critical``, to a control ``minor``: controls say how the main result
-    is to be read, and failing them is no fault of the model.
+    A wrong answer is ``critical`` in a main task and ``minor`` in a control: controls help to interpret the main
+    result, and a failed control is not a failure of the model.
     """
     control = item.task in benchmark.controls
     task = item.task.replace("_", " ")
     epic = title_of(type(benchmark))
-    found = [
+    pairs = [
         ("epic", epic),
         ("feature", task),
         ("story", f"{LANGUAGES.get(item.language, item.language)}, {item.source} items"),
@@ -83,11 +82,11 @@ def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]
         ("subSuite", task),
         ("tag", model),
     ]
-    return [*found, ("tag", "control")] if control else found
+    return [*pairs, ("tag", "control")] if control else pairs
 
 
 def description(benchmark: Benchmark, item: Item, doc: str, expected: str) -> str:
-    """What the case tests, as HTML of paragraphs in which every text is escaped.
+    """Return what the case tests, as HTML paragraphs with escaped text.
 
     :param doc: the test function's docstring. :param expected: the expected answer; may be empty.
     """
@@ -97,19 +96,18 @@ def description(benchmark: Benchmark, item: Item, doc: str, expected: str) -> st
     if task:
         parts.append(_paragraph(f"{item.task.replace('_', ' ')}: {task}"))
     if item.task in benchmark.controls:
-        parts.append(_paragraph("A control: it shows what the other clues are worth by themselves."))
+        parts.append(_paragraph("A control: it shows what the other clues alone are worth."))
     if expected:
         parts.append(_paragraph(f"Expected answer: {shortened(expected, 300)}"))
     return "".join(parts)
 
 
 def _paragraph(text: str) -> str:
-    # Entities for what a Markdown or link filter behind this could still take up.
     return f"<p>{escape(visible(text))}</p>"
 
 
 def step(role: str, model: str, request: Request, reply: Reply | None, error: str, *, attach: bool) -> Step:
-    """One call: who was asked, at what cost, and with ``attach`` the prompt and the reply."""
+    """Return the step of one call: model, cost, and with ``attach`` the prompt and the reply."""
     who = model if role == "subject" else f"{role} ({model})"
     texts = [Attachment("prompt", bounded(prompt_text(request)))] if attach else []
     if reply is None:
@@ -133,7 +131,7 @@ def step(role: str, model: str, request: Request, reply: Reply | None, error: st
 
 
 def prompt_text(request: Request) -> str:
-    """The request as a person reads it: a lone user turn as it is, several under their roles."""
+    """Return the request as text: a single user message as it is, several messages with their roles."""
     if not isinstance(request, Chat):
         return json.dumps(request_to_json(request), ensure_ascii=False, indent=1)
     if len(request.messages) == 1 and request.messages[0].role == "user":
@@ -142,20 +140,20 @@ def prompt_text(request: Request) -> str:
 
 
 def reply_text(reply: Reply) -> str:
-    """The reply's text, or for other kinds than chat its value as JSON, in which an array is its shape."""
+    """Return the reply's text, or its value as JSON with the shapes of arrays."""
     if reply.text or reply.value is None:
         return reply.text
     return json.dumps(reply.value, ensure_ascii=False, indent=1, default=_array)
 
 
 def _array(value: Any) -> str:
-    # Vectors come as numpy's arrays; their numbers would tell a person nothing.
+    # Vectors are numpy arrays; the numbers would not help a reader.
     shape = " x ".join(map(str, getattr(value, "shape", ())))
     return f"{shape} numbers" if shape else type(value).__name__
 
 
 def verdict_text(record: VerdictRecord) -> str:
-    """Return verdict, expected and given answer, reason, values and evidence, one below the other."""
+    """Return verdict, expected and given answer, reason, values and evidence, one per line."""
     rows = [("verdict", str(record.status)), ("expected", record.expected), ("given", record.given)]
     rows.append(("reason", record.reason))
     rows += [(name, f"{value:g}") for name, value in record.values.items()]
@@ -167,16 +165,16 @@ def verdict_text(record: VerdictRecord) -> str:
 
 
 def in_sample(seed: int, item_id: str) -> bool:
-    """Whether a passed case is one of the 1 in ``SAMPLE`` that carry their attachments, by seed and id."""
+    """Return whether a passed case has attachments: 1 in ``SAMPLE`` has, chosen by seed and id."""
     digest = hashlib.sha256(f"allure\0{seed}\0{item_id}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % SAMPLE == 0
 
 
 def message(kind: str, text: str) -> str:
-    """A one-line message ``kind: text``, by whose beginning the categories tell cases apart."""
+    """Return a one-line message ``kind: text``; Allure's categories match its beginning."""
     return visible(f"{kind}: " + " ".join(text.split()))
 
 
 def total_seconds(steps: Sequence[Step]) -> float:
-    """Time of a case's calls in this run, one after the other."""
+    """Return the sum of the durations of a case's calls in this run."""
     return sum(s.seconds for s in steps)

@@ -1,4 +1,4 @@
-"""What is done to the pages that Allure 3 made: nothing of theirs asks another host, and large ones open fast."""
+"""Changes to the pages that Allure 3 builds: they contact no other host, and large ones open fast."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
 
-#: the version that these pages were tested with
+#: the tested version of Allure
 VERSION = "3.18.0"
-#: up to this many cases the groups that hold failures are open
+#: with at most this many cases, groups with failures are open
 OPEN = 500
 POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="'
@@ -28,9 +28,9 @@ _HEAD = re.compile(r"<head[^>]*>", re.I)
 
 
 def make_private(site: Path) -> None:
-    """Take out of every page what would ask another host, and forbid the rest to the browser.
+    """Remove requests to other hosts from every page, and add a policy that forbids them.
 
-    :raises UsageError: when something is left that this function does not know.
+    :raises UsageError: if a page has a request that this function does not know.
     """
     for page in site.rglob("*.html"):
         if page.parent.name == "attachments":
@@ -41,17 +41,17 @@ def make_private(site: Path) -> None:
             raise UsageError(
                 f"{page.name}: this version of Allure asks other hosts ({left.group()}); build with allure@{VERSION}"
             )
-        text, heads = _HEAD.subn(lambda found: f"{found.group()}\n{POLICY}", text, count=1)
+        text, heads = _HEAD.subn(lambda match: f"{match.group()}\n{POLICY}", text, count=1)
         if not heads:
             raise UsageError(f"{page.name}: has no <head> to hold a policy; build with allure@{VERSION}")
         page.write_text(text, encoding="utf-8")
 
 
 def fold(site: Path) -> None:
-    """Let a report of many cases open with its groups closed.
+    """Close all groups of a report with many cases when it is opened for the first time.
 
-    The page shows each open group whole, and opens those with failures: ten thousand rows freeze a browser. What
-    is closed it remembers in the browser's storage, which is filled here when a report is opened the first time.
+    The page opens groups with failures and draws all their rows, and ten thousand rows freeze a browser. It keeps the
+    list of closed groups in the browser's storage, so a script fills that list.
     """
     tree = json.loads((site / "widgets" / "tree.json").read_text(encoding="utf-8"))
     if len(tree["leavesById"]) <= OPEN:

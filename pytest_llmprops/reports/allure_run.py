@@ -1,4 +1,4 @@
-"""What the Allure results folder holds beside the cases: environment, categories, metrics, the run's summary."""
+"""The files of an Allure results folder for the whole run: environment, categories, metrics, summary."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TABLE = "llmprops-results-attachment.csv"
 SUMMARY = "llmprops-summary-attachment.txt"
 GATE = "llmprops-gate-attachment.json"
 GATE_TEXT = "llmprops-gate-attachment.txt"
-#: key of the environment under which the run's id stands
+#: key of the environment with the run's id
 RUN = "Run"
 EARLIER = "Results of earlier runs"
 
 
 def categories() -> list[dict[str, Any]]:
-    """``categories.json``: what kinds of failures there are, told apart by how their messages begin.
+    """Return the content of ``categories.json``: kinds of failures, matched by the beginnings of their messages.
 
     A wrong verdict that is reported as an expected failure has Allure's status ``skipped``.
     """
@@ -53,39 +53,39 @@ def categories() -> list[dict[str, Any]]:
 
 
 def environment(facts: RunFacts, earlier: int = 0) -> dict[str, str]:
-    """Model and protocol, and whatever else tells this run from another.
+    """Return model, protocol and other facts that distinguish this run from others.
 
-    :param facts: ``run.json``. :param earlier: number of result files that lay in the folder before.
+    :param facts: ``run.json``. :param earlier: number of result files of earlier runs in the folder.
     """
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for label, model in facts.models.items():
-        found[f"Model {label}"] = _model(model)
+        entries[f"Model {label}"] = _model(model)
     for role, model in facts.helpers.items():
-        found[f"Helper {role}"] = _model(model)
+        entries[f"Helper {role}"] = _model(model)
     for name, protocol in facts.protocols.items():
         settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
-        found[f"Protocol {name}"] = f"{protocol.name} ({settings})" if settings else protocol.name
+        entries[f"Protocol {name}"] = f"{protocol.name} ({settings})" if settings else protocol.name
     options = facts.options
-    found["Items"] = str(options.get("source", ""))
+    entries["Items"] = str(options.get("source", ""))
     if options.get("limit"):
-        found["Items"] += f", {options['limit']} of each task and language"
-    found["Seed"] = str(options.get("seed", 0))
+        entries["Items"] += f", {options['limit']} of each task and language"
+    entries["Seed"] = str(options.get("seed", 0))
     for label, texts in facts.deviations.items():
-        found[f"Forced by the API of {label}"] = "; ".join(texts)
+        entries[f"Forced by the API of {label}"] = "; ".join(texts)
     calls = facts.calls
     if calls.requests:
-        found["Calls"] = f"{calls.sent} made, {calls.cache_hits} replies from the store"
-    found["Started"] = facts.started
-    found["Complete"] = "yes" if facts.complete else "no"
+        entries["Calls"] = f"{calls.sent} made, {calls.cache_hits} replies from the store"
+    entries["Started"] = facts.started
+    entries["Complete"] = "yes" if facts.complete else "no"
     for name in ("pytest-llmprops", "pytest", "python"):
         if facts.versions.get(name):
-            found[f"Version {name}"] = facts.versions[name]
+            entries[f"Version {name}"] = facts.versions[name]
     if facts.git is not None:
-        found["Commit"] = facts.git.commit[:12] + (" (changed)" if facts.git.dirty else "")
-    found[RUN] = facts.run_id
+        entries["Commit"] = facts.git.commit[:12] + (" (changed)" if facts.git.dirty else "")
+    entries[RUN] = facts.run_id
     if earlier:
-        found[EARLIER] = f"{earlier} in this folder: give --clean-alluredir to leave them out"
-    return found
+        entries[EARLIER] = f"{earlier} in this folder: give --clean-alluredir to remove them"
+    return entries
 
 
 def _model(model: ModelFacts) -> str:
@@ -100,7 +100,7 @@ def _model(model: ModelFacts) -> str:
 
 
 def properties(values: Mapping[str, str]) -> str:
-    """``values`` in the format of Java's properties files."""
+    """Return ``values`` in the format of Java's properties files."""
     return "".join(f"{_escaped(k, ' =:')}={_escaped(v, '')}\n" for k, v in values.items())
 
 
@@ -112,8 +112,8 @@ def _escaped(text: str, more: str) -> str:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Inverse of :func:`properties`, of the files that it writes."""
-    found = {}
+    """Read a text that :func:`properties` returned."""
+    values = {}
     for line in text.splitlines():
         key, value, current = "", None, ""
         characters = iter(line)
@@ -125,12 +125,12 @@ def read_properties(text: str) -> dict[str, str]:
             else:
                 current += c
         if key:
-            found[key] = current
-    return found
+            values[key] = current
+    return values
 
 
 def metrics(facts: RunFacts) -> list[dict[str, Any]]:
-    """Accuracies in percent for the page's metrics, whose trend Allure keeps between runs."""
+    """Return accuracies in percent as Allure's metrics, of which it shows a trend over runs."""
     start, stop = map(_milliseconds, (facts.started, facts.finished))
     return [
         {
@@ -150,9 +150,9 @@ def _milliseconds(time: str | None) -> int:
 
 
 def quality_gate(gate: GateResult) -> list[dict[str, Any]]:
-    """The gate's rules as results of Allure's quality gate: one a check, and one for the decision.
+    """Return results of Allure's quality gate: one for the decision, and one per check.
 
-    :param gate: the gate's result, as under ``gate`` in ``run.json``.
+    :param gate: the gate's result from ``run.json``.
     """
     rows = []
     for rule in gate.rules:
@@ -179,7 +179,7 @@ def quality_gate(gate: GateResult) -> list[dict[str, Any]]:
 
 
 def table(facts: RunFacts) -> str:
-    """The summary's rows as CSV, which the page shows as a table; accuracies in percent."""
+    """Return the rows of the summary as CSV, with accuracies in percent; the page shows it as a table."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = ("model", "benchmark", "task", "language", "source", "items")
@@ -208,7 +208,7 @@ def run_files(
     notes: Iterable[str] = (),
     earlier: int = 0,
 ) -> dict[str, str]:
-    """File name -> text of everything that is written once a run.
+    """Return the files for the whole run: name -> text.
 
     :param facts: ``run.json`` at the end. :param records: lines of ``verdicts.jsonl``.
     :param folder: the run record's folder.

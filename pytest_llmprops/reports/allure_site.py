@@ -1,7 +1,7 @@
 """The Allure report as a folder of pages: ``python -m pytest_llmprops.reports.allure_site``, or ``make report``.
 
-Allure 3 (npm's package ``allure``) builds the pages. What is done to them afterwards: its request to Google's tag
-manager is taken out, and a content security policy keeps the browser from asking any other host for anything.
+Allure 3 (npm's package ``allure``) builds the pages. Afterwards the request to Google's tag manager is removed, and a
+content security policy prevents requests to other hosts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ RESULTS = Path("reports") / "allure-results"
 OUT = Path("reports") / "allure-report"
 HISTORY = Path("reports") / "allure-history.jsonl"
 RUNS = Path("reports") / "runs"
-#: where ``make`` installs Allure
+#: Allure as installed by ``make``
 LOCAL = Path(".venv-allure") / "node_modules" / ".bin" / "allure"
-#: runs kept in the history, and in the page's trends
+#: maximum number of runs in the history and in the page's trends
 KEPT = 10
 RUN_FIRST = f"pytest suites/ --model SPEC --alluredir {RESULTS} --clean-alluredir"
-#: labels that say the same as others, or name the machine
+#: labels that repeat others or name the machine
 HIDDEN = ("host", "thread", "framework", "language", "package", "parentSuite", "suite", "subSuite")
-#: the entries that ``allure generate --dump`` asks of an archive, beside the quality gate's own
+#: entries that ``allure generate --dump`` requires in an archive, besides the quality gate's
 _EMPTY: dict[str, Any] = {
     "test-results": {},
     "test-cases": {},
@@ -52,45 +52,45 @@ _EMPTY: dict[str, Any] = {
 }
 
 
-def find_allure(asked: str | None = None) -> str:
-    """The command ``allure``: the one asked for, else the one that make installed, else the one on the path.
+def find_allure(requested: str | None = None) -> str:
+    """Return the command ``allure``: the given one, otherwise the one that make installed or the one on the path.
 
-    :raises UsageError: when there is none, or it is not Allure 3.
+    :raises UsageError: if there is none, or it is not Allure 3.
     """
-    found = asked or (str(LOCAL.absolute()) if LOCAL.exists() else shutil.which("allure"))
-    if found is None:
+    command = requested or (str(LOCAL.absolute()) if LOCAL.exists() else shutil.which("allure"))
+    if command is None:
         raise UsageError(
             f"the report needs Allure 3, which needs Node.js: npm install --prefix .venv-allure allure@{VERSION}"
         )
     try:
-        done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+        done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise UsageError(f"{found}: {error.strerror}; give Allure 3 with --allure FILE") from None
+        raise UsageError(f"{command}: {error.strerror}; give Allure 3 with --allure FILE") from None
     version = done.stdout.strip()
     if not version.startswith("3."):
         raise UsageError(
-            f"{found} is version {version or 'unknown'}; the report needs Allure 3:"
+            f"{command} is version {version or 'unknown'}; the report needs Allure 3:"
             f" npm install --prefix .venv-allure allure@{VERSION}"
         )
-    return found
+    return command
 
 
 def build(results: Path, out: Path, history: Path | None, *, allure: str) -> list[str]:
-    """Build the report of ``results`` in ``out``; gives notes for the person, one line each.
+    """Build the report of ``results`` in ``out``; return notes for the user, one line each.
 
-    :param history: file that carries the outcomes of the last runs from one report to the next.
-    :raises UsageError: when there are no results, ``out`` holds something else, or Allure fails.
+    :param history: file with the outcomes of the last runs.
+    :raises UsageError: if there are no results, if ``out`` has other files, or if Allure fails.
     """
     if not any(results.glob("*-result.json")):
         raise UsageError(f"no Allure results in {results}: run {RUN_FIRST} first")
     if out.exists() and not (out / "index.html").is_file() and any(out.iterdir()):
-        raise UsageError(f"{out} is no report and is left as it is: give another folder with --out")
+        raise UsageError(f"{out} is not a report and is not changed: give another folder with --out")
     known = _environment(results)
     if history is not None:
         history.parent.mkdir(parents=True, exist_ok=True)
         forget(history, report_name(known))
     out.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the report, so that the new one takes the old one's place by a rename.
+    # In the same folder as the report, so that the new report replaces the old one by a rename.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
         folder = Path(name).absolute()
         site = folder / "report"
@@ -122,16 +122,16 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
 
 
 def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
-    """Allure's configuration; it reads categories and the metrics' titles from here alone.
+    """Return Allure's configuration, with the categories and the metrics' titles.
 
-    The tree goes by benchmark, task and language; by model first where there are several.
+    The tree groups by benchmark, task and language, and first by model if there are several.
     """
     known = _environment(results)
     models = len(_after("Model ", known))
     tree = [*(["parentSuite"] if models > 1 else []), "epic", "feature", "story"]
     categories = _json(results / allure_run.CATEGORIES) or []
     for category in categories:
-        # Each message is another: a group a message would be a group a case.
+        # All messages differ, so grouping by message would give one group per case.
         category |= {"groupByMessage": False, "groupBy": [{"label": "epic"}, {"label": "feature"}]}
     keys = [row["key"] for row in _json(results / allure_run.METRICS) or []]
     return {
@@ -166,7 +166,7 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
 
 
 def report_name(known: Mapping[str, str]) -> str:
-    """The report's heading, under which Allure also keeps its history: models, benchmarks and the run's id."""
+    """Return the report's heading: models, benchmarks and the run's id. It is also the key of Allure's history."""
     models = ", ".join(_after("Model ", known))
     suites = ", ".join(map(title_of, _after("Protocol ", known)))
     return " · ".join(filter(None, (models, suites, known.get(allure_run.RUN)))) or "pytest-llmprops"
@@ -177,7 +177,7 @@ def _after(prefix: str, known: Mapping[str, str]) -> list[str]:
 
 
 def forget(history: Path, name: str) -> None:
-    """Take a report out of the history: one that is built twice is one point of the trends."""
+    """Remove a report from the history, so that a report that is built twice is one point of the trends."""
     if not history.is_file():
         return
     lines = history.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -194,9 +194,9 @@ def _is_named(line: str, name: str) -> bool:
 
 
 def write_gate(path: Path, gate: GateResult) -> None:
-    """An archive of the kind that ``allure run --dump`` writes, which holds nothing but the gate's results.
+    """Write an archive as ``allure run --dump`` does, with only the gate's results.
 
-    Allure computes its quality gate itself, by rules of its own; such an archive is the only way in.
+    Allure computes its quality gate by its own rules. An archive is the only way to provide other results.
     """
     entries = {**_EMPTY, "quality-gate-results": allure_run.quality_gate(gate)}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -207,13 +207,13 @@ def write_gate(path: Path, gate: GateResult) -> None:
 def _notes(site: Path, known: Mapping[str, str], gate: Any) -> list[str]:
     notes = []
     if allure_run.EARLIER in known:
-        notes.append(f"results of earlier runs are shown, too: {known[allure_run.EARLIER]}")
+        notes.append(f"results of earlier runs are shown too: {known[allure_run.EARLIER]}")
     run = known.get(allure_run.RUN)
     runs = sorted(path.parent.name for path in RUNS.glob("*/run.json"))
     if run in runs and run != runs[-1]:
         notes.append(f"this is run {run}; the last one, {runs[-1]}, was made without --alluredir")
     if gate is not None and not _json(site / "widgets" / "quality-gate.json"):
-        notes.append("this version of Allure did not take the gate; its decision is among the attachments")
+        notes.append("this version of Allure does not show the gate; its decision is in the attachments")
     return notes
 
 
@@ -223,9 +223,9 @@ def _environment(results: Path) -> dict[str, str]:
 
 
 def _json(path: Path) -> Any:
-    """The file's value, or None when there is no such file.
+    """Return the file's value; None if the file does not exist.
 
-    :raises UsageError: when it is not JSON.
+    :raises UsageError: if it is not JSON.
     """
     if not path.is_file():
         return None
@@ -236,7 +236,7 @@ def _json(path: Path) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build the report and say where to open it; 2 when it cannot be built."""
+    """Build the report and print its address; return 2 if it cannot be built."""
     parser = argparse.ArgumentParser(
         prog="python -m pytest_llmprops.reports.allure_site", description=__doc__
     )

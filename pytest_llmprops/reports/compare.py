@@ -1,4 +1,4 @@
-"""``llmprops compare`` for people and programs: terminal lines, Markdown, JSON."""
+"""The output of ``llmprops compare``: terminal lines, Markdown, JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, F
 
 Table = list[tuple[str, ...]]
 NO_REPLY = "(no reply recorded)"
-#: ASCII signs that mean nothing to Markdown within a line
+#: ASCII characters without a meaning in Markdown inside a line
 PLAIN = " .,:;?'\"+-=%/()"
 LEGEND = (
     "difference: points of accuracy, second run minus first, on the pairs, with its 95% interval",
@@ -24,9 +24,9 @@ LEGEND = (
 
 
 def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full: bool = False) -> list[str]:
-    """The comparison for a terminal of ``width`` columns.
+    """Return the comparison for a terminal of ``width`` columns.
 
-    :param limit: flipped items shown in each direction. :param full: whole replies, not a line of each.
+    :param limit: maximum number of flipped items in each direction. :param full: show whole replies, not one line.
     """
     lines = [line[2:] for line in aligned_table([_column(c) for c in comparison.columns])]
     lines += [f"note: {note}" for note in comparison.notes]
@@ -37,7 +37,7 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
     for contrast in comparison.contrasts:
         lines += ["", "", _title(contrast)]
         if contrast.differences:
-            lines += _paragraph(f"not measured alike: {'; '.join(contrast.differences)}", width)
+            lines += _paragraph(f"not measured in the same way: {'; '.join(contrast.differences)}", width)
         if not contrast.changes or not any(c.pairs for c in contrast.changes):
             lines.append("  no item has an answer in both")
             continue
@@ -52,7 +52,7 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
 
 
 def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> str:
-    """The same as Markdown; whatever a model wrote is shown as text."""
+    """Return the comparison as Markdown; replies are shown as plain text."""
     parts = ["# Comparison", ""]
     parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
     parts += [f"- note: {escaped(note)}" for note in comparison.notes]
@@ -61,7 +61,7 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     for contrast in comparison.contrasts:
         parts += ["", f"## {escaped(_title(contrast))}", ""]
         if contrast.differences:
-            parts += [f"**Not measured alike:** {escaped('; '.join(contrast.differences))}", ""]
+            parts += [f"**Not measured in the same way:** {escaped('; '.join(contrast.differences))}", ""]
         if not contrast.changes or not any(c.pairs for c in contrast.changes):
             parts.append("No item has an answer in both.")
             continue
@@ -85,7 +85,7 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """All of it as plain values; every flipped item is there, with its replies in full."""
+    """Return the comparison as JSON values, with every flipped item and all replies in full."""
     return {
         "columns": [
             {"letter": c.letter, "model": c.model, "run_id": c.run.run_id, "folder": str(c.run.folder)}
@@ -143,14 +143,14 @@ def _by_benchmark(task_keys: Iterable[TaskKey]) -> list[tuple[str, list[TaskKey]
 
 
 def _accuracies(columns: Sequence[Column], task_keys: Sequence[TaskKey], *, names: bool = True) -> Table:
-    """One row a task; the number of answered items in a column of its own where all columns agree."""
+    """Return one row per task; the number of answered items has its own column if all runs agree."""
     answered = [{r.items - r.errors for c in columns if (r := c.row(task_key))} for task_key in task_keys]
-    alike = all(len(numbers) == 1 for numbers in answered)
-    head = ("task", "lang", "source", *(("items",) if alike else ()))
+    same_counts = all(len(numbers) == 1 for numbers in answered)
+    head = ("task", "lang", "source", *(("items",) if same_counts else ()))
     table = [(*head, *(f"{c.letter} {c.model}" if names else c.letter for c in columns))]
     for task_key, numbers in zip(task_keys, answered, strict=True):
-        items = (str(max(numbers)),) if alike else ()
-        table.append((*task_key[1:], *items, *(_accuracy(c, task_key, of=not alike) for c in columns)))
+        items = (str(max(numbers)),) if same_counts else ()
+        table.append((*task_key[1:], *items, *(_accuracy(c, task_key, of=not same_counts) for c in columns)))
     return table
 
 
@@ -172,7 +172,7 @@ def _title(contrast: Contrast) -> str:
 
 
 def _changes(contrast: Contrast) -> Table:
-    """Columns that are empty throughout are left out."""
+    """Return the table of changes without empty columns."""
     one, other = contrast.baseline.letter, contrast.candidate.letter
     head = (
         "benchmark", "task", "lang", "source", "pairs", f"only {one}", f"only {other}", "errors", "lost",
@@ -251,7 +251,7 @@ def _text(side: Side, full: bool, most: int = 90) -> str:
 
 
 def _fitted(width: int, *tables: Table) -> list[str]:
-    """The first of the tables that fits; where none does, each row of the last as a block of named cells."""
+    """Return the first table that fits; if none fits, each row of the last one as a block of named cells."""
     for table in tables:
         lines = aligned_table(table)
         if max(map(len, lines)) <= width:
@@ -287,13 +287,13 @@ def _table(table: Table) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """``text`` such that Markdown and HTML show it as it is, on one line; line ends as ``<br>``.
+    """Return ``text`` escaped for Markdown and HTML, on one line, with ``<br>`` for line ends.
 
-    Nothing becomes a link either, a bare address or a mention included.
+    Addresses and mentions do not become links.
     """
     lines = ["".join(map(_entity, line)) for line in visible(text).strip().split("\n")]
-    found = "<br>".join(lines).replace(":/", "&#58;/")
-    return re.sub(r"(?i)\bwww\.", lambda match: match[0][:-1] + "&#46;", found)
+    line = "<br>".join(lines).replace(":/", "&#58;/")
+    return re.sub(r"(?i)\bwww\.", lambda match: match[0][:-1] + "&#46;", line)
 
 
 def _entity(character: str) -> str:

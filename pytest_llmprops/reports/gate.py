@@ -1,4 +1,4 @@
-"""A gate's result for a person: on the terminal and as Markdown for a CI system's job page."""
+"""A gate's result as terminal lines, and as Markdown for the job page of a CI system."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.texts import one_line, terminal_line
 
 MARKS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
-#: lines are wrapped to the terminal, but neither narrower nor wider than can be read well
+#: limits of the line width
 NARROWEST, WIDEST = 60, 110
-#: width of the column of labels: four blanks, a mark, the longest verdict
+#: width of the column of labels: four spaces, a mark, the longest verdict
 _LABELS = 19
 
 
 def gate_lines(result: GateResult, width: int = 100) -> list[str]:
-    """What each rule required, what was measured, the verdict; then the decision in one line.
+    """Return each rule's requirements, measurements and verdicts, then the decision in one line.
 
-    :param width: columns to wrap to; the decision, which
-        is the last line, is never wrapped.
+    :param width: columns to wrap to; the last line, with the decision, is not wrapped.
     """
     width = min(max(width, NARROWEST), WIDEST)
     against = f" against baseline {result.baseline}" if result.baseline else ""
@@ -35,9 +34,9 @@ def gate_lines(result: GateResult, width: int = 100) -> list[str]:
             lines += [line for part in more for line in _wrapped("", part, width)]
             if check.reason:
                 lines += _wrapped(f"  {check.verdict}", check.reason, width)
-    told = {f"{rule.name}: {check.reason}" for rule in result.rules for check in rule.checks}
+    shown = {f"{rule.name}: {check.reason}" for rule in result.rules for check in rule.checks}
     for reason in result.reasons:
-        if reason not in told:
+        if reason not in shown:
             lines += _wrapped("INVALID", reason, width, indent=2)
     for note in result.notes:
         lines += _wrapped("note", note, width, indent=2)
@@ -46,7 +45,7 @@ def gate_lines(result: GateResult, width: int = 100) -> list[str]:
 
 
 def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]:
-    """``text`` in a column of its own beside ``label``; both are other people's words."""
+    """Return ``text`` wrapped in a column to the right of ``label``."""
     first = (" " * indent + label).ljust(_LABELS - 1) + " "
     return textwrap.wrap(
         terminal_line(text),
@@ -59,7 +58,7 @@ def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]
 
 
 def gate_markdown(result: GateResult) -> str:
-    """The same as a Markdown section with a table."""
+    """Return the result as a Markdown section with a table."""
     return "\n".join(_markdown(result)) + "\n"
 
 
@@ -91,7 +90,7 @@ def _markdown(result: GateResult) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    # Names of models and rules are other people's text.
+    # Names of models and rules are untrusted.
     plain = one_line(text, 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for mark in "\\`*_|[]~@#$":
         plain = plain.replace(mark, "\\" + mark if mark not in "@#" else f"&#{ord(mark)};")

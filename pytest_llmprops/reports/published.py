@@ -1,4 +1,4 @@
-"""Which of the papers' printed results stand beside a row of a run's summary."""
+"""The papers' published results for a row of a run's summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.run_facts import ProtocolFacts
 from pytest_llmprops.data.published_results import PublishedResult, load_published
 
-#: most published models named in one row
+#: maximum number of published models per row
 MOST = 3
 
 
@@ -18,12 +18,12 @@ def _accuracies(paper: str) -> tuple[PublishedResult, ...]:
 
 
 def ranked(benchmark: str, task: str, language: str, protocol: ProtocolFacts) -> list[PublishedResult]:
-    """The paper's accuracies for a task and language, one a model, best first.
+    """Return the paper's accuracies for a task and language, one per model, best first.
 
-    H-TEST rows compare results at the run's own number of examples.
+    For H-TEST, only results with the run's number of examples count.
     """
     k = protocol.settings.get("k")
-    found = [
+    results = [
         r
         for r in _accuracies(benchmark)
         if r.task == task
@@ -32,12 +32,12 @@ def ranked(benchmark: str, task: str, language: str, protocol: ProtocolFacts) ->
         and "doubtful" not in r.note
     ]
     best: dict[str, PublishedResult] = {}
-    for result in found:
+    for result in results:
         best.setdefault(result.model, result)
     return sorted(best.values(), key=lambda result: -result.value)
 
 
 def beside(row: SummaryRow, protocol: ProtocolFacts) -> str:
-    """The best of :func:`ranked` as one text; empty where none were printed."""
+    """Return the best results of :func:`ranked` as one text; empty without any."""
     printed = ranked(row.benchmark, row.task, row.language, protocol)[:MOST]
     return ", ".join(f"{r.model} {100 * r.value:.1f}" for r in printed)

@@ -18,9 +18,9 @@ HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "
 
 
 def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
-    """One row a run; where ``width`` columns are too few for a table, two lines a run.
+    """Return one row per run, or two lines per run if the table is wider than ``width``.
 
-    Accuracy is all correct items of a model over all answered, whatever their task.
+    Accuracy is the share of a model's correct items among all answered items, over all tasks.
     """
     rows = [tuple(map(terminal_line, _cells(run))) for run in runs]
     lines = aligned_table([HEADER, *rows])
@@ -55,17 +55,17 @@ def _cells(run: Listed) -> tuple[str, ...]:
 
 
 def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[str]:
-    found = []
+    accuracies = []
     for model in models:
         rows = [row for row in summary if row.model == model]
         answered = sum(row.items - row.errors for row in rows)
         correct = sum(row.correct for row in rows)
-        found.append(f"{100 * correct / answered:.1f}%" if answered else "-")
-    return found
+        accuracies.append(f"{100 * correct / answered:.1f}%" if answered else "-")
+    return accuracies
 
 
 def show_lines(run: Run) -> list[str]:
-    """All about one run: where it comes from, then the summary that ended it."""
+    """Return the facts of one run, then its final summary."""
     facts = run.facts
     lines = [f"{run.run_id} ({run.state})"]
     lines.append(f"  started {facts.started or '?'}, finished {facts.finished or '-'}")
@@ -85,7 +85,7 @@ def show_lines(run: Run) -> list[str]:
     lines += _data(facts.data)
     if facts.gate is not None:
         lines.append(f"  gate: {facts.gate.line}")
-    # What is missing is said by the reader's notes, which also know of a killed run.
+    # The reader's notes say what is missing; they also cover killed runs.
     shown = replace(facts, complete=True, sequential=None)
     summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes])
     return [terminal_line(line) for line in lines] + summary + search_lines(facts.searches, run.searches)
@@ -109,12 +109,12 @@ def _identity(identity: JSON) -> str:
 
 
 def _data(files: Mapping[str, str]) -> list[str]:
-    """One line a folder: its files with the beginnings of their sha256."""
+    """Return one line per folder, with the beginning of each file's sha256."""
     folders: dict[str, list[str]] = {}
     for name, digest in files.items():
         folder, _, file = name.rpartition("/")
         folders.setdefault(folder, []).append(f"{file} {digest[:8]}")
-    return [f"  data of {folder or '.'}: {', '.join(found)}" for folder, found in folders.items()]
+    return [f"  data of {folder or '.'}: {', '.join(entries)}" for folder, entries in folders.items()]
 
 
 def _protocol(protocol: ProtocolFacts) -> str:

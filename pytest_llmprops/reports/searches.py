@@ -1,4 +1,4 @@
-"""What was searched for counterexamples, as lines for the terminal."""
+"""Searches for counterexamples as terminal lines."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.reports.kit.text import counted
 from pytest_llmprops.runs.searches import CUT_SHORT, FILE
 
-#: counterexamples that are shown of each model and benchmark
+#: maximum number of counterexamples per model and benchmark
 SHOWN = 5
 
 
 def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord]) -> list[str]:
-    """How many items were searched and what was found, and some of the counterexamples.
+    """Return lines with the counts of searches and some of the counterexamples.
 
-    :param searched: ``searches`` of ``run.json``. :param rows: lines of ``searches.jsonl``, one an item.
+    :param searched: ``searches`` of ``run.json``. :param rows: lines of ``searches.jsonl``, one per item.
     """
     lines = []
     for counts in searched:
         own = [r for r in rows if (r.benchmark, r.model) == (counts.benchmark, counts.model)]
         of = f" of {counts.model}" if len(searched) > 1 else ""
         names = (("counterexamples", "counterexample"), ("examples", "example"), ("calls", "call"))
-        told = (counted(getattr(counts, name), noun) for name, noun in names)
-        line = f"search{of}: {counted(counts.searched, 'item')} searched, {', '.join(told)}"
+        amounts = (counted(getattr(counts, name), noun) for name, noun in names)
+        line = f"search{of}: {counted(counts.searched, 'item')} searched, {', '.join(amounts)}"
         if counts.spent:
             line += f"; {counts.spent} stopped when their calls were spent"
         if counts.errors:

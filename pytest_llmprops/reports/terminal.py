@@ -1,4 +1,4 @@
-"""The final summary on the terminal, as plain lines."""
+"""The final summary on the terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEADER = (
 def summary_lines(
     facts: RunFacts, records: Sequence[VerdictRecord], folder: Path, notes: Iterable[str]
 ) -> list[str]:
-    """The summary of a run whose ``run.json`` holds ``facts``."""
+    """Return the lines of the summary of a run; ``facts`` is its ``run.json``."""
     lines: list[str] = []
     for model in facts.models:
         for benchmark in dict.fromkeys(r.benchmark for r in facts.summary if r.model == model):
@@ -71,7 +71,7 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
     lines += aligned_table(table)
     if any(published) and any(r.source != "published" for r in rows):
         lines.append(
-            "  published: the papers' own figures, on the authors' items; those of another source are ours"
+            "  published: the papers' figures, on the authors' items; items of another source are this project's"
         )
     lines += _metrics(facts, model, benchmark)
     lines += [
@@ -111,19 +111,19 @@ def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
 
 
 def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
-    found: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     rows = [r for r in facts.metrics if (r.model, r.benchmark) == (model, benchmark)]
     over_all = {(r.name, r.task, r.source) for r in rows if r.language == "all"}
     for row in rows:
-        # Single paradigms (ERAS), and languages where there is a row over all (DTAiLS), would fill the screen:
-        # they are in run.json and in the report.
+        # Single paradigms (ERAS), and single languages if there is a row over all (DTAiLS), would fill the screen.
+        # They are in run.json and in the report.
         single = row.group.startswith("paradigm ")
         covered = (row.name, row.task, row.source) in over_all and row.language != "all"
         if not single and not covered:
             place = "/".join(filter(None, (row.task, row.language, row.group)))
             value = "-" if row.value is None else f"{row.value:.3g}"
-            found.setdefault(row.name, []).append(f"{place} {value}")
-    return [f"  {name}: {', '.join(values)}" for name, values in found.items()]
+            values_by_name.setdefault(row.name, []).append(f"{place} {value}")
+    return [f"  {name}: {', '.join(values)}" for name, values in values_by_name.items()]
 
 
 def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
@@ -140,12 +140,12 @@ def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> l
 
 def _calls(facts: RunFacts) -> list[str]:
     calls = facts.calls
-    here = []
+    in_process = []
     if calls.in_process:
         seconds = calls.in_process_seconds or 0.0
-        here = ["", f"in-process: {calls.in_process:,} sentences served without calls, {seconds:.1f} s"]
+        in_process = ["", f"in-process: {calls.in_process:,} sentences served without calls, {seconds:.1f} s"]
     if not calls.requests:
-        return here
+        return in_process
     parts = [
         f"{calls.requests} requests",
         f"{calls.sent} calls",
@@ -157,11 +157,11 @@ def _calls(facts: RunFacts) -> list[str]:
     parts.append("cost unknown" if calls.cost_usd is None else f"{calls.cost_usd:.4f} USD")
     if calls.cache_hits and calls.oldest_seconds:
         parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
-    return [*(here or [""]), "calls: " + ", ".join(parts)]
+    return [*(in_process or [""]), "calls: " + ", ".join(parts)]
 
 
 def duration(seconds: float) -> str:
-    """Seconds as the largest unit that fits."""
+    """Return seconds in the largest unit of which there is at least one."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
@@ -169,7 +169,7 @@ def duration(seconds: float) -> str:
 
 
 def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of equal length with columns padded to the same width; columns of numbers to the right."""
+    """Return the lines of a table with padded columns; columns of numbers are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     right = [all(_numeric(cell) for cell in column[1:]) for column in zip(*table, strict=True)]
     lines = []

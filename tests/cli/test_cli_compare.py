@@ -132,9 +132,9 @@ def test_what_differs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         write_run(
             Path(name), verdicts("cw"), protocols={"sums": {"name": "quick", "settings": {"k": k}, "seed": 0}}
         )
-    [line] = [x for x in output(capsys, "a", "b").splitlines() if "not measured alike" in x]
+    [line] = [x for x in output(capsys, "a", "b").splitlines() if "not measured in the same way" in x]
     assert "k 1 → 2" in line
-    assert "not measured alike" not in output(capsys, "a", "a")
+    assert "not measured in the same way" not in output(capsys, "a", "a")
 
 
 def test_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
     out.mkdir()
     (results / "1-result.json").write_text("{}")
     (out / "thesis.txt").write_text("mine")
-    with pytest.raises(UsageError, match="is no report and is left as it is"):
+    with pytest.raises(UsageError, match="is not a report and is not changed"):
         allure_site.build(results, out, None, allure="allure")
     assert (out / "thesis.txt").read_text() == "mine"
 

@@ -1,4 +1,4 @@
-"""How a benchmark gets its part of the report: the section that its registration names, or the generic one."""
+"""The section of a benchmark in the report: the one in its registration, or the generic one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pytest_llmprops.reports.kit.series import Measured
 
 
 def section_of(measured: Measured) -> Section:
-    """Return a benchmark's section, under its title.
+    """Return a benchmark's section with its title.
 
-    :raises UsageError: when the registration's section is not a function that returns a :class:`Section`.
+    :raises UsageError: if the registration's section is not a function that returns a :class:`Section`.
     """
     name = measured.benchmark
     make = find_registration(name).load("section") if name in benchmark_names() else None

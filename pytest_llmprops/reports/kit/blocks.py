@@ -1,4 +1,4 @@
-"""What a report is made of, before it is Markdown or HTML."""
+"""The parts of a report, independent of Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Section:
     """One benchmark's part of the report.
 
     :param pages: the pages that its cells link to.
-    :param key: the name of the benchmark. Leave it, ``title`` and ``about`` empty: they are filled in.
+    :param key: the name of the benchmark. Leave ``key``, ``title`` and ``about`` empty; the report sets them.
     :param title: the title from the run record.
     :param about: the introduction from the run record.
     """
@@ -101,9 +101,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One figure of the overview: a model's share on a benchmark, with its 95% interval.
+    """One figure of the overview: a model's accuracy on a benchmark, with its 95% interval.
 
-    :param best: the best printed figure for the same. :param rest: refused, unreadable and failed, in words.
+    :param best: model and value of the best published figure. :param rest: refusals, unreadable replies and errors.
     """
 
     benchmark: str
@@ -123,12 +123,12 @@ class Headline:
 class Report:
     """A whole report.
 
-    :param title: the finding, in one sentence. :param findings: further ones.
-    :param facts: (what, value) pairs under the title.
+    :param title: the main finding, in one sentence. :param findings: further findings.
+    :param facts: (name, value) pairs below the title.
     :param gates: the gates' results as recorded, with the run's id.
-    :param warnings: what is wrong with a run: incomplete, torn, errors.
+    :param warnings: problems of the runs: incomplete, damaged, errors.
     :param runs: (title, rows of facts) of each run.
-    :param items: what the browser shows of every item (see ``reports/page/items.py``).
+    :param items: the data of the page's list of items (see ``reports/page/items.py``).
     """
 
     title: str

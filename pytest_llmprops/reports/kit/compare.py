@@ -18,14 +18,14 @@ def compare(first: Iterable[VerdictRecord], second: Iterable[VerdictRecord]) -> 
 
 
 def described(result: PairedResult) -> str:
-    """The conclusion in words, with what the items could have shown where there is no clear difference."""
+    """Return the conclusion in words; without a clear difference, with the smallest detectable drop."""
     if result.conclusion in ("drop", "gain"):
         return result.conclusion
     return f"{result.conclusion} ({reach(result)})"
 
 
 def reach(result: PairedResult) -> str:
-    """The smallest drop that the items would have shown, in words."""
+    """Return the smallest detectable drop in words."""
     if result.detectable is None:
         return f"{result.pairs:,} items cannot show any drop"
     return f"{result.pairs:,} items would show a drop of {100 * result.detectable:.1f} points"

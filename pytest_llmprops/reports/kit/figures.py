@@ -1,7 +1,7 @@
 """Plots, drawn with matplotlib from plain numbers.
 
-Every colour is one of :data:`INK`'s or :data:`SERIES`'; in ``report.html`` each becomes a CSS variable, so that
-plots follow the page's theme. Series differ in shape as well as in colour.
+All colours are from :data:`INK` or :data:`SERIES`. In ``report.html`` each becomes a CSS variable, so that plots
+follow the page's theme. Series differ in shape as well as in colour.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ INK = {
     "#9aa0aa": "--faint",
 }
 TEXT, MUTED, LINE, PAPER, FAINT = INK
-#: at 4.5:1 or more on the page; markers differ too, for whoever does not see the colours
+#: contrast of at least 4.5:1 on the page; markers differ too, for readers who cannot distinguish the colours
 SERIES = ("#1f5fa8", "#b8500a", "#0b7560", "#7b4ab0", "#856404", "#b02a5b")
 MARKERS = "os^vDP"
-#: settings under which equal input gives equal bytes, and text stays text
+#: settings that make the output reproducible and keep text as text
 STYLE: Any = {
     "svg.hashsalt": "llmprops",
     "svg.fonttype": "none",
@@ -73,7 +73,7 @@ def marker(series: int) -> str:
 
 
 def room(names: Sequence[str]) -> float:
-    """Inches that the longest of ``names`` needs beside an axis."""
+    """Return the width in inches that the longest of ``names`` needs next to an axis."""
     return 0.2 + 0.078 * max(map(len, names))
 
 
@@ -91,14 +91,14 @@ def margins(figure: Plot, *, left: float, right: float, top: float, bottom: floa
 
 
 def share_axis(axes: Axes, which: str, *, few: bool = False) -> None:
-    """Set up an axis from 0 to 100%; ``few``: only three ticks, for small panels."""
+    """Set up an axis from 0 to 100%; ``few`` draws only three ticks, for small panels."""
     ticks = [0, 0.5, 1] if few else [0, 0.25, 0.5, 0.75, 1]
     labels = [f"{100 * tick:.0f}%" for tick in ticks]
     if which == "x":
         axes.set_xlim(-0.02, 1.02)
         axes.set_xticks(ticks, labels)
         if few:
-            # Of panels side by side, neither end may touch the next one's.
+            # The outer labels of neighbouring panels must not touch.
             first, _, last = axes.get_xticklabels()
             first.set_horizontalalignment("left")
             last.set_horizontalalignment("right")
@@ -113,7 +113,7 @@ def share_axis(axes: Axes, which: str, *, few: bool = False) -> None:
 
 
 def legend_height(labels: Mapping[int, str]) -> float:
-    """Inches of a legend."""
+    """Return the height of a legend in inches."""
     return 0.28 * -(-len(labels) // 2) if len(labels) > 1 else 0.28
 
 
@@ -155,11 +155,11 @@ def legend(
 
 
 def draw(plot: Any) -> tuple[str, bytes]:
-    """A plot as SVG text and as PNG; ``plot`` is called under this module's style."""
+    """Return a plot as SVG text and as PNG; ``plot`` is called with this module's style."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # A label in a script that the font lacks: boxes in the PNG, and text in the SVG.
+        # The font lacks some scripts: such a label is boxes in the PNG, but text in the SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = plot()
         vector, raster = io.BytesIO(), io.BytesIO()
@@ -169,7 +169,7 @@ def draw(plot: Any) -> tuple[str, bytes]:
 
 
 def inline(svg: str, name: str) -> str:
-    """The SVG as it stands in a page: themed by CSS variables, its ids its own, no XML prologue."""
+    """Return an SVG for inclusion in a page: CSS variables as colours, unique ids, no XML prologue."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)

@@ -1,4 +1,4 @@
-"""Forest plots: shares with intervals, one line a row, published figures as hollow diamonds."""
+"""Forest plots: shares with intervals, one line per row, published figures as hollow diamonds."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def _draw_point(axes: Axes, point: Point, y: float) -> None:
 def panels(
     columns: Sequence[tuple[str, Sequence[ForestRow]]], labels: Mapping[int, str], groups: Mapping[int, str]
 ) -> Plot:
-    """Forest plots side by side that share their rows.
+    """Return several forest plots next to each other, with common rows.
 
     :param columns: (title, rows) of each panel; every panel has the same rows, some of them without points.
-    :param groups: heading over the row with this number.
+    :param groups: heading above the row with this number.
     """
     count = len(columns[0][1])
     lines = count + 1.1 * len(groups)

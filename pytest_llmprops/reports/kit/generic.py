@@ -1,4 +1,4 @@
-"""The parts that every benchmark's section has, and the section of a benchmark that brings none."""
+"""The common parts of all benchmarks' sections, and the section of a benchmark without its own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pytest_llmprops.reports.kit.text import (
 )
 from pytest_llmprops.reports.published import ranked
 
-#: printed results named beside a row
+#: maximum number of published results per row
 MOST = 3
 COUNTS = ("wrong", "refused", "unparsed", "errors")
 
 
 def section(measured: Measured) -> Section:
-    """A benchmark without a section of its own: accuracies, counts, metrics, protocol."""
+    """Return the section of a benchmark without its own: accuracies, counts, metrics, protocol."""
     blocks: tuple[Block, ...] = (accuracy_figure(measured), *tables(measured), *fine_print(measured))
     return Section(blocks)
 
@@ -38,18 +38,18 @@ def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> F
     from pytest_llmprops.reports.kit.figures import Point
     from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
 
-    wanted = None if tasks is None else set(tasks)
-    places = [p for p in measured.places if wanted is None or p[0] in wanted]
+    task_names = None if tasks is None else set(tasks)
+    places = [p for p in measured.places if task_names is None or p[0] in task_names]
     rows = []
     for place in places:
-        found = [(s, measured.row(s, place)) for s in measured.series]
+        rows_of_series = [(s, measured.row(s, place)) for s in measured.series]
         dots = [
             Point(s.index, *estimate)
-            for s, row in found
+            for s, row in rows_of_series
             if row is not None and (estimate := row.estimate) is not None
         ]
-        printed = published_beside(measured, place)[:MOST]
-        marks = [Mark(model, value) for model, value in printed]
+        published = published_beside(measured, place)[:MOST]
+        marks = [Mark(model, value) for model, value in published]
         rows.append(
             ForestRow(
                 place_label(place, places), tuple(dots), tuple(marks), measured.facts.chance_of(place[0])
@@ -67,7 +67,7 @@ def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> F
 
 
 def published_beside(measured: Measured, place: Place) -> list[tuple[str, float]]:
-    """Printed accuracies for a place, best first; at each series' own protocol."""
+    """Return the published accuracies for a place and the protocols of the series, best first."""
     best: dict[str, float] = {}
     for s in measured.series:
         row = measured.row(s, place)
@@ -78,16 +78,16 @@ def published_beside(measured: Measured, place: Place) -> list[tuple[str, float]
 
 
 def published_note(measured: Measured) -> str:
-    """What the published marks mean, where the items are not the papers'."""
+    """Return a note on the meaning of published marks; empty without any."""
     if not any(published_beside(measured, place) for place in measured.places):
         return ""
-    ours = sorted({source for _, _, source in measured.places if source != "published"})
+    sources = sorted({source for _, _, source in measured.places if source != "published"})
     text = "Diamonds are the paper's own figures, measured on the authors' items"
-    return f"{text}; those of this report are {' and '.join(ours)}." if ours else f"{text}."
+    return f"{text}; those of this report are {' and '.join(sources)}." if sources else f"{text}."
 
 
 def place_label(place: Place, places: list[Place]) -> str:
-    """The task; with language and source where several are told apart by them."""
+    """Return the task's name; with language and source if there are several."""
     task, code, source = place
     same = [p for p in places if p[0] == task]
     parts = [words(task)]
@@ -109,12 +109,12 @@ def tables(measured: Measured) -> list[Block]:
 def detailed(measured: Measured) -> list[Block]:
     """Return :func:`tables`, collapsed except the comparison of two series.
 
-    For a section that shows the accuracies in a table of its own.
+    Use it in a section that shows the accuracies in its own table.
     """
-    found = tables(measured)
+    blocks = tables(measured)
     if len(measured.series) == 2:
-        return found
-    return [Fold("Counts" if len(measured.series) == 1 else "Task by task", tuple(found))]
+        return blocks
+    return [Fold("Counts" if len(measured.series) == 1 else "Task by task", tuple(blocks))]
 
 
 def _counts(measured: Measured) -> Table:
@@ -134,19 +134,19 @@ def _counts(measured: Measured) -> Table:
             row = measured.row(s, place)
             if row is None:
                 continue
-            where = {
+            item_filter = {
                 "benchmark": measured.benchmark,
                 "task": place[0],
                 "language": place[1],
                 "series": str(s.index),
             }
-            where = {name: visible(value) for name, value in where.items()}
+            item_filter = {name: visible(value) for name, value in item_filter.items()}
             cells = [Cell(s.starred)] if several else []
-            cells += [Cell(words(place[0]), items=where), Cell(language(place[1])), Cell(place[2])]
+            cells += [Cell(words(place[0]), items=item_filter), Cell(language(place[1])), Cell(place[2])]
             cells += [Cell(f"{row.items:,}", row.items), share_cell(row)]
             for name in COUNTS:
                 status = "error" if name == "errors" else name
-                link = {**where, "status": status} if getattr(row, name) else {}
+                link = {**item_filter, "status": status} if getattr(row, name) else {}
                 cells.append(Cell(f"{getattr(row, name):,}", getattr(row, name), items=link))
             if any_published:
                 cells.append(Cell(_printed(place, measured, s)))
@@ -157,16 +157,16 @@ def _counts(measured: Measured) -> Table:
         columns.append(("Published", False))
     note = ""
     if any(r.ci_method == "cluster bootstrap" for s in measured.series for r in measured.rows(s)):
-        note = "Intervals are cluster bootstraps where items come in clusters, else Wilson's."
+        note = "Intervals are cluster bootstraps if items come in clusters, otherwise Wilson's."
     return Table("Results", tuple(columns), tuple(rows), note)
 
 
 def _printed(place: Place, measured: Measured, series: Series) -> str:
     row = measured.row(series, place)
-    found = (
+    results = (
         ranked(row.benchmark, row.task, row.language, series.protocol(row.benchmark))[:MOST] if row else []
     )
-    return ", ".join(f"{result.model} {100 * result.value:.1f}" for result in found)
+    return ", ".join(f"{result.model} {100 * result.value:.1f}" for result in results)
 
 
 def share_cell(row: SummaryRow | MetricRow | None) -> Cell:
@@ -213,33 +213,34 @@ def _comparison(measured: Measured) -> Table:
 
 
 def change_cell(measured: Measured, place: Place) -> Cell:
-    """The difference between two series on a place, in points, with its interval and what it means."""
+    """Return a cell with the difference between two series on a place, in points, with interval and conclusion."""
     first, second = measured.series
-    found = compare(
+    result = compare(
         [r for r in measured.aligned(first, second) if place_of(r) == place],
         [r for r in measured.records(second) if place_of(r) == place],
     )
-    if found is None:
+    if result is None:
         return Cell("no common items")
     return Cell(
-        f"{points(found.difference)} ({point_range(found.low, found.high)}), {described(found)}",
-        found.difference,
+        f"{points(result.difference)} ({point_range(result.low, result.high)}), {described(result)}",
+        result.difference,
     )
 
 
 def fine_print(measured: Measured) -> list[Block]:
-    """Return blocks with metrics, protocols and what they give up, and deviations."""
+    """Return blocks with metrics, protocols and their compromises, and deviations."""
     blocks: list[Block] = []
     table = _metrics(measured)
     if table.rows:
         blocks.append(Fold("Further metrics", (table,)))
-    said: dict[str, list[str]] = {}
+    labels_by_line: dict[str, list[str]] = {}
     for s in measured.series:
         for line in protocol_lines(s, measured.benchmark):
-            said.setdefault(line, []).append(s.label)
+            labels_by_line.setdefault(line, []).append(s.label)
     everyone = [s.label for s in measured.series]
     notes = [
-        Note(line if labels == everyone else f"{', '.join(labels)}: {line}") for line, labels in said.items()
+        Note(line if labels == everyone else f"{', '.join(labels)}: {line}")
+        for line, labels in labels_by_line.items()
     ]
     if notes:
         blocks.append(Fold("How it was measured", tuple(notes)))
@@ -252,7 +253,7 @@ def fine_print(measured: Measured) -> list[Block]:
 
 
 def protocol_lines(series: Series, benchmark: str) -> list[str]:
-    """The protocol in words: settings, what it gives up, what the paper leaves open."""
+    """Return the protocol in words: settings, compromises, and what the paper does not specify."""
     protocol = series.protocol(benchmark)
     if not protocol.name:
         return []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: half the size of a mark, in points
 _MARK = 5.0
-#: offsets of a name from its point, in points, the best first; a negative one across is on the left
+#: offsets of a name from its point, in points, best first; negative x is to the left
 _PLACES = tuple(
     (10.0 * side, float(up)) for up in (0, 7, -7, 12, -12, 20, -20, 30, -30, 42) for side in (1, -1)
 )
@@ -21,7 +21,7 @@ _PLACES = tuple(
 class Label:
     """The name of the point (``x``, ``y``), in data coordinates.
 
-    :param bold: for a point with intervals: the name is placed beside its lines, not on them.
+    :param bold: for a point with intervals: the name is placed next to its lines, not on them.
     """
 
     text: str
@@ -32,13 +32,12 @@ class Label:
 
 
 def name_points(axes: Axes, labels: Sequence[Label], size: float) -> None:
-    """Write each name at the first place inside the axes where it covers no point and no name before it.
+    """Write each name at the first position in the axes where it covers no point and no earlier name.
 
-    If no place is free, names overlap. Call this after everything that moves the axes or changes their limits:
-    matplotlib measures the names as they are drawn. adjustText places them farther away, and at an edge over
-    their own points.
+    If no position is free, names overlap. Call this last, after the axes and their limits are final, because
+    matplotlib measures the drawn names. (adjustText places names farther away, and at an edge over their own points.)
 
-    :param size: of the font, in points.
+    :param size: font size in points.
     """
     from matplotlib.transforms import Bbox
 
@@ -49,7 +48,7 @@ def name_points(axes: Axes, labels: Sequence[Label], size: float) -> None:
     figure.draw_without_rendering()
     pixels = figure.dpi / 72
     marks = axes.transData.transform([(label.x, label.y) for label in labels])
-    taken = [Bbox([mark - _MARK * pixels, mark + _MARK * pixels]) for mark in marks]
+    occupied = [Bbox([mark - _MARK * pixels, mark + _MARK * pixels]) for mark in marks]
     inside = axes.get_window_extent().padded(_MARK * pixels)
     for label in labels:
         text = axes.annotate(
@@ -62,8 +61,8 @@ def name_points(axes: Axes, labels: Sequence[Label], size: float) -> None:
             text.set(position=place, horizontalalignment="left" if place[0] > 0 else "right")
             boxes.append(text.get_window_extent())
         fitting = [n for n, box in enumerate(boxes) if inside.x0 <= box.x0 and box.x1 <= inside.x1]
-        free = [n for n in fitting if not boxes[n].count_overlaps(taken)]
+        free = [n for n in fitting if not boxes[n].count_overlaps(occupied)]
         chosen = (free or fitting or [0])[0]
         place = places[chosen]
         text.set(position=place, horizontalalignment="left" if place[0] > 0 else "right")
-        taken.append(boxes[chosen])
+        occupied.append(boxes[chosen])

@@ -1,4 +1,4 @@
-"""Two shares of each model against each other, every point named."""
+"""Scatter plots of two shares of each model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A model in a scatter plot; published ones have no intervals (``series`` -1)."""
+    """A model in a scatter plot; published figures have no intervals and ``series`` -1."""
 
     label: str
     x: Point
@@ -36,7 +36,7 @@ class Spot:
 
 
 def scatter(spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[float, float]) -> Plot:
-    """Two shares of each model against each other, every point named."""
+    """Return a scatter plot of two shares of each model; every point is labelled."""
     figure = new_figure(WIDTH, 4.6)
     axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
     axes.axvline(chance[0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))

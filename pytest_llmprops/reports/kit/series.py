@@ -1,4 +1,4 @@
-"""What stands side by side in a report: one model of one run, under a label that tells it from the others."""
+"""The series of a report: one model of one run each, with a unique label."""
 
 from __future__ import annotations
 
@@ -60,38 +60,40 @@ class Series:
     @cached_property
     def by_benchmark(self) -> dict[str, list[VerdictRecord]]:
         """The records of this model by benchmark."""
-        found: dict[str, list[VerdictRecord]] = {}
+        groups: dict[str, list[VerdictRecord]] = {}
         for record in self.run.records:
             if record.model == self.model:
-                found.setdefault(record.benchmark, []).append(record)
-        return found
+                groups.setdefault(record.benchmark, []).append(record)
+        return groups
 
 
 def series_of(runs: Sequence[Run]) -> tuple[Series, ...]:
-    """Every model of every run, in the order given. Equal model labels are told apart by the settings in
-    which their protocols differ, else by the run's id."""
+    """Return every model of every run, in order.
+
+    Equal model labels are distinguished by the settings in which their protocols differ, otherwise by the run's id.
+    """
     pairs = [(run, model) for run in runs for model in run.models]
     plain = [Series(n, visible(model), model, run) for n, (run, model) in enumerate(pairs)]
     labels = [_label(s, [other for other in plain if other.model == s.model]) for s in plain]
-    many = Counter(labels)
+    label_counts = Counter(labels)
     labels = [
-        label if many[label] == 1 else f"{label} · {visible(s.run.run_id)}"
+        label if label_counts[label] == 1 else f"{label} · {visible(s.run.run_id)}"
         for label, s in zip(labels, plain, strict=True)
     ]
-    many = Counter(labels)
+    label_counts = Counter(labels)
     return tuple(
-        Series(s.index, label if many[label] == 1 else f"{label} ({s.index + 1})", s.model, s.run)
+        Series(s.index, label if label_counts[label] == 1 else f"{label} ({s.index + 1})", s.model, s.run)
         for label, s in zip(labels, plain, strict=True)
     )
 
 
-def _label(one: Series, same: Sequence[Series]) -> str:
-    if len(same) == 1:
+def _label(one: Series, same_model: Sequence[Series]) -> str:
+    if len(same_model) == 1:
         return one.label
     parts = []
     for benchmark in one.benchmarks:
         settings = one.settings(benchmark)
-        others = [s.settings(benchmark) for s in same if benchmark in s.benchmarks]
+        others = [s.settings(benchmark) for s in same_model if benchmark in s.benchmarks]
         for name, value in settings.items():
             if any(other.get(name) != value for other in others):
                 parts.append(setting(name, value))
@@ -99,7 +101,7 @@ def _label(one: Series, same: Sequence[Series]) -> str:
 
 
 def setting(name: str, value: Any) -> str:
-    """A setting in a label: ``k 14``, ``with CoT``; empty for a switch that is off. Of files their names only."""
+    """Return a setting as a label: ``k 14``, ``with CoT``. A false setting is empty; files lose their folders."""
     if isinstance(value, bool):
         return f"with {'CoT' if name == 'cot' else name}" if value else ""
     if isinstance(value, str) and re.search(r"[\\/]|\.\w+(,|$)", value):
@@ -133,13 +135,13 @@ class Measured:
 
     def searches(self, series: Series) -> list[SearchRecord]:
         """Return the searches for counterexamples of a series, one per item."""
-        found = series.run.searches
-        return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
+        records = series.run.searches
+        return [r for r in records if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def rows(self, series: Series) -> list[SummaryRow]:
         """Return the rows of ``summary`` of a series."""
-        found = series.run.facts.summary
-        return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
+        rows = series.run.facts.summary
+        return [r for r in rows if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def row(self, series: Series, place: Place) -> SummaryRow | None:
         """Return the row of a task, language and source; None if the series has none."""
@@ -151,7 +153,7 @@ class Measured:
         return list(dict.fromkeys(place_of(r) for s in self.series for r in self.rows(s)))
 
     def metric(self, series: Series, name: str, place: Place, group: str = "") -> MetricRow | None:
-        """Return the row of a metric; None if there is none."""
+        """Return the row of a metric; None if the series has none."""
         for row in self.metrics(series):
             if (row.name, row.group, place_of(row)) == (name, group, place):
                 return row
@@ -159,14 +161,16 @@ class Measured:
 
     def metrics(self, series: Series) -> list[MetricRow]:
         """Return the rows of ``metrics`` of a series."""
-        found = series.run.facts.metrics
-        return [r for r in found if (r.model, r.benchmark) == (series.model, self.benchmark)]
+        rows = series.run.facts.metrics
+        return [r for r in rows if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
         """Return the verdict records of a series, of all tasks or of the given ones."""
-        found = series.by_benchmark.get(self.benchmark, [])
-        wanted = None if tasks is None else set(tasks)
-        return found if wanted is None else [r for r in found if r.task in wanted]
+        records = series.by_benchmark.get(self.benchmark, [])
+        if tasks is None:
+            return records
+        names = set(tasks)
+        return [r for r in records if r.task in names]
 
 
 def place_of(row: Placed) -> Place:
@@ -185,10 +189,10 @@ class Share:
 
 
 def accuracy(records: Iterable[VerdictRecord]) -> Share | None:
-    """Return the accuracy over records without errors; None if there is none."""
+    """Return the accuracy over records without errors; None if all are errors."""
     answered = [r for r in records if r.status != "error"]
     if not answered:
         return None
     scores = [float(r.status == "correct") for r in answered]
-    found: Interval = mean_interval(scores, [r.cluster for r in answered])
-    return Share(sum(scores) / len(scores), found.low, found.high, len(scores))
+    interval: Interval = mean_interval(scores, [r.cluster for r in answered])
+    return Share(sum(scores) / len(scores), interval.low, interval.high, len(scores))

@@ -1,4 +1,4 @@
-"""Texts and numbers as a reader sees them. Replies are untrusted: :func:`visible` spells out what cannot be seen."""
+"""Texts and numbers for readers. Replies are untrusted: :func:`visible` spells out invisible characters."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def interval(low: float, high: float) -> str:
 
 def points(value: float) -> str:
     """Return a difference of shares in percentage points, always with a sign: ``+24.0``."""
-    # What rounds to nothing has no sign to lose.
+    # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(100 * value, 1) + 0.0:+.1f}".replace("-", "−")
 
 
 def point_range(low: float, high: float) -> str:
-    """``+30 to +44``: an interval of differences in whole points."""
+    """Return an interval of differences in whole points: ``+30 to +44``."""
     return f"{100 * low:+.0f} to {100 * high:+.0f}".replace("-", "−")
 
 
@@ -43,22 +43,22 @@ def words(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """``name`` as a part of a file's name: no separators, nothing hidden."""
+    """Return ``name`` as part of a file name, with ASCII letters, digits, ``_`` and ``-`` only."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name)
 
 
 def file_names(value: str) -> list[str]:
-    """The names of files joined by commas, without their folders, which are nobody else's business."""
+    """Return the names in a comma-separated list of files, without folders: paths are private."""
     return [re.split(r"[\\/]", part.strip())[-1] for part in value.split(",")]
 
 
 def joined(parts: list[str]) -> str:
-    """``a, b and c``."""
+    """Return a list in words: ``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
 def counted(n: int, noun: str) -> str:
-    """``1 item``, ``1,004 items``."""
+    """Return a count with its noun: ``1 item``, ``1,004 items``."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Writing a report: ``report.md``, ``report.html``, ``figures/*.svg|png`` and pages that sections bring."""
+"""Writing a report: ``report.md``, ``report.html``, ``figures/*.svg|png`` and the pages of sections."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PACKAGES = ("jinja2", "matplotlib", "pandas")
 
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write the report on the runs in ``folders`` into ``out``; the files, ``report.html`` first, and of the
-    pages beside it the folders.
+    """Write the report on the runs in ``folders`` into ``out``.
 
-    Equal records give equal bytes. Files are replaced one by one, each whole; none is deleted.
+    Equal records give equal bytes. Files are replaced atomically, one by one; none is deleted.
 
+    :return: the files, ``report.html`` first, and the folders of additional pages.
     :raises MissingExtra: without jinja2, matplotlib or pandas.
-    :raises UsageError: when ``out`` holds files but no earlier report, or cannot be written.
-    :raises DataError: when a run cannot be read.
+    :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
+    :raises DataError: if a run cannot be read.
     """
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
@@ -46,14 +46,14 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         files[out / "figures" / f"{name}.svg"] = svg.encode("utf-8", "replace")
         files[out / "figures" / f"{name}.png"] = png
     pages = {out / path: content for path, content in pages_html(report).items()}
-    # The pages first: whatever report.html leads to is there.
+    # Pages first, so that the links of report.html work.
     for path, content in (pages | files).items():
         _write(path, content)
     return [*files, *dict.fromkeys(path.parent for path in pages)]
 
 
 def figures_in(blocks: Iterable[Block]) -> Iterator[Figure]:
-    """All figures, folded ones too."""
+    """Yield all figures, including those in folds."""
     for block in blocks:
         if isinstance(block, Figure):
             yield block
@@ -73,11 +73,11 @@ def _refuse_foreign(out: Path) -> None:
         if MARK in file.read(2000):
             return
     if any(out.iterdir()):
-        raise UsageError(f"--out {out}: holds other files; give a new folder, or one with an earlier report")
+        raise UsageError(f"--out {out}: has other files; give a new folder, or one with an earlier report")
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:

@@ -1,4 +1,4 @@
-"""From recorded runs to the content of a report; nothing is read or written here."""
+"""Computing the content of a report from recorded runs, without input or output."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ SOURCES = {
 
 
 def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRecord]]) -> Report:
-    """The report of one or several runs, each model of each run a series of its own.
+    """Return the report of one or several runs. Each model of each run is a series.
 
     :param requests: the logged requests of each run by ``id(run)``.
     """
     series = series_of(runs)
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
-    found = [_sentence(text) for text in findings(parts, series)]
+    sentences = [_sentence(text) for text in findings(parts, series)]
     return Report(
-        title=found[0],
-        findings=tuple(found[1:]),
+        title=sentences[0],
+        findings=tuple(sentences[1:]),
         facts=tuple(_facts(runs, series)),
         gates=tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None),
         warnings=tuple(_warnings(runs, series, names)),
@@ -50,19 +50,19 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRe
 
 
 def _sentence(text: str) -> str:
-    """The text with a full stop."""
+    """Return the text with a full stop."""
     return text if text.endswith(".") else f"{text}."
 
 
 def _headlines(measured: Measured) -> list[Headline]:
     tasks = measured.headline_tasks
-    found = []
+    headlines = []
     for s in measured.series:
         share = accuracy(measured.records(s, tasks))
         if share is None:
             continue
         best = _best(measured, s, tasks)
-        found.append(
+        headlines.append(
             Headline(
                 measured.benchmark,
                 measured.facts.title,
@@ -77,11 +77,11 @@ def _headlines(measured: Measured) -> list[Headline]:
                 _rest_of(measured.records(s, tasks)),
             )
         )
-    return found
+    return headlines
 
 
 def _rest_of(records: Sequence[VerdictRecord]) -> str:
-    """``3 refused, 2 unparsed, 1 error``: what is neither right nor wrong; empty where there is none."""
+    """Return the counts of other statuses: ``3 refused, 2 unparsed, 1 error``; empty without any."""
     counts = {name: sum(r.status == name for r in records) for name in ("refused", "unparsed", "error")}
     return ", ".join(
         f"{n:,} {name}{'s' if name == 'error' and n > 1 else ''}" for name, n in counts.items() if n
@@ -89,7 +89,7 @@ def _rest_of(records: Sequence[VerdictRecord]) -> str:
 
 
 def _best(measured: Measured, series: Series, tasks: list[str]) -> tuple[str, float] | None:
-    """The best printed figure for what the one figure stands for; None where the paper prints none for it."""
+    """Return model and value of the best published figure for the headline; None if the paper has none."""
     languages = {code for task, code, _ in measured.places if task in tasks}
     printed_task = measured.facts.printed_task
     if not printed_task or len(languages) != 1:
@@ -123,46 +123,46 @@ def _rest(known: int, every: int) -> str:
 
 
 def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str]) -> list[str]:
-    said: dict[str, list[str]] = {}
+    ids_by_line: dict[str, list[str]] = {}
     for run in runs:
         for line in _notes(run):
-            said.setdefault(line, []).append(run.run_id)
-    found = [line if len(ids) == len(runs) else f"{joined(ids)}: {line}" for line, ids in said.items()]
+            ids_by_line.setdefault(line, []).append(run.run_id)
+    lines = [line if len(ids) == len(runs) else f"{joined(ids)}: {line}" for line, ids in ids_by_line.items()]
     for s in series:
         errors = sum(r.status == "error" for r in s.run.records if r.model == s.model)
         if errors:
-            found.append(
-                f"{s.label}: {counted(errors, 'call')} could not be made; they are errors and not scored"
+            lines.append(
+                f"{s.label}: {counted(errors, 'call')} could not be made; they count as errors and are not scored"
             )
     if omitted := left_out(series):
-        found.append(
-            f"{omitted:,} items, correct ones first, are not listed on this page; the run records have them"
+        lines.append(
+            f"{omitted:,} items, correct ones first, are not listed on this page; they are in the run records"
         )
     if len(series) == 2 and series[0].run is not series[1].run:
         first, second = (s.run.facts for s in series)
         common = [n for n in names if all(n in s.benchmarks for s in series)]
-        found += [f"The two runs differ: {line}" for line in differences(first, second, common)]
-    return [one_line(line, 400) for line in found]
+        lines += [f"The two runs differ: {line}" for line in differences(first, second, common)]
+    return [one_line(line, 400) for line in lines]
 
 
 def _notes(run: Run) -> list[str]:
-    """What a reader must know about a run before its numbers."""
-    found = list(run.notes)
+    """Return the problems of a run that affect its numbers."""
+    notes = list(run.notes)
     if run.facts.stopped:
-        found.append(f"stopped: {run.facts.stopped}")
+        notes.append(f"stopped: {run.facts.stopped}")
     if not run.facts.complete and not run.notes:
         expected = "?" if run.facts.expected is None else run.facts.expected
-        found.append(f"incomplete: {len(run.records)} of {expected} cases have a verdict")
+        notes.append(f"incomplete: {len(run.records)} of {expected} cases have a verdict")
     gate = run.facts.gate
     if gate is not None and gate.stopped_early:
-        found.append(f"the gate ended the run early: its estimates are of {gate.items_used} items")
+        notes.append(f"the gate ended the run early: its estimates are of {gate.items_used} items")
     for benchmark, models in run.facts.not_served.items():
-        found += [f"{n} items of {benchmark} were not served by {model}" for model, n in models.items()]
-    return list(dict.fromkeys([*found, *run.facts.notes]))
+        notes += [f"{n} items of {benchmark} were not served by {model}" for model, n in models.items()]
+    return list(dict.fromkeys([*notes, *run.facts.notes]))
 
 
 def run_facts(run: Run) -> list[tuple[str, str]]:
-    """What a reader may want to know about how a run was made, as (what, value)."""
+    """Return how a run was made, as (name, value) pairs."""
     facts = run.facts
     rows = [("Run", run.run_id), ("State", run.state), ("Started", facts.started)]
     rows += [("Finished", facts.finished)] if facts.finished else []
@@ -192,7 +192,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _flat(value: Any) -> str:
-    """Nested values on one line: ``name quick, settings (k 14, cot no)``."""
+    """Return nested values on one line: ``name quick, settings (k 14, cot no)``."""
     if isinstance(value, Mapping):
         parts = [f"{k} {_nested(v)}" for k, v in value.items() if v not in (None, "", [], {})]
         return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The report's headline: what the numbers say, in a sentence or two."""
+"""The findings of a report, in one or two sentences."""
 
 from __future__ import annotations
 
@@ -32,22 +32,25 @@ DECISIONS = {
 
 
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
-    """One sentence a benchmark, the headline first: how good one model is, whether the second of two is
-    better, or which of several is best. Differences count only where a test shows them."""
+    """Return one sentence per benchmark; the gate's decision comes first.
+
+    A sentence says how good a single model is, whether the second of two is better, or which of several is best.
+    Only differences that a test shows are named.
+    """
     sentences = [s for part in parts if (s := _finding(part))]
     runs = list({id(s.run): s.run for s in series}.values())
     decided = [run for run in runs if run.facts.gate is not None]
-    found = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
-    return found or ["No case has a verdict, so there is nothing to report"]
+    lines = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
+    return lines or ["No case has a verdict, so there is nothing to report"]
 
 
 def _gate(run: Run, *, alone: bool) -> str:
     gate = run.facts.gate
     assert gate is not None
     who = "" if alone else f" for {joined(run.models)}"
-    lets = ", which its file lets pass" if gate.decision == "inconclusive" and gate.passed else ""
+    accepted = ", which its file accepts" if gate.decision == "inconclusive" and gate.passed else ""
     _, _, why = gate.line.partition(": ")
-    return f"{DECISIONS[gate.decision]}{who}{lets}" + (f": {why}" if why else "")
+    return f"{DECISIONS[gate.decision]}{who}{accepted}" + (f": {why}" if why else "")
 
 
 def _finding(measured: Measured) -> str:
@@ -77,14 +80,18 @@ def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> 
 
 
 def _targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:
-    """Where more is not better: how far each is from what would be best."""
-    said = [f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares]
-    return f"Right by the sign on {noun}, where {percent(target)} is best: {joined(said)}"
+    """Return a sentence on tasks with an accuracy target: the accuracy of each series and the target."""
+    accuracies = [
+        f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares
+    ]
+    return f"Right by the sign on {noun}, where {percent(target)} is best: {joined(accuracies)}"
 
 
 def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
-    """``on rhyme``, ``in Chinese``: the task or language whose interval lies wholly below the others' accuracy;
-    empty where none does."""
+    """Return the weakest task or language: ``on rhyme``, ``in Chinese``.
+
+    Its interval is entirely below the accuracy on the others; empty if there is none.
+    """
     records = measured.records(series, tasks)
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
@@ -106,14 +113,15 @@ def _difference(measured: Measured, first: Series, second: Series, tasks: list[s
 
 
 def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
-    found = _difference(measured, first, second, tasks)
-    if found is None:
+    result = _difference(measured, first, second, tasks)
+    if result is None:
         return f"{first.starred} and {second.starred} have no item of {measured.facts.title} in common"
-    by = f"{points(found.difference)} points, {point_range(found.low, found.high)}"
-    if found.conclusion in ("drop", "gain"):
-        word = "better" if found.conclusion == "gain" else "worse"
+    by = f"{points(result.difference)} points, {point_range(result.low, result.high)}"
+    if result.conclusion in ("drop", "gain"):
+        word = "better" if result.conclusion == "gain" else "worse"
         return f"{second.starred} does {word} than {first.starred} on {measured.facts.noun} ({by})"
-    return f"{second.starred} and {first.starred} do not clearly differ on {measured.facts.noun} ({by}; {reach(found)})"
+    names = f"{second.starred} and {first.starred}"
+    return f"{names} do not clearly differ on {measured.facts.noun} ({by}; {reach(result)})"
 
 
 def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:
@@ -123,8 +131,8 @@ def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list
     text = f"{best.starred} does best on {measured.facts.noun}: {by}"
     close = []
     for other, _ in rest:
-        found = _difference(measured, other, best, tasks)
-        if found is None or found.conclusion != "gain":
+        result = _difference(measured, other, best, tasks)
+        if result is None or result.conclusion != "gain":
             close.append(other.starred)
     if not close:
         return f"{text}, clearly ahead of the others"

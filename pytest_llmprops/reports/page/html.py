@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: styles, script, plots and data stand in it."""
+"""A report as one self-contained HTML file with styles, script, plots and data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
 from pytest_llmprops.reports.kit.text import counted, visible
 
-#: stands at the beginning of every ``report.html``
+#: near the beginning of every ``report.html``
 MARK = '<meta name="generator" content="pytest-llmprops report">'
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("page.js", "items.js")
-#: what must not stand in a script element, or ends a line for JavaScript
+#: characters that a script element must not contain, or that end a line in JavaScript
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
 _PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
@@ -26,9 +26,9 @@ GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 
 
 def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
-    """The page.
+    """Return the page.
 
-    :param figures: SVG text by the figure's name.
+    :param figures: SVG text by name of the figure.
     """
     from markupsafe import Markup
 
@@ -54,16 +54,16 @@ def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
 
 
 def pages_html(report: Report) -> dict[str, bytes]:
-    """The pages beside the report by their path, each leading back to its section.
+    """Return the additional pages by path; each links to its section of the report.
 
-    :raises ValueError: for a path that is not safe in an address and on every disk.
+    :raises ValueError: for a path that is not safe in an address or on every file system.
     """
     environment, style = _environment(), _style()
-    found: dict[str, bytes] = {}
+    pages: dict[str, bytes] = {}
     for number, section in enumerate(report.sections, 1):
         for page in section.pages:
             if not _PATH.fullmatch(page.path):
-                raise ValueError(f"{page.path!r}: a page beside the report is called FOLDER/NAME.html")
+                raise ValueError(f"{page.path!r}: the path of an additional page must be FOLDER/NAME.html")
             text = environment.get_template(page.template).render(
                 page=page,
                 content=page.content,
@@ -73,12 +73,12 @@ def pages_html(report: Report) -> dict[str, bytes]:
                 colours=len(SERIES),
                 shape=lambda index: SHAPES[marker(index)],
             )
-            found[page.path] = text.encode("utf-8", "replace")
-    return found
+            pages[page.path] = text.encode("utf-8", "replace")
+    return pages
 
 
 def _environment() -> Any:
-    """Templates of the package; whatever text they are given is escaped and made visible."""
+    """Return the environment of the package's templates; it escapes all text and makes control characters visible."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -100,7 +100,7 @@ def _style() -> Any:
 
 
 def _whole(text: str, names: Sequence[str]) -> Any:
-    """``text`` in which short names of models are not broken at their hyphens."""
+    """Return ``text`` with markup that keeps short model names on one line."""
     from markupsafe import Markup
 
     short = sorted({visible(name) for name in names if len(name) <= 24}, key=len, reverse=True)
@@ -110,20 +110,20 @@ def _whole(text: str, names: Sequence[str]) -> Any:
 
 
 def _cards(report: Report) -> list[tuple[str, list[Headline]]]:
-    """The overview by benchmark, in the report's order."""
-    found: dict[str, list[Headline]] = {}
+    """Return the headlines by benchmark, in the report's order."""
+    cards: dict[str, list[Headline]] = {}
     for headline in report.overview:
-        found.setdefault(headline.title, []).append(headline)
-    return list(found.items())
+        cards.setdefault(headline.title, []).append(headline)
+    return list(cards.items())
 
 
 def _shown(value: Any) -> Any:
-    """Every text in the page goes through :func:`visible`; markup is the project's own."""
+    """Return text after :func:`visible`; markup, which is the project's own, does not change."""
     return visible(value) if type(value) is str else value
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand in a ``<script>`` element whatever texts it holds."""
+    """Return JSON that is safe in a ``<script>`` element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)

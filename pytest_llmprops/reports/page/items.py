@@ -1,4 +1,4 @@
-"""Every item as the page shows it: compact rows of numbers into lists of names, long beginnings stored once."""
+"""The data of the page's list of items. Rows have indexes into lists of names; long prefixes are stored once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pytest_llmprops.core.verdicts import STATUSES
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.reports.kit.text import visible
 
-#: rows that the page lists; of more it lists those that are not correct first
+#: maximum number of rows on the page; incorrect items come first
 MOST_ROWS = 20_000
-#: calls that the page shows, of all items together; where there are more, so many of each item that they fit
+#: maximum number of calls on the page; beyond it, the number of calls per item is limited
 MOST_CALLS = 30_000
-#: characters of one text that the page shows; the rest is in the run record
+#: maximum characters of one text on the page
 MOST = 20_000
-#: a beginning shorter than this is not worth storing once
+#: minimum length of a shared prefix that is stored once
 SHORTEST_PREFIX = 120
 ORDER = ("error", *(s for s in STATUSES if s != "correct"), "correct")
 
-#: names of a row's places, for the page's script
+#: names of a row's fields, for the page's script
 FIELDS = (
     "series", "benchmark", "task", "language", "source", "status", "id", "expected", "given", "reason", "values",
     "calls", "calls_left_out",
@@ -30,15 +30,15 @@ FIELDS = (
 
 
 def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, RequestRecord]]) -> dict[str, Any]:
-    """Everything the page's list of items needs, as JSON.
+    """Return the data of the list of items, as JSON.
 
     :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
     """
     names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
     prefixes = _Prefixes()
     rows: list[list[Any]] = []
-    # The calls of each row, with what their texts share their beginnings with.
-    asked: list[tuple[tuple[Any, ...], list[RequestRecord]]] = []
+    # The calls of each row, with the group in which their texts share prefixes.
+    calls_of_rows: list[tuple[tuple[Any, ...], list[RequestRecord]]] = []
     kept = _kept(series)
     for s in series:
         logged = requests.get(id(s.run), {})
@@ -54,9 +54,9 @@ def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, Reque
                 row.append(record.values or 0)
                 rows.append(row)
                 calls = [logged[key] for key in record.requests if key in logged]
-                asked.append(((s.index, record.benchmark, record.task), calls))
-    most = _each((len(calls) for _, calls in asked), MOST_CALLS)
-    for row, (place, calls) in zip(rows, asked, strict=True):
+                calls_of_rows.append(((s.index, record.benchmark, record.task), calls))
+    most = _each((len(calls) for _, calls in calls_of_rows), MOST_CALLS)
+    for row, (place, calls) in zip(rows, calls_of_rows, strict=True):
         row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
         row.append(max(0, len(calls) - most))
     stored = prefixes.finish()
@@ -71,7 +71,7 @@ def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, Reque
 
 
 def _each(counts: Iterable[int], most: int) -> int:
-    """The largest number that each may have with at most ``most`` in all, none more than its count; at least 1."""
+    """Return the largest limit per count, at least 1, with which the limited counts add up to at most ``most``."""
     ordered = sorted(counts)
     for place, count in enumerate(ordered):
         others = len(ordered) - place
@@ -82,7 +82,7 @@ def _each(counts: Iterable[int], most: int) -> int:
 
 
 def _foremost(calls: list[RequestRecord], most: int) -> list[RequestRecord]:
-    """At most so many of an item's calls, in their order: those to the model under test before those to helpers."""
+    """Return at most ``most`` of an item's calls, in order; calls to the model under test have priority."""
     if len(calls) <= most:
         return calls
     first = sorted(range(len(calls)), key=lambda n: (calls[n].role != "subject", n))[:most]
@@ -90,12 +90,12 @@ def _foremost(calls: list[RequestRecord], most: int) -> list[RequestRecord]:
 
 
 def left_out(series: Sequence[Series]) -> int:
-    """How many records the page does not list."""
+    """Return the number of records that the page does not list."""
     return max(0, sum(len(s.by_benchmark[b]) for s in series for b in s.benchmarks) - MOST_ROWS)
 
 
 def _kept(series: Sequence[Series]) -> set[int] | None:
-    """``id()`` of the records that are listed; None where all are."""
+    """Return ``id()`` of the listed records; None if all are listed."""
     if not left_out(series):
         return None
     records = [r for s in series for b in s.benchmarks for r in s.by_benchmark[b]]
@@ -115,19 +115,19 @@ def _cut(text: str) -> str:
 
 
 class _Prefixes:
-    """Texts of the same kind share their beginning (few-shot examples): it is stored once."""
+    """Stores the common prefix of texts of the same kind (few-shot examples) once."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[Any, ...], list[list[Any]]] = {}
 
     def hold(self, text: str, group: tuple[Any, ...]) -> list[Any]:
-        """A place for the text: ``[number of the prefix or -1, rest]`` once :meth:`finish` has run."""
+        """Add a text; return a list that :meth:`finish` turns into ``[number of the prefix or -1, rest]``."""
         held = [-1, _cut(text)]
         self._groups.setdefault(group, []).append(held)
         return held
 
     def finish(self) -> list[str]:
-        """Cut the held texts; the prefixes."""
+        """Remove the common prefixes from the texts, and return the prefixes."""
         stored: dict[str, int] = {}
         for held in self._groups.values():
             texts = [text for _, text in held]

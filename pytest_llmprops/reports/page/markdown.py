@@ -1,5 +1,4 @@
-"""A report as GitHub-flavoured Markdown. Other people's text stands in it as text: no link, image, mention,
-HTML or formatting comes of it."""
+"""A report as GitHub-flavoured Markdown. Untrusted text cannot create links, images, mentions, HTML or formatting."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.gate import gate_markdown
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Report, Section, Table
 
-#: wrong, refused and unreadable items listed for each benchmark; all are in ``report.html``
+#: maximum number of incorrect items per benchmark; ``report.html`` has all
 SHOWN = 20
 _MARKS = re.compile(r"[\\`*_\[\]<>#!|~$&@]|:(?=\/\/|[\w+-]+:)|(?<=www)\.|^[-+](?= )|(?<=^\d)\.(?= )")
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report; figures are linked as ``figures/NAME.svg``."""
+    """Return the whole report; figures are linked as ``figures/NAME.svg``."""
     lines = [f"# {plain(report.title)}", ""]
     lines += [f"- {plain(text)}" for text in report.findings]
     lines += ["", " · ".join(f"**{plain(name)}** {plain(value)}" for name, value in report.facts), ""]
@@ -110,13 +109,13 @@ def _failures(benchmark: str, items: Mapping[str, Any]) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """``text`` on one line with everything escaped that Markdown or HTML could read as more than text."""
+    """Return ``text`` on one line, escaped for Markdown and HTML."""
     flat = one_line(text, 4000)
     return _MARKS.sub(lambda m: {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(m[0], f"\\{m[0]}"), flat)
 
 
 def code(text: str) -> str:
-    """``text`` as a code span in a cell of a table: its backticks and bars stay text."""
+    """Return ``text`` as a code span in a table cell, with backticks and bars as text."""
     flat = one_line(text, 120)
     if not flat:
         return ""

@@ -110,7 +110,7 @@ def test_a_folder_of_something_else_is_refused(htest: Path, tmp_path: Path, name
     out = tmp_path / "out"
     out.mkdir()
     (out / name).write_text("{}", encoding="utf-8")
-    with pytest.raises(UsageError, match="holds other files"):
+    with pytest.raises(UsageError, match="has other files"):
         write_report([htest], out)
     assert [path.name for path in out.iterdir()] == [name]
     with pytest.raises(UsageError, match="is not a folder"):

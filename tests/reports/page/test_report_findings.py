@@ -100,7 +100,7 @@ def test_no_items_in_common_is_said(tmp_path: Path) -> None:
     [
         ("pass", True, "The gate passes: all is met."),
         ("fail", False, "The gate fails: all is met."),
-        ("inconclusive", True, "The gate is inconclusive, which its file lets pass: all is met."),
+        ("inconclusive", True, "The gate is inconclusive, which its file accepts: all is met."),
         ("invalid", False, "The gate cannot decide: all is met."),
     ],
 )

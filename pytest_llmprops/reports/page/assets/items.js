@@ -33,14 +33,14 @@ function items() {
 
   function refresh() {
     const query = state.query.trim().toLowerCase();
-    const found = data.rows.filter((row, i) => matches(row) && (!query || haystack(row, i).includes(query)));
+    const matching = data.rows.filter((row, i) => matches(row) && (!query || haystack(row, i).includes(query)));
     const order = state.order || { column: "status", sign: 1 };
     const key = (row) => {
       if (order.column === "status") return { number: row[at.status], text: "" };
       const text = order.column in data && order.column !== "id" ? name(row, order.column) : row[at[order.column]];
       return { number: null, text };
     };
-    const keyed = found.map((row) => ({ row, key: key(row) }));
+    const keyed = matching.map((row) => ({ row, key: key(row) }));
     keyed.sort((a, b) => order.sign * compare(a.key, b.key));
     state.shown = keyed.map((entry) => entry.row);
     state.page = 0;
@@ -65,15 +65,15 @@ function items() {
     const from = state.page * PER_PAGE;
     list.tBodies[0].replaceChildren(...state.shown.slice(from, from + PER_PAGE).map(line));
     const total = data.rows.length.toLocaleString("en");
-    const found = state.shown.length.toLocaleString("en");
-    document.getElementById("count").textContent = `${found} of ${total} items`;
+    const shown = state.shown.length.toLocaleString("en");
+    document.getElementById("count").textContent = `${shown} of ${total} items`;
     document.getElementById("pages").hidden = pages < 2;
     document.getElementById("page").textContent = `Page ${state.page + 1} of ${pages}`;
     document.getElementById("previous").disabled = state.page === 0;
     document.getElementById("next").disabled = state.page >= pages - 1;
   }
 
-  // Narrow windows hide columns; a cell over more columns than there are would squeeze the others.
+  // Narrow windows hide columns; a colspan above the number of visible columns would squeeze the others.
   const visible = () => [...list.tHead.rows[0].cells].filter((cell) => cell.offsetParent).length;
 
   function line(row) {
@@ -114,7 +114,7 @@ function items() {
     add("Task", `${words(name(row, "task"))}, ${name(row, "language")}, items from ${name(row, "source")}`);
     const calls = row[at.calls].flatMap((call, number) => exchange(call, number, row[at.calls].length));
     const more = row[at.calls_left_out];
-    if (more) calls.push(element("p", { class: "note" }, `${more.toLocaleString("en")} further call${more > 1 ? "s" : ""} in requests.jsonl of the run's record.`));
+    if (more) calls.push(element("p", { class: "note" }, `${more.toLocaleString("en")} further call${more > 1 ? "s" : ""} in the run's requests.jsonl.`));
     if (!calls.length) calls.push(element("p", { class: "note" }, "No prompt or reply was recorded for this item."));
     return element("div", { class: "inside" }, facts, ...calls, others(row));
   }
@@ -126,7 +126,7 @@ function items() {
       const text = element("div", { class: "said" });
       if (prefix >= 0) {
         const held = data.prefixes[prefix];
-        text.append(element("details", {}, element("summary", {}, `${held.length.toLocaleString("en")} characters that every item of the task begins with`), foreign("pre", held)));
+        text.append(element("details", {}, element("summary", {}, `${held.length.toLocaleString("en")} characters at the beginning of every item of the task`), foreign("pre", held)));
       }
       text.append(foreign("pre", rest));
       const title = speaker === "user" ? `Prompt${who}${count}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
@@ -140,7 +140,7 @@ function items() {
 
   const correct = data.status.indexOf("correct");
 
-  // The same item of every model and run.
+  // The same item in all models and runs.
   function sameItem(row) {
     const key = (one) => `${one[at.benchmark]}\n${one[at.source]}\n${one[at.id]}`;
     twins ??= Map.groupBy ? Map.groupBy(data.rows, key) : data.rows.reduce(
@@ -162,7 +162,7 @@ function items() {
         ` ${name(other, "series")} `, foreign("span", other[at.given].slice(0, 200))))));
   }
 
-  // What stands still is built once.
+  // Parts that do not change are built once.
   list.tHead.append(element("tr", {}, ...columns.map((column) => {
     const header = element("th", { scope: "col", "aria-sort": "none", class: optional.has(column) ? `optional ${column}` : column },
       element("button", { type: "button" }, headings[column]));
@@ -182,7 +182,7 @@ function items() {
     return element("label", {}, `${titles[field]} `, select);
   }));
   if (several) {
-    const select = element("select", {}, element("option", { value: "" }, "all items"), element("option", { value: "split" }, "right for some only"));
+    const select = element("select", {}, element("option", { value: "" }, "all items"), element("option", { value: "split" }, "right for some models only"));
     select.addEventListener("change", () => {
       state.split = select.value === "split";
       refresh();

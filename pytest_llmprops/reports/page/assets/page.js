@@ -1,5 +1,5 @@
 "use strict";
-// The page: theme, sortable tables, and what the list of items is made with.
+// The page: theme, sortable tables, and helpers of the list of items.
 // Texts from models reach the page by textContent only.
 const GLYPHS = { correct: "✓", wrong: "✗", refused: "⊘", unparsed: "?", error: "!" };
 const root = document.documentElement;
@@ -18,7 +18,7 @@ if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
 document.addEventListener("DOMContentLoaded", () => {
   theme();
   document.querySelectorAll("table.sortable").forEach(sortable);
-  // The plots and tables are painted before the list is read and built.
+  // Plots and tables are painted before the list of items is built.
   requestAnimationFrame(() => setTimeout(items));
 });
 
@@ -74,8 +74,8 @@ function element(tag, attributes = {}, ...children) {
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
 }
-// dir=auto: Arabic runs from the right, and each line for itself (unicode-bidi in the style sheet).
+// dir=auto sets the direction of Arabic text; unicode-bidi in the style sheet applies it per line.
 const foreign = (tag, text, more = {}) => element(tag, { dir: "auto", class: "text", ...more }, text);
 const words = (name) => name.replaceAll("_", " ");
-// A long id may break after a stroke or a plus sign.
+// A long id may break after a slash or a plus sign.
 const breakable = (text) => text.split(/(?<=[/+])/).flatMap((part) => [part, document.createElement("wbr")]);
