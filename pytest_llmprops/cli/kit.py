@@ -12,7 +12,7 @@ from pytest_llmprops.core import registration
 
 Command = Callable[[argparse.Namespace], int]
 # argparse has no public name for what add_subparsers() returns.
-Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 
 def add_group(groups: Groups, name: str, about: str) -> Groups:
