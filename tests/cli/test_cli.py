@@ -126,7 +126,7 @@ def test_missing_or_short_sentences_are_one_line(tmp_path: Path, capsys: pytest.
 
 
 def test_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file where the folder should be made is one line that names it."""
+    """A file in place of the output folder is reported in one line that names it."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     assert run("generate", "htest", "--task", "rhyme", "--n", 2, "--out", tmp_path / "file") == 2
     assert str(tmp_path / "file") in one_error(capsys)
@@ -137,7 +137,7 @@ def test_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
 
 def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
     """task -> (text, label) of its fine-tuning file."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_task: dict[str, list[tuple[str, str]]] = {}
     for path in folder.glob("*_train.jsonl"):
         pairs = []
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -148,8 +148,8 @@ def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
                 f'Input: "{text}" Label: \nA \nB (Respond in one letter and nothing else)'
             )
             pairs.append((text, answer["content"]))
-        found[path.name.removesuffix("_train.jsonl")] = pairs
-    return found
+        by_task[path.name.removesuffix("_train.jsonl")] = pairs
+    return by_task
 
 
 def test_training_rows_are_no_test_items(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_training_rows_are_no_test_items(tmp_path: Path) -> None:
 
 
 def test_training_rows_leave_out_another_set(tmp_path: Path) -> None:
-    """`--data` keeps a further set's items out, which the same seed would have made again."""
+    """`--data` leaves out the items of another set, which the same seed would generate again."""
     assert run("generate", "htest", "--n", 20, "--seed", 7, "--out", tmp_path / "set") == 0
     held_out = htest_texts(tmp_path / "set", "test") | htest_texts(tmp_path / "set", "dev")
     overlaps = []

@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script> `x` | **b** [a](http://evil.example) ![i](x
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test has a folder of its own to stand in, and a wide terminal."""
+    """Run each test in its own working folder, with a wide terminal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -84,8 +84,8 @@ def test_items_of_one_side_are_counted(capsys: pytest.CaptureFixture[str]) -> No
     write_run(Path("a"), verdicts("ccec"))
     write_run(Path("b"), verdicts("ccc"))
     head, cells = row(text := output(capsys, "a", "b"), "benchmark"), row(text, "sums add")
-    found = dict(zip(head, cells, strict=True))
-    assert (found["pairs"], found["only A"], found["errors"]) == ("2", "1", "1")
+    result = dict(zip(head, cells, strict=True))
+    assert (result["pairs"], result["only A"], result["errors"]) == ("2", "1", "1")
     assert "only B" not in head
     assert not {"only A", "only B", "errors"} & set(row(output(capsys, "b", "b"), "benchmark"))
 
@@ -207,14 +207,14 @@ def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
-    found = json.loads(output(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
-    assert [c["letter"] for c in found["columns"]] == ["A", "B"]
-    [contrast] = found["contrasts"]
+    result = json.loads(output(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
+    assert [c["letter"] for c in result["columns"]] == ["A", "B"]
+    [contrast] = result["contrasts"]
     assert len(contrast["lost"]) == 25
     assert contrast["lost"][3]["baseline"]["reply"] == long
     assert contrast["lost"][3]["key"]["id"] == "sums/0003"
     assert contrast["changes"][0]["result"]["conclusion"] == "drop"
-    assert found["table"][0]["columns"]["B"]["accuracy"] == 0.0
+    assert result["table"][0]["columns"]["B"]["accuracy"] == 0.0
     few = json.loads(output(capsys, "a", "a", "--json"), parse_constant=refuse)
     assert few["contrasts"][0]["changes"][0]["lost"] == 0
 

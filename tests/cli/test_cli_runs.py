@@ -19,7 +19,7 @@ RUNS = Path("reports") / "runs"
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test has a folder of its own to stand in, and a wide terminal."""
+    """Run each test in its own working folder, with a wide terminal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -71,7 +71,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
-    """Unreadable, unfinished and unwritten runs are told apart; the problem stands below the table."""
+    """Unreadable, unfinished and unwritten runs are distinguished; problems are listed below the table."""
     write_run(RUNS / "killed", verdicts("cw"))
     reduce(RUNS / "killed", finished=None, complete=False, summary=[])
     write_run(RUNS / "newer", verdicts("c"), schema=3)
@@ -105,7 +105,7 @@ def test_list_fits_the_terminal(
 
 
 def test_list_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without runs the command says where it looked, and succeeds."""
+    """Without runs, the command names the searched folder and succeeds."""
     assert main(["runs", "list"]) == 0
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -247,7 +247,7 @@ def test_export_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_promote(capsys: pytest.CaptureFixture[str]) -> None:
-    """A promoted run is listed and found under its new name."""
+    """A promoted run is listed and can be selected under its new name."""
     write_run(RUNS / "one", verdicts("cw"))
     assert output(capsys, "runs", "promote", "one", "base") == [str(Path("baselines") / "base")]
     assert any("baselines/base" in line for line in output(capsys, "runs", "list"))

@@ -53,18 +53,18 @@ def test_inconclusive_passes_where_the_file_says_so(capsys: pytest.CaptureFixtur
 
 
 def test_a_promoted_baseline(capsys: pytest.CaptureFixture[str]) -> None:
-    """A baseline kept under a name is found by it."""
+    """A baseline can be selected by its name."""
     promote(Path("reports/runs/before"), "kept")
     main(["gate", "better", "--gate", "gate.toml", "--baseline", "kept"])
     assert "gate decision: pass" in capsys.readouterr().out
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same decision, as it stands in run.json."""
+    """``--json`` prints the decision in the form of run.json."""
     assert gate("worse", "--json") == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["decision"], found["baseline"], found["passed"]) == ("fail", "before", False)
-    assert {c["kind"] for c in found["rules"][0]["checks"]} == {"max_drop", "no_regression"}
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["decision"], printed["baseline"], printed["passed"]) == ("fail", "before", False)
+    assert {c["kind"] for c in printed["rules"][0]["checks"]} == {"max_drop", "no_regression"}
 
 
 def test_markdown_is_appended(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("arguments", "message"),
     [
         (["gate", "better", "--gate", "none.toml"], "none.toml: cannot be read"),
         (["gate", "better", "--gate", "gate.toml"], "needs a baseline; give --baseline RUN"),
@@ -93,7 +93,7 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_decided_is_one_line(
-    arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status 2 and a line that says what is wrong; nothing looks like a decision."""
     Path("wrong.toml").write_text("oops = 1\n[[rule]]\nmax_drop = 0\n")
@@ -101,13 +101,13 @@ def test_what_cannot_be_decided_is_one_line(
     out, err = capsys.readouterr()
     assert "gate decision" not in out
     assert err.startswith("llmprops: ")
-    assert wanted in err
+    assert message in err
     assert err.count("\n") == 1
 
 
 def test_an_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    """A rule that matches nothing, or repeats another's items, is told and not passed."""
-    for text, wanted in [
+    """A rule that matches nothing, or repeats another's items, is reported and not passed."""
+    for text, message in [
         ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "invalid: sub: matches nothing: task is one of add"),
         (
             "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\nlanguage = 'en'\nmax_drop = 0.1\n",
@@ -116,7 +116,7 @@ def test_an_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:
     ]:
         Path("gate.toml").write_text(text)
         assert gate("better") == 1
-        assert wanted in capsys.readouterr().out.splitlines()[-1]
+        assert message in capsys.readouterr().out.splitlines()[-1]
 
 
 # ---- the published homophones: four models' verdicts on every item

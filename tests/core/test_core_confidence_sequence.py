@@ -171,11 +171,11 @@ def test_bounds_are_the_means_not_yet_excluded() -> None:
     values = _permutations(_binary(1000, 0.7), 1, seed=14)[0, :150]
     low, _ = betting_bounds(values, 1000, alpha=ALPHA, side="lower")
     _, high = betting_bounds(values, 1000, alpha=ALPHA, side="upper")
-    wanted = math.log(1 / ALPHA)
+    threshold = math.log(1 / ALPHA)
     for mean, evidence in ((low, log_evidence_above), (high, log_evidence_below)):
         inwards = 2e-6 if mean == low else -2e-6
-        assert evidence(values, 1000, mean - inwards, alpha=ALPHA)[-1] >= wanted
-        assert evidence(values, 1000, mean + inwards, alpha=ALPHA)[-1] < wanted
+        assert evidence(values, 1000, mean - inwards, alpha=ALPHA)[-1] >= threshold
+        assert evidence(values, 1000, mean + inwards, alpha=ALPHA)[-1] < threshold
 
 
 def test_contradicting_bounds_become_one_point() -> None:

@@ -91,7 +91,7 @@ def test_detectable_drop_of_many_pairs_is_the_normal_formula() -> None:
 
 @pytest.mark.parametrize(("n", "alpha"), [(1, 0.05), (4, 0.05), (5, 0.05), (9, 0.001), (30, 1e-10)])
 def test_too_few_pairs_detect_nothing(n: int, alpha: float) -> None:
-    """Where even the loss of every pair is not found with this power, no drop is detectable."""
+    """If even the loss of every pair is not detected with this power, no drop is detectable."""
     assert detectable_drop(0, 0, n, alpha=alpha) == math.inf
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_detectable_in_pure_churn() -> None:
 
 
 def test_ten_pairs_cannot_show_twenty_points() -> None:
-    """On 10 pairs that all agree, only a drop of half of them or more would have been found."""
+    """On 10 pairs that all agree, only a drop of half of them or more is detectable."""
     assert 0.5 < detectable_drop(0, 0, 10, alpha=0.05) < 0.8
 
 
@@ -159,18 +159,18 @@ def _noisy_clusters(rng: np.random.Generator, count: int, size: int, drop: float
 
 
 def test_detectable_drop_of_clusters_has_its_power_in_simulation() -> None:
-    """Shifted by the detectable drop, 11 clusters are found in about 80% of simulations; by half of it in few."""
+    """Shifted by the detectable drop, 11 clusters are detected in about 80% of simulations; by half of it, in few."""
     rng = np.random.default_rng(31)
     sample = _noisy_clusters(rng, 11, 6, 0)
     means = np.mean(_noisy_clusters(rng, 4000, 6, 0), axis=1)
     ratio = float(np.std(means) / np.std(np.mean(sample, axis=1), ddof=1))
     drop = ratio * detectable_drop_of(differing(sample), alpha=0.05)
-    half = found = 0
+    half = detected = 0
     for _ in range(300):
         sums = np.sum(_noisy_clusters(rng, 11, 6, 0), axis=1)
-        found += sign_flip_drop((sums + 6 * drop).tolist()) <= 0.05
+        detected += sign_flip_drop((sums + 6 * drop).tolist()) <= 0.05
         half += sign_flip_drop((sums + 3 * drop).tolist()) <= 0.05
-    assert 0.72 <= found / 300 <= 0.87
+    assert 0.72 <= detected / 300 <= 0.87
     assert half / 300 < 0.5
 
 

@@ -162,7 +162,7 @@ def test_generators_are_the_same_in_every_process() -> None:
 
 
 def test_verdict_of_a_check() -> None:
-    """A check is correct with score 1 or wrong with score 0, and says why unless told."""
+    """A check is correct with score 1 or wrong with score 0, with a default reason."""
     right = Verdict.check(True, expected="A", given="A", values={"format": 1.0})
     wrong = Verdict.check(False, expected="A", given="B")
     assert (right.status, right.score, right.reason, bool(right)) == ("correct", 1.0, "as expected", True)

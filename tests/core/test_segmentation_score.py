@@ -72,21 +72,21 @@ def test_score_by_hand() -> None:
     """Precision, recall, F1 and the recall of known and unknown words of a case counted by hand."""
     gold = [["今天", "天气", "好"], ["我", "去", "北京"]]
     predicted = [["今天", "天", "气", "好"], ["我", "去", "北京"]]
-    found = score(gold, predicted, known={"今天", "天气", "我", "去"})
-    assert (found.gold, found.predicted, found.correct, found.oov, found.oov_correct) == (6, 7, 5, 2, 2)
-    assert found.precision == pytest.approx(5 / 7)
-    assert found.recall == pytest.approx(5 / 6)
-    assert found.f1 == pytest.approx(2 * (5 / 7) * (5 / 6) / (5 / 7 + 5 / 6))
-    assert found.oov_rate == pytest.approx(2 / 6)
-    assert found.oov_recall == 1
-    assert found.iv_recall == pytest.approx(3 / 4)
+    result = score(gold, predicted, known={"今天", "天气", "我", "去"})
+    assert (result.gold, result.predicted, result.correct, result.oov, result.oov_correct) == (6, 7, 5, 2, 2)
+    assert result.precision == pytest.approx(5 / 7)
+    assert result.recall == pytest.approx(5 / 6)
+    assert result.f1 == pytest.approx(2 * (5 / 7) * (5 / 6) / (5 / 7 + 5 / 6))
+    assert result.oov_rate == pytest.approx(2 / 6)
+    assert result.oov_recall == 1
+    assert result.iv_recall == pytest.approx(3 / 4)
 
 
 def test_same_words_at_other_places_do_not_count() -> None:
     """A word counts where it stands: the same word elsewhere in the line is no hit."""
-    found = score([["好", "好好"]], [["好好", "好"]])
-    assert (found.correct, found.f1) == (0, 0)
-    assert (found.oov_rate, found.oov_recall, found.iv_recall) == (None, None, None)
+    result = score([["好", "好好"]], [["好好", "好"]])
+    assert (result.correct, result.f1) == (0, 0)
+    assert (result.oov_rate, result.oov_recall, result.iv_recall) == (None, None, None)
 
 
 def test_rates_of_nothing() -> None:
@@ -111,8 +111,8 @@ def test_texts_whose_lines_end_at_other_places() -> None:
     gold, predicted = [["好", "。"], ["”", "天气"]], [["好", "。", "”"], ["天", "气"]]
     with pytest.raises(DataError, match=r"line 1 .*--whole-text"):
         score(gold, predicted)
-    found = score(gold, predicted, whole_text=True)
-    assert (found.gold, found.predicted, found.correct) == (4, 5, 3)
+    result = score(gold, predicted, whole_text=True)
+    assert (result.gold, result.predicted, result.correct) == (4, 5, 3)
     with pytest.raises(DataError, match="texts differ: the prediction added '啊'"):
         score(gold, [*predicted, ["啊"]], whole_text=True)
 
@@ -123,11 +123,11 @@ def test_maxmatch_on_the_msr_test_set(published: Path) -> None:
     words = read_words(folder / "msr_training_words.utf8")
     cut = longest_match(words)
     gold = lines_of(folder / "msr_test_gold.utf8")
-    found = score(gold, [cut("".join(line)) for line in gold], known=words)
-    assert found.predicted == 111_480
-    assert (found.precision, found.recall, found.f1) == pytest.approx((0.9174, 0.9569, 0.9367), abs=5e-5)
+    result = score(gold, [cut("".join(line)) for line in gold], known=words)
+    assert result.predicted == 111_480
+    assert (result.precision, result.recall, result.f1) == pytest.approx((0.9174, 0.9569, 0.9367), abs=5e-5)
     # Emerson (2005) gives this test set's rate of unknown words.
-    assert found.oov_rate == pytest.approx(0.026, abs=5e-4)
+    assert result.oov_rate == pytest.approx(0.026, abs=5e-4)
 
 
 def test_maxmatch_on_the_raw_msr_test_file(published: Path) -> None:

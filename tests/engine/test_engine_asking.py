@@ -33,7 +33,7 @@ def given(model: Any) -> ModelSpec:
 
 
 def ask(model: OneModel, prompts: Sequence[str]) -> list[Any]:
-    """A reply, or what was raised, for each prompt; all are asked at once."""
+    """A reply, or what was raised, for each prompt; all are sent at once."""
 
     async def work() -> list[Any]:
         async with model as asking:
@@ -98,7 +98,7 @@ def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_fatal_failure_stops(tmp_path: Path) -> None:
-    """After a wrong key nothing more is asked, and one line says so."""
+    """After a wrong key no more requests are sent, and one line says so."""
     model = FakeModel(lambda chat: BackendError("wrong key", kind="key", fatal=True))
     results = ask(OneModel(given(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
     assert all(isinstance(r, (RunStopped, BackendError)) for r in results)
@@ -145,7 +145,7 @@ def test_what_it_serves() -> None:
 
 
 def test_an_unknown_model() -> None:
-    """A specification that no rule places is refused at once."""
+    """A specification that no rule matches is refused at once."""
     with pytest.raises(UsageError, match="nosuch"):
         parse_spec("nosuch")
 

@@ -1,4 +1,4 @@
-"""The broker's calls: joined, bounded, repeated and stopped as they should be."""
+"""The broker's calls: joining, limits, retries and stops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_llmprops.models.spec import ModelSpec
 
 
 def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
-    """All who ask the same at the same time share one call and its reply."""
+    """Equal requests at the same time share one call and its reply."""
     model = FakeModel(lambda chat: chat.prompt.upper(), delay=0.02)
     asked = ask_all(make_broker(model), ["a", "b"] * 15)
     assert asked.texts == ["A", "B"] * 15
@@ -29,7 +29,7 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
 
 
 def test_samples_of_a_prompt_are_calls_of_their_own(make_broker: MakeBroker) -> None:
-    """Repeats of one prompt are told apart by their sample index and never joined."""
+    """Repeats of one prompt differ in their sample index and are never joined."""
     model = FakeModel(lambda chat: str(chat.sample))
     asked = ask_all(make_broker(model), [Chat.user("q", sample=n) for n in range(5)])
     assert asked.texts == ["0", "1", "2", "3", "4"]
@@ -72,7 +72,7 @@ def test_concurrency_is_reached_and_never_passed(make_broker: MakeBroker, most: 
 
 
 def test_transient_errors_are_tried_again(make_broker: MakeBroker) -> None:
-    """Calls that fail and then succeed are replies, and the extra tries are counted."""
+    """Calls that fail and then succeed are replies, and the retries are counted."""
     model = FakeModel(failing(2, transient))
     asked = ask_all(make_broker(model, retries=2), ["a", "b", "c"])
     assert asked.texts == ["A", "B", "C"]
@@ -80,7 +80,7 @@ def test_transient_errors_are_tried_again(make_broker: MakeBroker) -> None:
 
 
 def test_retries_end(make_broker: MakeBroker) -> None:
-    """After the last allowed try the error is the item's, with its own text."""
+    """After the last retry, the item has the error with its message."""
     model = FakeModel(lambda chat: transient())
     asked = ask_all(make_broker(model, retries=3), ["a"])
     assert kinds(asked.results) == ["error"]
@@ -89,14 +89,14 @@ def test_retries_end(make_broker: MakeBroker) -> None:
 
 
 def test_no_retries_when_none_are_wanted(make_broker: MakeBroker) -> None:
-    """``retries=0`` is one try."""
+    """``retries=0`` means one attempt."""
     model = FakeModel(lambda chat: transient())
     assert kinds(ask_all(make_broker(model, retries=0), ["a"]).results) == ["error"]
     assert len(model.requests) == 1
 
 
 def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) -> None:
-    """An error that is not transient costs one call, and the next run asks afresh."""
+    """An error that is not transient costs one call, and the next run sends it again."""
     model = FakeModel(failing(1, final))
     assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
     assert len(model.requests) == 1
@@ -104,7 +104,7 @@ def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) ->
 
 
 def test_retry_after_is_waited_for(make_broker: MakeBroker) -> None:
-    """The next try goes out when the server asked for it: not before, and not much later."""
+    """The retry is sent when the server asks for it: not earlier, and not much later."""
     times: list[float] = []
 
     def respond(chat: Chat) -> FakeReply:
@@ -116,7 +116,7 @@ def test_retry_after_is_waited_for(make_broker: MakeBroker) -> None:
 
 
 def test_waiting_for_a_retry_holds_no_slot(make_broker: MakeBroker) -> None:
-    """While one call waits to be tried again, others use its place."""
+    """While one call waits for its retry, others use its slot."""
     answer = failing(1, lambda: transient(retry_after=0.1))
     model = FakeModel(lambda chat: answer(chat) if chat.prompt == "a" else "x")
     assert ask_all(make_broker(model, concurrency=1), ["a", "b", "c"]).texts == ["A", "x", "x"]
@@ -131,7 +131,7 @@ def test_a_server_that_wants_too_much_patience_is_an_error(make_broker: MakeBrok
 
 
 def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
-    """After a wrong key nothing more is sent, and everybody hears the same reason, once."""
+    """After a wrong key nothing more is sent, and all requests fail with the same reason."""
     model = FakeModel(lambda chat: BackendError("wrong\nkey", kind="key", fatal=True))
     reasons: list[str] = []
     broker = make_broker(model, concurrency=1)
@@ -144,7 +144,7 @@ def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
 
 
 def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> None:
-    """Whoever waits out a long Retry-After hears of the stop at once, not when the wait is over."""
+    """A call that waits for a long Retry-After stops at once, not after the wait."""
 
     def respond(chat: Chat) -> FakeReply:
         if chat.prompt == "patient":
@@ -165,7 +165,7 @@ def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> 
 
 
 def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:
-    """A call under way when the run is stopped finishes and is stored; it was paid for."""
+    """A call in progress when the run stops finishes and is stored, because it is paid for."""
 
     async def respond(chat: Chat) -> FakeReply:
         await asyncio.sleep(0.05 if chat.prompt == "slow" else 0)
@@ -214,7 +214,7 @@ def test_twenty_failed_calls_before_any_success_stop_the_run(
 
 
 def test_failed_tries_count_before_the_first_success(make_broker: MakeBroker) -> None:
-    """A dead server is noticed by tries, before the first item is given up."""
+    """A dead server is detected by failed attempts, before the first item fails for good."""
     model = FakeModel(lambda chat: transient())
     asked = ask_all(make_broker(model, retries=50, concurrency=1), "abcdefg")
     assert kinds(asked.results) == ["stopped"] * 7
@@ -232,9 +232,9 @@ def test_a_tail_of_items_that_always_fail_does_not_stop_a_healthy_run(make_broke
 
 
 def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
-    """A model that cannot be made is one line for everybody, with no trace of its cause."""
-    made = make_broker(FakeModel(["x"]))
-    broken = Broker(type(made.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
+    """A model that cannot be loaded gives one line for all requests, without a traceback."""
+    template = make_broker(FakeModel(["x"]))
+    broken = Broker(type(template.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
     asked = ask_all(broken, ["a", "b"])
     assert kinds(asked.results) == ["stopped"] * 2
     assert "unknown backend 'nowhere'" in str(asked.results[0])
@@ -258,7 +258,7 @@ def test_a_record_that_cannot_be_written_stops_the_run(make_broker: MakeBroker, 
 
 
 def test_closing_ends_open_calls(make_broker: MakeBroker) -> None:
-    """Closing the broker does not wait for calls under way."""
+    """Closing the broker does not wait for calls in progress."""
     model = FakeModel(["x"], delay=30.0)
 
     async def work() -> bool:

@@ -1,4 +1,4 @@
-"""The broker and the reply store: what is asked again, what is replayed."""
+"""The broker and the reply store: which requests are sent again, and which are replayed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Departing(FakeModel):
 
 
 def test_stored_replies_are_not_asked_again(make_broker: MakeBroker) -> None:
-    """A second run is served whole from the store, and says how old its replies are."""
+    """A second run is served completely from the store, and says how old its replies are."""
     model = FakeModel(lambda chat: chat.prompt.upper())
     ask_all(make_broker(model), ["a", "b"])
     asked = ask_all(make_broker(model), ["a", "b", "c"])
@@ -92,7 +92,7 @@ def test_old_replies_of_unpinned_models_are_asked_again(make_broker: MakeBroker)
 
 
 def test_departures_are_replayed_with_the_replies(make_broker: MakeBroker) -> None:
-    """A run served from the store departs from its requests as the run that paid for it did."""
+    """A run served from the store has the same deviations as the run that made the calls."""
 
     def respond(chat: Chat) -> str:
         return "x"
@@ -131,7 +131,7 @@ def test_trouble_with_the_store_is_reported(make_broker: MakeBroker, tmp_path: P
 
 @pytest.mark.parametrize("cache", ["reuse", "off"])
 def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path, cache: str) -> None:
-    """The run's log has one line a request, whether it was called for, joined or stored."""
+    """The run's log has one line per request, whether it was sent, joined or stored."""
     model = FakeModel(lambda chat: Reply("x", served_model="s"))
     ask_all(make_broker(model), ["a"])
     run = tmp_path / "run"
@@ -147,14 +147,14 @@ def one_by_one(broker: Broker, prompts: Sequence[str]) -> list[Any]:
     """Ask for one after the other, so that nothing is joined in flight, and close the broker."""
 
     async def work() -> list[Any]:
-        found: list[Any] = []
+        results: list[Any] = []
         for prompt in prompts:
             try:
-                found.append(await broker.ask("m", "subject", Chat.user(prompt)))
+                results.append(await broker.ask("m", "subject", Chat.user(prompt)))
             except BackendError as error:
-                found.append(error)
+                results.append(error)
         await broker.close()
-        return found
+        return results
 
     return asyncio.run(work())
 
@@ -183,7 +183,7 @@ def test_off_tells_samples_and_models_apart(make_broker: MakeBroker) -> None:
 
 
 def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
-    """A call that failed is made again for the next who asks."""
+    """A failed call is made again for the next request."""
     model = FakeModel([BackendError("no", kind="request"), "x"])
     first, second = one_by_one(make_broker(model, cache="off"), ["a", "a"])
     assert isinstance(first, BackendError)

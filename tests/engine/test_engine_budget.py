@@ -1,4 +1,4 @@
-"""How fast and how much: the rate limit, the budgets of calls and money, and what local models cost."""
+"""The rate limit, the budgets of calls and money, and the cost of local models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
 
 
 def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
-    """A retry is a call, too."""
+    """A retry counts as a call."""
     model = FakeModel(failing(3, transient))
     asked = ask_all(make_broker(model, max_calls=2), ["a"])
     assert kinds(asked.results) == ["stopped"]
@@ -52,7 +52,7 @@ def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
 
 
 def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
-    """When the replies so far have cost the limit, no more are bought; one in flight may pass it."""
+    """When the replies so far have cost the limit, no more calls are sent; one in progress may exceed it."""
     model = FakeModel(lambda chat: Reply("x", cost_usd=0.4))
     asked = ask_all(make_broker(model, max_cost=1.0, concurrency=1), map(str, range(6)))
     assert kinds(asked.results) == ["reply"] * 3 + ["stopped"] * 3

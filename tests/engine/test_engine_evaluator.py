@@ -1,4 +1,4 @@
-"""Evaluation ahead: order, bounds, and whose fault is whose."""
+"""Concurrent evaluation: order, limits, and attribution of errors."""
 
 from __future__ import annotations
 
@@ -56,27 +56,27 @@ def loop() -> Iterator[LoopThread]:
 
 
 def outcomes(loop: LoopThread, answer: Answer, *cases: Case, window: int = 8) -> list[Outcome]:
-    """What became of ``cases``, fetched in order."""
+    """The outcomes of ``cases``, fetched in order."""
     evaluator = Evaluator(loop.loop, answer, window=window)
     evaluator.submit(cases)
-    found = [evaluator.outcome(c, timeout=5) for c in cases]
+    results = [evaluator.outcome(c, timeout=5) for c in cases]
     loop.call(evaluator.close(), 5)
-    return found
+    return results
 
 
 def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     """A verdict belongs to the case that was asked for, with the calls it took."""
-    found = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
-    assert [o.verdict.given for o in found if o.verdict] == [f"I{n}" for n in range(30)]
-    assert [o.record().requests for o in found] == [(f"key of i{n}",) for n in range(30)]
-    assert [(o.record().id, o.record().status) for o in found[:2]] == [
+    results = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
+    assert [o.verdict.given for o in results if o.verdict] == [f"I{n}" for n in range(30)]
+    assert [o.record().requests for o in results] == [(f"key of i{n}",) for n in range(30)]
+    assert [(o.record().id, o.record().status) for o in results[:2]] == [
         ("i0", "correct"),
         ("i1", "correct"),
     ]
 
 
 def test_cases_begin_in_order(loop: LoopThread) -> None:
-    """What is reported first is asked first."""
+    """Cases are evaluated in the order of submission."""
     begun: list[str] = []
 
     async def noting(label: str, role: str, request: Request) -> Reply:
@@ -187,14 +187,14 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
 
 
 def test_cases_of_two_models_are_two_cases(loop: LoopThread) -> None:
-    """The same item on another model is measured on its own."""
+    """The same item on another model is measured separately."""
     other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
 
     async def labelled(label: str, role: str, request: Request) -> Reply:
         return Reply(label)
 
-    found = outcomes(loop, labelled, case("a"), other)
-    assert [o.verdict.given for o in found if o.verdict is not None] == ["m", "n"]
+    results = outcomes(loop, labelled, case("a"), other)
+    assert [o.verdict.given for o in results if o.verdict is not None] == ["m", "n"]
 
 
 def test_waiting_has_an_end(loop: LoopThread) -> None:
@@ -231,7 +231,7 @@ def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
 
 
 def test_helpers_are_asked_by_their_own_label_without_the_subjects_parameters(loop: LoopThread) -> None:
-    """--llm-param lies over requests to the model under test and over no helper's."""
+    """--llm-param overrides requests to the model under test, but not to helpers."""
     seen: list[tuple[str, str, float | None]] = []
 
     async def noting(label: str, role: str, request: Request) -> Reply:
@@ -244,7 +244,7 @@ def test_helpers_are_asked_by_their_own_label_without_the_subjects_parameters(lo
 
 
 def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
-    """A benchmark that needs a helper nobody gave is an error that says how to give one."""
+    """A missing helper is an error that names the option."""
     [outcome] = outcomes(loop, capitals, case("read"))
     assert outcome.error is not None
     assert "capitals" in str(outcome.error)

@@ -1,4 +1,4 @@
-"""The notice board: who waits gets all values, or hears why they cannot come."""
+"""Shared values: a waiting worker gets all values, or the reason why they cannot come."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_stands_is_told_without_waiting() -> None:
 
 
 def test_the_first_value_stays() -> None:
-    """A value told twice stays the first one, so that all who look see the same."""
+    """The first value under a name is kept, so that all workers get the same."""
 
     async def work(board: Gathering) -> Any:
         await board.post("a", 1)
@@ -80,7 +80,7 @@ def test_the_first_value_stays() -> None:
 
 
 def test_a_stopped_run_ends_the_waiting() -> None:
-    """When the run is stopped, who waits hears why within a moment; what is complete is still told."""
+    """When the run stops, waiting workers get the reason at once; complete values are still returned."""
     reasons: list[str] = []
 
     async def work(board: Gathering) -> Any:
@@ -124,7 +124,7 @@ def test_a_replacement_is_waited_for_while_it_tells() -> None:
 
 
 def test_a_slow_worker_is_no_lost_one() -> None:
-    """While no worker was lost, who waits does so for as long as it takes."""
+    """While no worker is lost, a worker waits without a limit."""
 
     async def work(board: Gathering) -> Any:
         waiting = asyncio.create_task(board.gather(["a"]))
@@ -140,7 +140,7 @@ def test_a_slow_worker_is_no_lost_one() -> None:
 def test_over_the_socket_only_a_killed_worker_is_lost(
     make_broker: MakeBroker, path: str, killed: bool
 ) -> None:
-    """Workers gather through the broker's process; one that leaves in order is not taken for lost."""
+    """Workers gather through the broker's process; one that leaves normally does not count as lost."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> Any:
         await one.post("a", {"x": 1})
@@ -157,12 +157,12 @@ def test_over_the_socket_only_a_killed_worker_is_lost(
             await two.post("b", 2)
         return await asyncio.wait_for(waiting, 3)
 
-    found = served(path, make_broker(FakeModel({"": "yes"})), work, grace=0.1)
-    assert found == [{"x": 1}, None if killed else 2]
+    gathered = served(path, make_broker(FakeModel({"": "yes"})), work, grace=0.1)
+    assert gathered == [{"x": 1}, None if killed else 2]
 
 
 def test_over_the_socket_a_stopped_run_ends_the_waiting(make_broker: MakeBroker, path: str) -> None:
-    """A worker that waits hears that the run was stopped, and by what."""
+    """A waiting worker gets the reason why the run was stopped."""
 
     async def work(client: BrokerClient, _: BrokerClient) -> None:
         waiting = asyncio.create_task(client.gather(["a"]))

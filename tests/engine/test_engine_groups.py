@@ -20,10 +20,10 @@ class Some(Benchmark):
     name = "some"
 
 
-def outcome_of(*made: Status | Exception | str, given: str = "") -> GroupOutcome:
+def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutcome:
     """A group of one item for each status, error or fault; other texts are reasons to stop."""
     outcomes = []
-    for number, what in enumerate(made):
+    for number, what in enumerate(results):
         case = Case(Some(), Item(f"some/{number}", "t", "zh"), None, Protocol("quick", NoSettings()), "m")
         more: dict[str, Any]
         if isinstance(what, BackendError):
@@ -41,58 +41,58 @@ def outcome_of(*made: Status | Exception | str, given: str = "") -> GroupOutcome
 
 def test_all_correct() -> None:
     """A group is true when every item is correct."""
-    found = outcome_of("correct", "correct")
-    assert found.verdict
-    assert (found.status, found.verdict.score, found.failures) == ("correct", 1.0, [])
+    outcome = outcome_of("correct", "correct")
+    assert outcome.verdict
+    assert (outcome.status, outcome.verdict.score, outcome.failures) == ("correct", 1.0, [])
 
 
 def test_failures_are_counted_and_the_first_named() -> None:
     """The worst status stands for all; the line counts each kind and names three."""
-    found = outcome_of("refused", "wrong", "correct", "unparsed", "wrong", BackendError("lost"))
-    assert found.verdict is not None
-    assert not found.verdict
-    assert found.status == "wrong"
-    assert found.verdict.reason == (
+    outcome = outcome_of("refused", "wrong", "correct", "unparsed", "wrong", BackendError("lost"))
+    assert outcome.verdict is not None
+    assert not outcome.verdict
+    assert outcome.status == "wrong"
+    assert outcome.verdict.reason == (
         "2 of 6 items wrong, 1 refused, 1 unparsed, 1 errors:"
         " some/0 (reason 0); some/1 (reason 1); some/3 (reason 3); and 1 more"
     )
-    assert found.verdict.score == 1 / 5
+    assert outcome.verdict.score == 1 / 5
 
 
 def test_errors_alone_are_an_error() -> None:
-    """Errors beside correct items make the case an error with the first one's message."""
-    found = outcome_of("correct", BackendError("lost"), BackendError("again"))
-    assert found.verdict is None
-    assert found.error is not None
-    assert found.error.message == "2 of 3 items: lost"
-    assert found.status == "error"
+    """Errors next to correct items make the case an error with the first one's message."""
+    outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
+    assert outcome.verdict is None
+    assert outcome.error is not None
+    assert outcome.error.message == "2 of 3 items: lost"
+    assert outcome.status == "error"
 
 
 def test_a_fault_comes_first() -> None:
-    """A fault of the benchmark's code is shown, whatever else is wrong."""
+    """An exception in the benchmark's code is reported, whatever other items are wrong."""
     fault = KeyError("x")
-    found = outcome_of("wrong", fault)
-    assert (found.fault, found.verdict) == (fault, None)
+    outcome = outcome_of("wrong", fault)
+    assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
 def test_a_stopped_group_keeps_what_was_judged() -> None:
-    """Of a group that a stop cut off, judged items are recorded and no verdict is given."""
-    found = outcome_of("correct", "out of money", "wrong")
-    assert (found.stopped, found.verdict) == ("out of money", None)
-    assert [json.loads(line)["id"] for line in found.lines.split("\n") if line] == ["some/0", "some/2"]
+    """In a group that a stop interrupted, judged items are recorded and there is no verdict."""
+    outcome = outcome_of("correct", "out of money", "wrong")
+    assert (outcome.stopped, outcome.verdict) == ("out of money", None)
+    assert [json.loads(line)["id"] for line in outcome.lines.split("\n") if line] == ["some/0", "some/2"]
 
 
 def test_lines_are_the_records() -> None:
     """Every item is one line, whatever separators its texts hold, and lone surrogates can cross."""
-    found = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
-    assert [json.loads(line) for line in found.lines.rstrip("\n").split("\n")] == [
-        record.to_json() for record in found.records
+    outcome = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
+    assert [json.loads(line) for line in outcome.lines.rstrip("\n").split("\n")] == [
+        record.to_json() for record in outcome.records
     ]
     assert outcome_of("wrong", given="\ud800").lines.encode()
 
 
 def test_listed_failures_are_bounded() -> None:
     """However many are wrong, a bounded number is kept for a report, and all are counted."""
-    found = outcome_of(*["wrong"] * (LISTED + 5))
-    assert len(found.failures) == LISTED
-    assert found.counts["wrong"] == LISTED + 5
+    outcome = outcome_of(*["wrong"] * (LISTED + 5))
+    assert len(outcome.failures) == LISTED
+    assert outcome.counts["wrong"] == LISTED + 5

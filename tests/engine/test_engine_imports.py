@@ -1,4 +1,4 @@
-"""Importing SDKs beside other work."""
+"""Import of SDKs in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models served inside the process: batches, whose fault is whose, and what stops a run."""
+"""Models served inside the process: batches, attribution of errors, and what stops a run."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Cuts(Benchmark):
         if context == "one by one":
             return None
         replies = serve([Segment(item["text"]) for item in items])
-        found: list[Verdict | BackendError] = [
+        outcomes: list[Verdict | BackendError] = [
             r if isinstance(r, BackendError) else Verdict.check(True, expected="", given="".join(r.value))
             for r in replies
         ]
-        return found[:-1] if context == "one short" else found
+        return outcomes[:-1] if context == "one short" else outcomes
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def here(cutter: Cutter) -> InProcess:
 
 
 def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:
-    """One case a text."""
+    """One case per text."""
     protocol = Protocol("quick", NoSettings())
     own = benchmark or Cuts()
     return [
@@ -100,9 +100,9 @@ def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) 
 
 def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter) -> None:
     """Each item has its own outcome, and the model gets no batch above its size."""
-    found = here.evaluate(cases(*(f"t{n}" for n in range(10))))
-    assert found is not None
-    assert [o.verdict.given for o in found if o.verdict] == [f"t{n}" for n in range(10)]
+    outcomes = here.evaluate(cases(*(f"t{n}" for n in range(10))))
+    assert outcomes is not None
+    assert [o.verdict.given for o in outcomes if o.verdict] == [f"t{n}" for n in range(10)]
     assert cutter.batches == [4, 4, 2]
     assert here.use()["m"].requests == 10
     assert here.use()["m"].served_as == ["cutter 1"]
@@ -111,16 +111,16 @@ def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter)
 def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
     """Cases with different contexts are judged apart."""
     faulty = KeyError("context")
-    found = here.evaluate([*cases("a"), *cases("b", context=faulty), *cases("c")])
-    assert found is not None
-    assert [o.fault for o in found] == [None, faulty, None]
+    outcomes = here.evaluate([*cases("a"), *cases("b", context=faulty), *cases("c")])
+    assert outcomes is not None
+    assert [o.fault for o in outcomes] == [None, faulty, None]
 
 
 def test_an_items_error_is_its_own(here: InProcess) -> None:
     """A failure at one sentence leaves the others alone and stops nothing."""
-    found = here.evaluate(cases("a", "!", "b"))
-    assert found is not None
-    assert [o.error is None for o in found] == [True, False, True]
+    outcomes = here.evaluate(cases("a", "!", "b"))
+    assert outcomes is not None
+    assert [o.error is None for o in outcomes] == [True, False, True]
     assert here.stopped is None
 
 
@@ -128,27 +128,27 @@ def test_an_items_error_is_its_own(here: InProcess) -> None:
     ("text", "message"), [("raise", "RuntimeError: two lines"), ("short", "0 results for")]
 )
 def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: str, message: str) -> None:
-    """Whatever a model lets out, or leaves out, is an error of that batch in one line."""
-    found = here.evaluate(cases("a", "b", "c", text, "d"))
-    assert found is not None
-    assert [o.error is not None for o in found] == [True, True, True, True, False]
-    assert found[0].error is not None
-    assert message in found[0].error.message
+    """An exception of a model, or a missing result, is an error of that batch in one line."""
+    outcomes = here.evaluate(cases("a", "b", "c", text, "d"))
+    assert outcomes is not None
+    assert [o.error is not None for o in outcomes] == [True, True, True, True, False]
+    assert outcomes[0].error is not None
+    assert message in outcomes[0].error.message
 
 
 @pytest.mark.parametrize("context", ["one short", ValueError("mine")])
 def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any) -> None:
     """A benchmark that raises, or gives too few results, is at fault, not the model."""
-    found = here.evaluate(cases("a", "b", context=context))
-    assert found is not None
-    assert all(isinstance(o.fault, ValueError) for o in found)
+    outcomes = here.evaluate(cases("a", "b", context=context))
+    assert outcomes is not None
+    assert all(isinstance(o.fault, ValueError) for o in outcomes)
 
 
 def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
     """After a fatal error nothing is served, at once or one by one."""
-    found = here.evaluate(cases("a", "fatal"))
-    assert found is not None
-    assert [o.stopped for o in found] == ["m: no dictionary"] * 2
+    outcomes = here.evaluate(cases("a", "fatal"))
+    assert outcomes is not None
+    assert [o.stopped for o in outcomes] == ["m: no dictionary"] * 2
     assert here.stopped == "m: no dictionary"
     with pytest.raises(RunStopped, match="m: no dictionary"):
         asyncio.run(here.ask("m", Segment("a")))
@@ -170,14 +170,14 @@ def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter
         texts = ["a", "b", "!", "c", "d"]
         return await asyncio.gather(*(here.ask("m", Segment(t)) for t in texts), return_exceptions=True)
 
-    found = asyncio.run(ask_all())
-    assert [type(r) for r in found] == [Reply, Reply, BackendError, Reply, Reply]
+    outcomes = asyncio.run(ask_all())
+    assert [type(r) for r in outcomes] == [Reply, Reply, BackendError, Reply, Reply]
     assert cutter.batches == [4, 1]
     assert here.use()["m"].requests == 5
 
 
 def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
-    """A model that was used is closed; one that was not is not even made."""
+    """A model that was used is closed; an unused one is never loaded."""
     here.close()
     assert not cutter.closed
     here.evaluate(cases("a"))
@@ -186,7 +186,7 @@ def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
 
 
 def test_without_a_broker_a_stop_keeps_its_reason() -> None:
-    """The first reason to stop stands, and what nobody serves is an error."""
+    """The first reason to stop is kept, and a model that is not served is an error."""
     none = NoBroker()
     none.stop("first\nline")
     none.stop("second")

@@ -1,4 +1,4 @@
-"""How requests reach a model: batches of neighbours, one at a time, and whose error is whose."""
+"""How requests reach a model: batches of neighbours, one at a time, and attribution of errors."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_raised_backend_error_keeps_its_meaning() -> None:
 
 
 def test_errors_as_values_are_of_one_request() -> None:
-    """A batch may hold replies and errors; each goes to its asker."""
+    """A batch may hold replies and errors; each goes to its request."""
     model = Local(4, lambda batch: [BackendError("bad") if p == "1" else Reply("x") for p in batch])
     results = sent(BatchLane(model), [Chat.user(str(n)) for n in range(4)])
     assert texts(results) == ["x", "!bad", "x", "x"]
@@ -189,7 +189,7 @@ def test_an_unserved_kind_is_an_error_of_the_request() -> None:
 
 
 class Raising(FakeModel):
-    """A backend that lets an exception out."""
+    """A backend that raises an exception."""
 
     async def chat(self, requests: Sequence[Chat]) -> list[Any]:
         raise ValueError("secret\nline " + "x" * 1000)

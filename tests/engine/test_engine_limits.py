@@ -1,4 +1,4 @@
-"""When a run must stop, and what is worth another try."""
+"""When a run must stop, and which errors are worth a retry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def after(successes: int) -> Breaker:
 
 
 def given_up(breaker: Breaker, error: BackendError) -> str | None:
-    """One item that fails at its only try."""
+    """One item that fails at its only attempt."""
     return breaker.failure(error, final=False) or breaker.failure(error, final=True)
 
 
@@ -52,7 +52,7 @@ def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
 
 
 def test_tries_count_only_until_something_succeeded() -> None:
-    """Before the first reply every failed try counts; afterwards tries that will be repeated do not."""
+    """Before the first reply every failed attempt counts; afterwards, attempts that are retried do not."""
     fresh = Breaker()
     assert [fresh.failure(transient(), final=False) for _ in range(19)] == [None] * 19
     assert fresh.failure(transient(), final=False) is not None
@@ -61,7 +61,7 @@ def test_tries_count_only_until_something_succeeded() -> None:
 
 
 def test_being_told_to_slow_down_is_no_failure() -> None:
-    """Any number of 429 that are waited out say that the server lives."""
+    """Any number of 429 replies that are retried do not stop the run."""
     breaker = Breaker()
     assert [breaker.failure(transient("status 429"), final=False) for _ in range(200)] == [None] * 200
 
@@ -95,5 +95,5 @@ def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
     ],
 )
 def test_what_is_worth_another_try(error: Exception, worth: bool) -> None:
-    """Transient errors are, unless the server asks for more patience than a run has."""
+    """Transient errors are worth a retry, unless the server asks for too long a wait."""
     assert worth_retrying(error) is worth

@@ -29,7 +29,7 @@ class Vectors:
         self._bad, self._fatal, self._kind = bad, fatal, kind
 
     def embed(self, requests: Sequence[Embed]) -> list[Any]:
-        """A row a character."""
+        """One row per character."""
         self.asked += [request.text for request in requests]
         return [self._one(request.text) for request in requests]
 
@@ -48,17 +48,17 @@ class Vectors:
 
 
 def one_by_one(broker: Broker, texts: Sequence[str]) -> list[Any]:
-    """Ask in turn, and close the broker."""
+    """Send requests in turn, and close the broker."""
 
     async def work() -> list[Any]:
-        found: list[Any] = []
+        results: list[Any] = []
         for text in texts:
             try:
-                found.append(await broker.ask("m", "embed", Embed(text, tokens=True)))
+                results.append(await broker.ask("m", "embed", Embed(text, tokens=True)))
             except (BackendError, RunStopped) as error:
-                found.append(error)
+                results.append(error)
         await broker.close()
-        return found
+        return results
 
     return asyncio.run(work())
 
@@ -125,13 +125,13 @@ def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
 @pytest.mark.parametrize(("kind", "ends"), [("request", False), ("backend", True)])
 def test_texts_that_are_too_long_end_no_run(make_broker: MakeBroker, kind: str, ends: bool) -> None:
     """However many texts in a row the model cannot take, it is asked on; one that fails on all is not."""
-    found = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), ["x"] * 40 + ["a"])
-    assert all(isinstance(error, BackendError) for error in found[:10])
-    assert isinstance(found[-1], RunStopped if ends else Reply)
+    results = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), ["x"] * 40 + ["a"])
+    assert all(isinstance(error, BackendError) for error in results[:10])
+    assert isinstance(results[-1], RunStopped if ends else Reply)
 
 
 def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
-    """What a model here computes is no call of the plan, and the plan computes nothing."""
+    """Computed replies are not calls of the plan, and the plan computes nothing."""
     model = Vectors()
     broker = make_broker(model)
     assert broker.count_stored([("m", Embed("a")), ("m", Embed("b"))]) == 2
@@ -154,11 +154,11 @@ def test_arrays_cross_the_socket(dtype: str) -> None:
     """An array arrives bit by bit, with its shape and type, among plain values."""
     array = np.random.default_rng(1).normal(size=(3, 5)).astype(dtype)
     message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
-    found = read(wire.encode(message))["reply"]["value"]
-    assert found["vectors"].dtype == array.dtype
-    np.testing.assert_array_equal(found["vectors"], array)
-    assert found["empty"].shape == (0, 5)
-    assert found["spans"] == [[0, 1]]
+    results = read(wire.encode(message))["reply"]["value"]
+    assert results["vectors"].dtype == array.dtype
+    np.testing.assert_array_equal(results["vectors"], array)
+    assert results["empty"].shape == (0, 5)
+    assert results["spans"] == [[0, 1]]
 
 
 def test_text_that_looks_like_an_array() -> None:

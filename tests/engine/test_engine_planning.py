@@ -47,7 +47,7 @@ class Asking(Benchmark):
 
 
 class Once(Asking):
-    """Asks once, and fails on what it hears."""
+    """Asks once, and fails on the reply."""
 
     name = "once"
 
@@ -64,7 +64,7 @@ def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
 
 
 def test_a_plan_counts_what_would_be_asked() -> None:
-    """Items, calls, characters and tokens a benchmark and model, with every model's own requests."""
+    """Items, calls, characters and tokens per benchmark and model, with every model's own requests."""
     rows = plan([case(Asking(), "m", n) for n in range(3)] + [case(Asking(), "n"), case(Once(), "m")])
     assert [(r.benchmark, r.model, r.items, r.calls) for r in rows] == [
         ("asking", "m", 3, 9),
@@ -91,7 +91,7 @@ def test_a_plan_of_nothing_is_empty() -> None:
 
 
 def test_cost_follows_the_models_prices() -> None:
-    """Prompt and completion tokens at their prices; an unknown price is no estimate, not nought."""
+    """Prompt and completion tokens at their prices; an unknown price gives None, not 0."""
     row = Planned("b", "m", prompt_characters=4000, completion_tokens=50)
     assert cost(row, {"m": (0.001, 0.01)}) == pytest.approx(1.5)
     assert cost(row, {"m": (0.0, 0.0)}) == 0.0

@@ -1,4 +1,4 @@
-"""requests.jsonl: common beginnings stored once, everything restored exactly."""
+"""requests.jsonl: common prefixes stored once, everything restored exactly."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def written(folder: Path, *chats: Chat, role: str = "subject") -> list[str]:
 def restored(lines: list[str]) -> dict[str, list[tuple[str, str]]]:
     """Messages by key, as a reader finds them who takes the lines in order."""
     prefixes: dict[str, str] = {}
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_key: dict[str, list[tuple[str, str]]] = {}
     for line in lines:
         row: dict[str, Any] = json.loads(line)
         if "prefix_id" in row:
             prefixes[row["prefix_id"]] = row["text"]
         else:
-            found[row["key"]] = RequestRecord.from_json(row, prefixes).messages
-    return found
+            by_key[row["key"]] = RequestRecord.from_json(row, prefixes).messages
+    return by_key
 
 
 CONTENTS = st.builds(
@@ -54,8 +54,8 @@ CHATS = st.lists(MESSAGES, min_size=1, max_size=3).map(lambda messages: Chat(tup
 def test_every_message_is_restored_exactly(chats: list[Chat]) -> None:
     """Whatever beginnings they share, and in whatever order, the texts come back as they were."""
     with tempfile.TemporaryDirectory() as folder:
-        found = restored(written(Path(folder), *chats))
-    assert found == {str(n): [(m.role, m.content) for m in c.messages] for n, c in enumerate(chats)}
+        by_key = restored(written(Path(folder), *chats))
+    assert by_key == {str(n): [(m.role, m.content) for m in c.messages] for n, c in enumerate(chats)}
 
 
 def test_a_long_common_beginning_is_stored_once(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_long_common_beginning_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_beginnings_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
-    """Prompts of two tasks in turn still find their beginnings."""
+    """Prompts of two tasks in turn still use their prefixes."""
     chats = [Chat.user(f"{text}{n}") for text in (EXAMPLES, OTHER) for n in range(3)]
     chats += [Chat.user(f"{(EXAMPLES, OTHER)[n % 2]}again {n}") for n in range(10)]
     lines = written(tmp_path, *chats)

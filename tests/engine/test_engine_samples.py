@@ -1,4 +1,4 @@
-"""Samples of one prompt go out as one call, and stay requests of their own."""
+"""Samples of one prompt are one call, and remain separate requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
 
 
 def numbered(request: Chat, count: int) -> list[Reply]:
-    """As many replies as asked for, told apart by a number; each has a share of the call's usage and cost."""
+    """As many replies as requested, distinguished by a number; each has a share of the call's usage and cost."""
     return [Reply(f"{request.prompt} {k}", usage=Usage(2, 3, 0), cost_usd=0.25) for k in range(count)]
 
 
@@ -56,12 +56,12 @@ class Several:
         return self._answer(request, count)
 
     async def chat(self, requests: Sequence[Chat]) -> list[Reply | BackendError]:
-        """A call a request."""
-        found = [await self.samples(request, 1) for request in requests]
-        return [one if isinstance(one, BackendError) else one[0] for one in found]
+        """One call per request."""
+        reply_lists = [await self.samples(request, 1) for request in requests]
+        return [one if isinstance(one, BackendError) else one[0] for one in reply_lists]
 
     def notes(self) -> Sequence[str]:
-        """What was found."""
+        """The notes of the model."""
         return () if self.most_samples > 1 else ("one at a time",)
 
     def deviations(self) -> Sequence[str]:
@@ -274,7 +274,7 @@ def test_an_error_of_one_of_the_rest_is_its_own(make_broker: MakeBroker) -> None
 
 
 def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
-    """What a model lets out is the error of that set, never of the run."""
+    """An exception of a model is the error of that set, not of the run."""
 
     def broken(request: Chat, count: int) -> list[Reply]:
         raise KeyError("choices")

@@ -1,4 +1,4 @@
-"""The broker behind its socket: any number of askers, every kind of answer, no hang."""
+"""The broker behind its socket: any number of clients, every kind of answer, no hang."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:
 
 
 def test_concurrent_asks_get_their_own_answers(make_broker: MakeBroker, path: str) -> None:
-    """Answers come in any order, each to who asked; two clients share the broker and its calls."""
+    """Answers come in any order, each to its request; two clients share the broker and its calls."""
     now = peak = 0
 
     async def respond(chat: Chat) -> str:
@@ -87,7 +87,7 @@ def test_errors_keep_their_meaning(make_broker: MakeBroker, path: str) -> None:
 
 
 def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None:
-    """When one client ends the run, the others' next question is told why, and nothing is sent."""
+    """When one client stops the run, the next requests of the others fail with the reason, and nothing is sent."""
     model = FakeModel(["x"])
 
     async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def test_report_and_store_are_seen_from_afar(make_broker: MakeBroker, path: str)
 
 
 def test_a_client_waits_for_a_server_that_is_late(make_broker: MakeBroker, path: str) -> None:
-    """Workers may ask before the broker's process listens."""
+    """Workers may send requests before the broker process listens."""
     broker = make_broker(FakeModel(["x"]))
 
     async def work() -> str:
@@ -133,7 +133,7 @@ def test_a_client_waits_for_a_server_that_is_late(make_broker: MakeBroker, path:
 
 
 def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while all who wait get one line."""
+    """After a while, all waiting requests fail with one line."""
     monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
 
     async def work() -> list[Any]:
@@ -146,7 +146,7 @@ def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.Mo
 
 
 def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
-    """Who first comes when the broker was killed, which leaves its socket, does not wait for another to begin."""
+    """A client does not wait for a killed broker, whose socket file remains."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(path)
 
@@ -162,7 +162,7 @@ def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
 
 
 def test_a_server_that_dies_leaves_errors_at_once(path: str) -> None:
-    """Open questions and later ones are errors of one line, and nobody waits."""
+    """Open and later requests fail with one line, and nothing waits."""
 
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await wire.read(reader)
@@ -197,7 +197,7 @@ def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroke
 
 
 def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> None:
-    """The broker's process answers on a socket that only its owner may use, and leaves nothing behind."""
+    """The broker process answers on a socket that only its owner may use, and leaves nothing behind."""
     process = BrokerProcess(
         BrokerConfig({"m": parse_spec("fake:constant?text=A")}, store=str(tmp_path / "s.sqlite"))
     )

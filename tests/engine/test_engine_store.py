@@ -1,4 +1,4 @@
-"""The reply store: nothing paid for is lost, nothing damaged is emptied."""
+"""The reply store: no reply is lost, and no damaged file is emptied."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def _aside(path: Path) -> Path:
 
 
 def test_a_reply_comes_back_whole(store: ReplyStore) -> None:
-    """Every part of a reply is kept; the next asker gets it marked as stored."""
+    """Every part of a reply is stored; the next request gets it marked as cached."""
     store.put("k", "m", REPLY)
     assert store.get("k") == REPLY
     assert store.get("other") is None
 
 
 def test_replies_outlive_the_process(store: ReplyStore, path: Path) -> None:
-    """What was put is there for another connection before the first one is closed."""
+    """Another connection can read a stored reply before the first one is closed."""
     store.put("k", "m", REPLY)
     again = ReplyStore(path)
     assert again.get("k") == REPLY
@@ -92,7 +92,7 @@ def test_a_newer_reply_replaces_the_older(store: ReplyStore) -> None:
 
 
 def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
-    """A reply from before ``not_before`` is as good as absent; the moment itself still counts."""
+    """A reply from before ``not_before`` is ignored; one from that very moment counts."""
     store.put("k", "m", REPLY)
     assert store.get("k", not_before=1000.0) is not None
     assert store.get("k", not_before=1000.1) is None
@@ -100,7 +100,7 @@ def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
 
 
 def test_the_file_is_private_from_its_first_byte(path: Path) -> None:
-    """Whatever the umask, only the owner reads the store and the files that SQLite puts beside it."""
+    """Whatever the umask, only the owner reads the store and the files that SQLite creates next to it."""
     before = os.umask(0)
     try:
         store = ReplyStore(path)
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
 
 
 def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
-    """A table of other columns is not ours to change."""
+    """A table with other columns is not changed."""
     path.parent.mkdir()
     with sqlite3.connect(path) as raw:
         raw.execute("CREATE TABLE replies (a, b)")
@@ -159,7 +159,7 @@ def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
 
 
 def test_damage_found_while_reading_is_set_aside(path: Path) -> None:
-    """Damage behind an intact beginning is found when the reply is read, and nothing is lost of the file."""
+    """Damage after an intact start is detected when a reply is read, and the damaged file is kept."""
     store = ReplyStore(path)
     for number in range(400):
         store.put(f"{number:04}", "m", Reply("x" * 200, stored=1.0))
