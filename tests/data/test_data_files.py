@@ -45,7 +45,7 @@ def refusal(call: Callable[[], Any]) -> str:
 
 class TestText:
     def test_byte_order_mark_is_dropped(self, folder: DataFolder) -> None:
-        """A byte-order mark is no part of the text, of the first column or of the first object."""
+        """A byte-order mark is not part of the text, of the first column or of the first object."""
         assert folder.text(put(folder, "a.txt", b"\xef\xbb\xbfnight")) == "night"
         assert folder.csv(put(folder, "a.csv", b"\xef\xbb\xbfid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
         assert folder.jsonl(put(folder, "a.jsonl", b'\xef\xbb\xbf{"x": 1}\n')) == [{"x": 1}]
@@ -90,14 +90,14 @@ class TestText:
         assert "GBK" not in message
 
     def test_gbk_is_recognised(self, folder: DataFolder) -> None:
-        """Chinese text saved as GBK is told so, with the command that converts it."""
+        """Chinese text saved as GBK gets an error with the command that converts it."""
         path = put(folder, "a.csv", "句子,词\n你好吗,你好\n".encode("gbk"))
         message = refusal(lambda: folder.csv(path))
         assert "offset 0" in message
         assert "iconv -f GBK -t UTF-8" in message
 
     def test_utf16_is_recognised(self, folder: DataFolder) -> None:
-        """Text saved as UTF-16 is told so."""
+        """Text saved as UTF-16 gets an error that says so."""
         path = put(folder, "a.txt", "night".encode("utf-16"))
         assert "UTF-16" in refusal(lambda: folder.text(path))
 
@@ -114,7 +114,7 @@ class TestJsonLines:
         assert folder.jsonl(path, required=("id",)) == [{"id": "b"}, {"id": "a"}]
 
     def test_unusual_line_separators_stay_in_strings(self, folder: DataFolder) -> None:
-        """A line ends at a line feed only: U+2028 and U+0085 may stand in a string."""
+        """A line ends at a line feed only: U+2028 and U+0085 may be in a string."""
         text = "one\u2028two\u0085three"
         path = put(folder, "a.jsonl", json.dumps({"text": text}, ensure_ascii=False))
         assert [{"text": text}] == folder.jsonl(path)
@@ -132,7 +132,7 @@ class TestJsonLines:
         ],
     )
     def test_bad_line(self, folder: DataFolder, line: str, said: str) -> None:
-        """A line that is no JSON object with the required keys is named by its number."""
+        """A line that is not a JSON object with the required keys is named by its number."""
         path = put(folder, "a.jsonl", '{"a": 0}\n' + line + "\n")
         message = refusal(lambda: folder.jsonl(path, required=("a",)))
         assert f"{folder.root / path}: {said}" in message
@@ -163,7 +163,7 @@ class TestJsonLines:
 
 class TestTables:
     def test_quoted_fields(self, folder: DataFolder) -> None:
-        """Commas, doubled quotes and line breaks stand inside quoted fields."""
+        """Quoted fields may contain commas, doubled quotes and line breaks."""
         path = put(folder, "a.csv", 'concept,text\nsee,"a, ""b""\nc"\n\nmy,d\n')
         expected = [{"concept": "see", "text": 'a, "b"\nc'}, {"concept": "my", "text": "d"}]
         assert expected == folder.csv(path, required=("concept",))
@@ -266,7 +266,7 @@ class TestVerify:
         assert "sha256" in refusal(lambda: folder.verify(manifest, everything=True))
 
     def test_unknown_file_is_a_warning(self, folder: DataFolder) -> None:
-        """A file that the manifest does not know is reported, not refused."""
+        """A file that is not in the manifest is reported, not refused."""
         folder.text(put(folder, "htest/mine.txt", "x"))
         (warning,) = folder.verify([entry("htest/a.txt", b"right")])
         assert warning.startswith("htest/mine.txt: not checked, because it is not in the manifest")
@@ -334,10 +334,10 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 class TestGiven:
-    """Files that a setting names, wherever they lie."""
+    """Files that a setting names, in any folder."""
 
     def test_anywhere(self, folder: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> None:
-        """A file outside of the folder is read whole, without its byte-order mark, and hashed as it stands."""
+        """A file outside of the folder is read whole, without its byte-order mark, and its bytes are hashed."""
         file = tmp_path_factory.mktemp("elsewhere") / "rules é.json"
         raw = b'\xef\xbb\xbf{"a": 1}\r\n'
         file.write_bytes(raw)
@@ -349,7 +349,7 @@ class TestGiven:
     def test_relative_and_home(
         self, folder: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A path counts from where the user stands, and ~ is the user's home; the record has it as given."""
+        """A path is relative to the working directory, and ~ is the user's home; the record has it unchanged."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HOME", str(tmp_path))
         (tmp_path / "rules.json").write_text("x", encoding="utf-8")
@@ -357,7 +357,7 @@ class TestGiven:
         assert set(folder.hashes()) == {"given:rules.json", "given:~/rules.json"}
 
     def test_beside_the_folders_own(self, tmp_path: Path) -> None:
-        """The hashes have the folder's own files, those of the built-in data and the given ones."""
+        """The hashes have the folder's own files, those of the built-in data and those that settings name."""
         file = tmp_path / "rules.json"
         file.write_text("x", encoding="utf-8")
         folder = DataFolder(tmp_path, "published")
@@ -367,7 +367,7 @@ class TestGiven:
         assert list(folder.hashes()) == ["published:rules.json", f"given:{file}", "builtin:dtails/README.md"]
 
     def test_what_is_hashed_is_what_was_read(self, folder: DataFolder, tmp_path: Path) -> None:
-        """A file that was edited in between is read anew, and the record has the hash of the latest."""
+        """A file that was edited in between is read again, and the record has the hash of the latest."""
         file = tmp_path / "rules.json"
         for text in ("old", "new"):
             file.write_text(text, encoding="utf-8")

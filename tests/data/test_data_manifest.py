@@ -1,4 +1,4 @@
-"""The manifest of published data, and where built-in data lies."""
+"""The manifest of published data, and the folder of built-in data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_rows_become_entries(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_value(tmp_path: Path, column: str, value: str, said: str) -> None:
-    """A value that is no commit, hash, size or safe path is refused with file, row and column."""
+    """A value that is not a commit, hash, size or safe path is refused with file, row and column."""
     path = write(tmp_path / "m.tsv", GOOD, GOOD | {"file": "htest/b.jsonl"} | {column: value})
     with pytest.raises(DataError) as caught:
         read_manifest(path)
@@ -106,7 +106,7 @@ def test_builtin_data_of_the_checkout() -> None:
 
 
 def test_packaged_copy_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package uses its own copy, not a folder named data beside it."""
+    """An installed package uses its own copy, not a folder named data next to it."""
     package = tmp_path / "site-packages" / "pytest_llmprops"
     for folder in (package / "_data", package.parent / "data"):
         folder.mkdir(parents=True)

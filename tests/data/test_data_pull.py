@@ -1,4 +1,4 @@
-"""Pulling published data, against a server that the test runs."""
+"""Download published data from a server that the test runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMIT = "c0ffee" + "0" * 34
 
 
 class Upstream:
-    """A small web server whose files, and whose bad habits, a test sets by path."""
+    """A small web server whose files and faults a test sets by path."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -119,7 +119,7 @@ class Pull:
 
 
 def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
-    """Every file of the manifest lands under its own path with its own bytes, one line each, status 0."""
+    """Every file of the manifest is written to its path with its content; one line each, status 0."""
     one = upstream.add("htest/one.jsonl", b"first\n" * 50_000)
     two = upstream.add("eras/two words.json", "句子".encode(), upstream_path="a folder/two.json")
     run = Pull(tmp_path / "new", upstream, one, two)
@@ -134,7 +134,7 @@ def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> None:
-    """Files that verify are not asked for again; one that was changed or lost is."""
+    """Files that verify are not downloaded again; changed or missing files are."""
     entries = [upstream.add(f"htest/{index}.txt", b"x" * index) for index in range(1, 4)]
     run = Pull(tmp_path, upstream, *entries)
     assert run() == 0
@@ -151,7 +151,7 @@ def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> Non
 
 
 def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
-    """A file with another hash is not kept, keeps the old one in place, and is not asked for twice."""
+    """A file with another hash is not kept, does not replace the old one, and is requested once."""
     wrong = upstream.add("htest/wrong.txt", b"right")
     right = upstream.add("htest/right.txt", b"also right")
     upstream.files[upstream.address("data/htest/wrong.txt")] = b"WRONG"
@@ -170,7 +170,7 @@ def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_larger_than_the_manifest(tmp_path: Path, upstream: Upstream) -> None:
-    """A file that is larger than the manifest says is given up as soon as it is."""
+    """A file that is larger than the manifest says is abandoned as soon as it exceeds that size."""
     entry = upstream.add("htest/a.txt", b"small")
     upstream.files[upstream.address("data/htest/a.txt")] = b"large" * 1000
     run = Pull(tmp_path, upstream, entry)
@@ -192,7 +192,7 @@ def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_passing_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
-    """429, 503 and a cut-off download are tried again, waiting at least what the server asked for."""
+    """429, 503 and a cut-off download are retried after at least the wait that the server asked for."""
     entry = upstream.add("htest/a.txt", b"content")
     address = upstream.address("data/htest/a.txt")
     upstream.faults[address] = [(429, {"Retry-After": "17"}), (503, {})]
@@ -229,7 +229,7 @@ def test_always_cut_off(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_unreachable_host(tmp_path: Path) -> None:
-    """An unreachable host is one error line, not one a file."""
+    """An unreachable host is one error line, not one per file."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -313,7 +313,7 @@ def test_chosen_files(tmp_path: Path, upstream: Upstream, wanted: list[str], exp
     ],
 )
 def test_bad_base_url(tmp_path: Path, base_url: str, said: str) -> None:
-    """A base URL without its placeholders, or that is no web address, is refused with the default."""
+    """A base URL without its placeholders, or that is not a web address, is refused with the default."""
     lines: list[str] = []
     assert pull(tmp_path, base_url=base_url, manifest=[], out=lines.append) == 1
     assert len(lines) == 1

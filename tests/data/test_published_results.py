@@ -1,4 +1,4 @@
-"""The papers' printed numbers: structure, counts, and every sum that the papers let us redo.
+"""The papers' printed figures: structure, counts, and every sum that the papers let us redo.
 
 The published texts themselves are not part of the project, so what can be checked is that the numbers agree
 with each other as far as the papers' own do, and that each disagreement is noted where it stands.
@@ -56,7 +56,7 @@ OTHER_RANGES = {
 
 
 def one(**wanted: object) -> PublishedResult:
-    """The only result that matches."""
+    """Return the only result that matches."""
     (result,) = find(**wanted)  # type: ignore[arg-type]
     return result
 
@@ -96,7 +96,7 @@ def test_files(paper: str) -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_row_is_well_formed(paper: str) -> None:
-    """Paper, task and language are known ones, shares lie in [0, 1], and no row stands twice."""
+    """Paper, task and language are known ones, shares lie in [0, 1], and no row occurs twice."""
     seen = set()
     for result in load_published(paper):
         assert result.paper == paper
@@ -179,7 +179,7 @@ def test_htest_averages() -> None:
 
 
 def test_htest_tables_agree() -> None:
-    """Tables 2, 5 and 8 repeat Table 6, but for Table 2's Claude V2 average, which is Claude Instant's."""
+    """Tables 2, 5 and 8 repeat Table 6, except Table 2's Claude V2 average, which is Claude Instant's."""
     columns = htest_columns()
     differing = []
     for (table, model, k, setting), tasks in columns.items():

@@ -1,4 +1,4 @@
-"""Sheets on the disk: what spreadsheets make of them, formulas, whole saves, one writer."""
+"""Sheet files: formats of spreadsheet programs, formulas, atomic writes, one writer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_spreadsheet_takes_it_for_utf8(tmp_path: Path) -> None:
 
 
 def as_saved(delimiter: str = ",", end: str = "\r\n", start: str = "\ufeff", quote: bool = False) -> bytes:
-    """The table as a spreadsheet program saves it."""
+    """Return the table as a spreadsheet program saves it."""
     marks = (delimiter, '"', "\n")
     lines = [
         delimiter.join(
@@ -69,7 +69,7 @@ def as_saved(delimiter: str = ",", end: str = "\r\n", start: str = "\ufeff", quo
     ],
 )
 def test_what_spreadsheets_write_is_read(tmp_path: Path, raw: bytes) -> None:
-    """Whatever Excel and LibreOffice make of a sheet, its cells are the same."""
+    """A sheet has the same cells after Excel or LibreOffice saved it."""
     path = tmp_path / "a.csv"
     path.write_bytes(raw)
     table = read_table(path, "question")
@@ -108,7 +108,7 @@ def test_short_lines_and_own_columns(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_files_are_one_line(tmp_path: Path, raw: bytes, says: str) -> None:
-    """One line names file, line and fix."""
+    """The error is one line with file, line and fix."""
     path = tmp_path / "a.csv"
     path.write_bytes(raw)
     with pytest.raises(DataError) as caught:
@@ -152,8 +152,8 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[
         COLUMNS, tuple(SheetRecord(2, dict(zip(COLUMNS, row, strict=True))) for row in texts), delimiter=";"
     )
     write_text(path, sheet_text(table))
-    found = read_table(path, "question")
-    assert [list(record.cells.values()) for record in found.records] == texts
+    table = read_table(path, "question")
+    assert [list(record.cells.values()) for record in table.records] == texts
     assert not any(escaped(cell).startswith(tuple("=+-@\t\r")) for row in texts for cell in row)
 
 

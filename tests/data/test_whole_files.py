@@ -13,7 +13,7 @@ from pytest_llmprops.data.whole_files import replacing, write_text
 
 @pytest.mark.parametrize("sync", [False, True])
 def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
-    """A full disk leaves the old file and nothing else; else the new text stands, with the file's mode."""
+    """A full disk leaves the old file and nothing else; otherwise the file has the new text and the old mode."""
     path = tmp_path / "a.csv"
     path.write_text("old", encoding="utf-8")
     path.chmod(0o640)
@@ -54,7 +54,7 @@ def test_nothing_written_is_an_error(tmp_path: Path) -> None:
 def test_trouble_with_the_draft_does_not_hide_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fails altogether: the first error is told."""
+    """A disk that fails altogether: the first error is raised."""
 
     def refuse(path: Path) -> None:
         raise OSError(errno.EROFS, "read-only")

@@ -1,4 +1,4 @@
-"""The classification of errors of APIs, whatever SDK they come through."""
+"""The classification of API errors, for any SDK."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def classify() -> Classify:
 
 
 def test_gateway_pages_of_a_sick_server_are_transient(classify: Classify) -> None:
-    """A proxy's HTML page with a 502 is a sick server, not a wrong address."""
+    """A proxy's HTML page with a 502 is a server failure, not a wrong address."""
     got = classify(502, "<html><body>Bad gateway</body></html>", content_type="text/html")
     assert (got.kind, got.transient, str(got)) == ("status 502", True, "status 502")
 
@@ -45,7 +45,7 @@ def test_html_error_pages_are_a_wrong_address(classify: Classify) -> None:
     ],
 )
 def test_unknown_model_in_the_words_of_several_servers(classify: Classify, body: dict[str, Any]) -> None:
-    """The model_not_found of OpenAI, vLLM and Ollama is told from a wrong path."""
+    """The model_not_found of OpenAI, vLLM and Ollama is distinguished from a wrong path."""
     got = classify(404, body)
     assert (got.kind, got.fatal) == ("model", True)
 
@@ -54,7 +54,7 @@ def test_unknown_model_in_the_words_of_several_servers(classify: Classify, body:
     ("value", "seconds"), [("2", 2.0), ("-3", 0.0), ("soon", None), ("inf", None), ("nan", None)]
 )
 def test_odd_retry_after(value: str, seconds: float | None) -> None:
-    """A negative wait is none; words and endless waits are not honoured."""
+    """A negative wait counts as zero; words and infinite waits are ignored."""
     assert errors.retry_after({"retry-after": value}) == seconds
 
 
@@ -93,6 +93,6 @@ def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_refused_parameter_is_found(status: int, message: str, sent: list[str], expected: str | None) -> None:
-    """A refused parameter is told from a wrong value and from other errors, by its name."""
+    """A refused parameter is distinguished from a wrong value and from other errors by its name."""
     body = {"message": message, "param": None, "code": None}
     assert errors.refused_parameter(status, body, dict.fromkeys(sent)) == expected

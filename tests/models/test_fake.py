@@ -16,7 +16,7 @@ from pytest_llmprops.models.registry import parse_spec
 
 
 def ask(model: FakeModel, *prompts: str, sample: int = 0) -> list[Result]:
-    """Results for single user messages, asked one after the other."""
+    """Return the results for single user messages, one after the other."""
 
     async def calls() -> list[Result]:
         return [(await model.chat([Chat.user(p, sample=sample)]))[0] for p in prompts]
@@ -25,19 +25,19 @@ def ask(model: FakeModel, *prompts: str, sample: int = 0) -> list[Result]:
 
 
 def texts(results: list[Result]) -> list[str]:
-    """The texts of results that are all replies."""
+    """Return the texts of results, which must all be replies."""
     assert all(isinstance(r, Reply) for r in results), results
     return [r.text for r in results if isinstance(r, Reply)]
 
 
 def error(result: Result) -> BackendError:
-    """A result that must be an error."""
+    """Return the result, which must be an error."""
     assert isinstance(result, BackendError)
     return result
 
 
 def made(text: str) -> FakeModel:
-    """The model of a specification."""
+    """Return the model of a specification."""
     model = BACKEND.factory(parse_spec(text), BackendOptions())
     assert isinstance(model, FakeModel)
     return model
@@ -81,7 +81,7 @@ def test_function_may_give_text_reply_or_exception() -> None:
 
 
 def test_coroutine_function_is_awaited() -> None:
-    """An ``async def`` serves as well as a plain function."""
+    """An ``async def`` works like a plain function."""
 
     async def reply(chat: Chat) -> str:
         await asyncio.sleep(0)
@@ -124,7 +124,7 @@ def test_fake_serves_chat_through_the_broker() -> None:
 
 
 def test_echo_and_constant() -> None:
-    """``fake:echo`` repeats the last turn; ``fake:constant`` says the same to everything."""
+    """``fake:echo`` repeats the last turn; ``fake:constant`` always replies with the same text."""
     assert texts(ask(made("fake:echo"), "hello")) == ["hello"]
     assert texts(ask(made("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
 
@@ -139,7 +139,7 @@ def test_random_follows_from_prompt_and_sample() -> None:
 
 
 def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
-    """A list file holds one reply a line, or a JSON list that may also hold errors."""
+    """A list file has one reply per line, or is a JSON list, which may also contain errors."""
     lines = tmp_path / "lines.txt"
     lines.write_text("A\nB\n", encoding="utf-8")
     assert texts(ask(made(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]

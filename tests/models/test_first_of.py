@@ -1,4 +1,4 @@
-"""Several parsers as one: who is asked, what is missing, what fails."""
+"""Several parsers as one: order, missing models, failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmprops.models.registry import parse_spec, together
 
 
 class Own:
-    """A parser of the languages it is given; a text of ``fail`` fails."""
+    """A parser of ``languages``; the text ``fail`` fails."""
 
     blocking = True
 
@@ -28,7 +28,7 @@ class Own:
         self.closed = False
 
     def parse(self, requests: Sequence[Parse]) -> list[Any]:
-        """Words, a failure, or what is missing."""
+        """Return words, a failure, or the reason why they are missing."""
         self.batches.append([request.text for request in requests])
         return [self._one(request) for request in requests]
 
@@ -44,7 +44,7 @@ class Own:
         return [f"as {self.name} does"]
 
     def close(self) -> None:
-        """Take down that it is closed."""
+        """Record that it is closed."""
         self.closed = True
 
 
@@ -58,24 +58,24 @@ def test_the_first_that_can_is_asked() -> None:
 
 
 def test_what_all_lack_is_missing() -> None:
-    """Where no part has a text, the reply says what each lacks, and names nobody who served it."""
+    """If no part can analyse a text, the reply has each part's reason and no served model."""
     model = FirstOf([Own("one", "af"), Own("two", "en"), Own("one", "")])  # type: ignore[list-item]
-    [found] = model.parse([Parse("a", "ja")])
-    assert isinstance(found, Reply)
-    assert found.value == {"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}
-    assert found.served_model == ""
+    [result] = model.parse([Parse("a", "ja")])
+    assert isinstance(result, Reply)
+    assert result.value == {"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}
+    assert result.served_model == ""
 
 
 def test_a_failure_is_not_passed_over() -> None:
-    """A part that fails at a text gives its error; the next is not asked."""
+    """If a part fails, its error is the result; the next part does not get the text."""
     second = Own("two", "en")
-    [found] = FirstOf([Own("one", "en"), second]).parse([Parse("fail", "en")])  # type: ignore[list-item]
-    assert isinstance(found, BackendError)
+    [result] = FirstOf([Own("one", "en"), second]).parse([Parse("fail", "en")])  # type: ignore[list-item]
+    assert isinstance(result, BackendError)
     assert second.batches == []
 
 
 def test_batches_are_those_that_a_part_takes() -> None:
-    """A part with small batches is asked in several."""
+    """A part with a small maximum batch gets several batches."""
     part = Own("one", "en", max_batch=2)
     results = FirstOf([part, Own("two", "en")]).parse([Parse(t, "en") for t in "abcde"])  # type: ignore[list-item]
     assert part.batches == [["a", "b"], ["c", "d"], ["e"]]
@@ -94,7 +94,7 @@ def test_the_whole_is_its_parts() -> None:
 
 
 def test_specification() -> None:
-    """Parts are separated by commas, parameters and all; one alone stands for itself."""
+    """Parts are separated by commas, parameters and all; a single part is returned as it is."""
     text = "first-of:words,stanza?dir=/nowhere"
     parts = [parse_spec("words"), parse_spec("stanza?dir=/nowhere")]
     assert together(parts) == parse_spec(text)
@@ -119,7 +119,7 @@ def test_specification() -> None:
     ],
 )
 def test_bad_specification(text: str, said: str) -> None:
-    """Too few parts, one that does not parse or is not there are one line."""
+    """Too few parts, a part that is not a parser, and a missing one are errors of one line."""
     with pytest.raises(UsageError, match=said) as raised:
         make(text)
     assert "\n" not in str(raised.value)

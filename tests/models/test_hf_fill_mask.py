@@ -70,10 +70,10 @@ def test_candidates_of_several_characters(folder: Path, model: Any) -> None:
     """A candidate's probability is the product over as many masks as it has characters, all filled at once."""
     [reply] = model.fill_mask([FillMask(TEXT, CANDIDATES)])
     assert list(reply.value) == list(CANDIDATES)
-    for word, found in reply.value.items():
+    for word, probability in reply.value.items():
         _, logs = log_probabilities(folder, "[MASK]" * len(word) + TEXT.removeprefix("[MASK]"))
         expected = sum(float(logs[1 + i, 5 + CHARACTERS.index(c)]) for i, c in enumerate(word))
-        assert found == pytest.approx(math.exp(expected), rel=1e-4)
+        assert probability == pytest.approx(math.exp(expected), rel=1e-4)
     assert len({round(math.log(p), 4) for p in reply.value.values()}) == len(CANDIDATES)
 
 
@@ -85,8 +85,8 @@ def test_single_characters_share_the_mass(model: Any) -> None:
 
 def test_context_scores(folder: Path, model: Any) -> None:
     """The context's score sums over the surrounding characters; candidate, masks and special tokens do not count."""
-    found = model.context_scores(TEXT, CANDIDATES)
-    for word, score in zip(CANDIDATES, found, strict=True):
+    scores = model.context_scores(TEXT, CANDIDATES)
+    for word, score in zip(CANDIDATES, scores, strict=True):
         ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"))
         places = range(1 + len(word), 1 + len(word) + len("留心机动的"))
         assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in places), abs=1e-4)

@@ -84,7 +84,7 @@ def by_hand(folder: Path, text: str) -> list[str]:
 def test_words_are_those_of_the_model(folder: Path) -> None:
     """In batches of any size the words are what the model alone says, one sentence at a time."""
     expected = [by_hand(folder, text) for text in TEXTS]
-    assert len({len(found) for found in expected}) > 1
+    assert len({len(words_cut) for words_cut in expected}) > 1
     for batch in (1, 2, 8):
         assert words(make(f"hf:{folder}?device=cpu&batch={batch}"), *TEXTS) == expected
 
@@ -104,7 +104,7 @@ def test_contract(folder: Path) -> None:
 def test_every_character_stays(folder: Path) -> None:
     """Whitespace, characters that the tokenizer drops, joins or does not know come back as they were."""
     texts = ["学生 abc 的", "\t老师\u3000有书", "学\u200b生", "a\x00书", "𠮷abab", "É学\u0301生", " 书 "]
-    assert ["".join(found) for found in words(make(f"hf:{folder}?device=cpu"), *texts)] == texts
+    assert ["".join(words_cut) for words_cut in words(make(f"hf:{folder}?device=cpu"), *texts)] == texts
 
 
 def test_dropped_character_has_a_token(folder: Path) -> None:
@@ -142,11 +142,11 @@ def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatc
 
     made = make(f"hf:{folder}?device=cpu")
     monkeypatch.setattr(made, "_load", lambda load=made._load: (load()[0], Marked()))
-    found = words(made, *TEXTS)
-    assert [f for f, t in zip(found, TEXTS, strict=True) if "书" not in t] == [
+    cuts = words(made, *TEXTS)
+    assert [f for f, t in zip(cuts, TEXTS, strict=True) if "书" not in t] == [
         f for f, t in zip(expected, TEXTS, strict=True) if "书" not in t
     ]
-    assert ["".join(f) for f in found] == TEXTS
+    assert ["".join(f) for f in cuts] == TEXTS
     row, first = made._row("的书师")
     assert len(row) == 2 + 3 + 1
     assert first == [1, 2, 4]
@@ -221,6 +221,6 @@ def test_labels_never_lose_a_character() -> None:
     rng = random.Random(4)
     for length in range(12):
         text = "".join(rng.choices(CHARACTERS, k=length))
-        found = cut_by_labels(text, rng.choices("BMESIOLU", k=length))
-        assert "".join(found) == text
-        assert all(found)
+        pieces = cut_by_labels(text, rng.choices("BMESIOLU", k=length))
+        assert "".join(pieces) == text
+        assert all(pieces)

@@ -83,10 +83,10 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     assert kinds_of(trained) == {"sentiment"}
     replies = ask(trained, *(text for text, _ in held_out))
     scores = [Score(reply.value["positive"], reply.value["log_odds"]) for reply in replies]
-    found = sentiment_accuracy([Labelled(text, bool(label)) for text, label in held_out], scores)
+    accuracy = sentiment_accuracy([Labelled(text, bool(label)) for text, label in held_out], scores)
     # Always answering "negative" is right on 0.58 of them; measured 0.79.
-    assert found.value >= 0.70, found
-    assert found.ci_low > 0.66, found
+    assert accuracy.value >= 0.70, accuracy
+    assert accuracy.ci_low > 0.66, accuracy
     # The words count, not only the length: praise above blame, in the same frame.
     praise, blame = (reply.value["log_odds"] for reply in ask(trained, "非常喜欢，很好", "非常失望，很差"))
     assert praise > 0 > blame

@@ -176,11 +176,11 @@ def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None
     expected = alone(name, folders[name], target)
     assert len(set(expected)) > 4
     model = make(f"hf:{folders[name]}?max_new_tokens=12&batch=8&device=cpu")
-    found = texts(model.translate(asked()))
+    translations = texts(model.translate(asked()))
     # M2M100's tokenizer does not know the languages' tokens as special ones, so the library leaves the first in.
-    assert [text.removeprefix("__af__").strip() for text in expected] == found
-    assert found[::-1] == texts(model.translate(asked()[::-1]))
-    assert found == [one(model, text).text for text in tiny.TEXTS]
+    assert [text.removeprefix("__af__").strip() for text in expected] == translations
+    assert translations[::-1] == texts(model.translate(asked()[::-1]))
+    assert translations == [one(model, text).text for text in tiny.TEXTS]
 
 
 @needs_hf
@@ -226,9 +226,9 @@ def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Non
     plain = make(f"hf:{folders['nllb']}?max_new_tokens=12")
     beam = make(f"hf:{folders['nllb']}?max_new_tokens=12&beams=3")
     assert (plain.identity["beams"], beam.identity["beams"]) == (1, 3)
-    found = texts(beam.translate(asked()))
-    assert alone("nllb", folders["nllb"], "afr_Latn", beams=3) == found
-    assert found != texts(plain.translate(asked()))
+    translations = texts(beam.translate(asked()))
+    assert alone("nllb", folders["nllb"], "afr_Latn", beams=3) == translations
+    assert translations != texts(plain.translate(asked()))
     spy = Spy(plain, monkeypatch)
     one(plain)
     assert [(g["num_beams"], g["do_sample"]) for g in spy.given] == [(1, False)]
@@ -507,9 +507,9 @@ def test_codes_are_those_of_the_tokenizers() -> None:
     from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
 
     for family, known in ((NLLB, NLLB_CODES), (MBART50, MBART_CODES)):
-        found = [code for x in translation_codes.LANGUAGES if x != "no" for code in codes_of(family, x)]
-        assert set(found) <= set(known)
-        assert len(found) == len(set(found))
+        codes = [code for x in translation_codes.LANGUAGES if x != "no" for code in codes_of(family, x)]
+        assert set(codes) <= set(known)
+        assert len(codes) == len(set(codes))
     assert {code for x in translation_codes.LANGUAGES for code in codes_of(MBART50, x)} == set(MBART_CODES)
 
 

@@ -47,7 +47,7 @@ def made(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMMod
 
 
 def asked(model: LiteLLMModel, *requests: Chat) -> list[Result]:
-    """Results of calls made all at once; the connections are closed."""
+    """Return the results of concurrent calls; close the connections."""
 
     async def calls() -> list[Result]:
         try:
@@ -140,7 +140,7 @@ def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: b
 
 
 def sampled(model: LiteLLMModel, count: int) -> list[Reply]:
-    """Samples of one prompt by one call; the connections are closed."""
+    """Return samples of one prompt from one call; close the connections."""
 
     async def call() -> list[Reply] | BackendError:
         try:
@@ -166,7 +166,7 @@ def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
 
 @needs_litellm
 def test_a_provider_without_n_is_asked_singly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where litellm knows that a provider takes no ``n``, it says so before anything is sent, and once."""
+    """If litellm knows that a provider does not accept ``n``, nothing is sent with it, and there is one note."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
     model = made("anthropic/claude-3-5-haiku-20241022", "http://127.0.0.1:9")
     assert sampled(model, 5) == []
@@ -185,7 +185,7 @@ def test_refusals_are_replies(stub: RunningStub) -> None:
 
 @needs_litellm
 def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
-    """No answer in time and no server at all are worth another try."""
+    """A timeout and an unreachable server are transient errors."""
     assert error(asked(made("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
     got = error(asked(made("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
     assert (got.kind, got.transient) == ("connection", True)
@@ -201,7 +201,7 @@ def test_each_failed_call_is_one_request() -> None:
 
 @needs_litellm
 def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
-    """Parameters that the API refuses are left out or renamed, and the departures listed."""
+    """Parameters that the API refuses are left out or renamed, and the deviations listed."""
     model = made("openai/reasoner-x", stub.url)
     assert reply(asked(model, ASKED)[0]).text in ("A", "B")
     assert model.deviations() == (

@@ -1,4 +1,4 @@
-"""The OpenAI backend against the stub server: replies, errors, departures, safety."""
+"""The OpenAI backend against the stub server: replies, errors, deviations, safety."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[RunningStub]:
-    """One server for all tests that leave its counts alone."""
+    """One server for all tests that do not depend on its counts."""
     with running_stub(delay=0.005) as running:
         yield running
 
@@ -43,7 +43,7 @@ def made(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
 
 
 def asked(model: OpenAIModel, *requests: Chat) -> list[Result]:
-    """Results of calls made all at once; the model is closed."""
+    """Return the results of concurrent calls; close the model."""
 
     async def calls() -> list[Result]:
         try:
@@ -55,18 +55,18 @@ def asked(model: OpenAIModel, *requests: Chat) -> list[Result]:
 
 
 def one(name: str, url: str | None, request: Chat = ASKED, *, timeout: float = 10.0) -> Result:
-    """The result of one call."""
+    """Return the result of one call."""
     return asked(made(name, url, timeout), request)[0]
 
 
 def reply(result: Result) -> Reply:
-    """A result that must be a reply."""
+    """Return the result, which must be a reply."""
     assert isinstance(result, Reply), result
     return result
 
 
 def error(result: Result) -> BackendError:
-    """A result that must be an error."""
+    """Return the result, which must be an error."""
     assert isinstance(result, BackendError), result
     return result
 
@@ -100,7 +100,7 @@ def test_conversation_and_parameters_are_sent(stub: RunningStub) -> None:
 
 
 def test_logprobs_have_alternatives(stub: RunningStub) -> None:
-    """Each reply token comes with its log probability and the alternatives asked for."""
+    """Each reply token comes with its log probability and the requested alternatives."""
     got = reply(one("m", stub.url, Chat.user("q", logprobs=3)))
     assert got.logprobs is not None
     assert got.logprobs[0]["token"] == got.text
@@ -109,7 +109,7 @@ def test_logprobs_have_alternatives(stub: RunningStub) -> None:
 
 
 def test_missing_logprobs_are_none(stub: RunningStub) -> None:
-    """A server that ignores ``logprobs`` gives a reply without them."""
+    """A server that ignores ``logprobs`` returns a reply without them."""
     assert reply(one("no-logprobs", stub.url, Chat.user("q", logprobs=3))).logprobs is None
 
 
@@ -154,7 +154,7 @@ def test_huge_reply_is_cut() -> None:
 
 
 def test_control_characters_of_a_reply_are_kept() -> None:
-    """The reply's text is stored as it came; showing it safely is the reports' part."""
+    """The reply's text is stored as it came; the reports escape it."""
     with running_stub(delay=0, answer="control") as control:
         assert reply(one("m", control.url, Chat.user("q"))).text == "A\x1b[31mred\x1b[0m\x00\x07\u202e"
 
@@ -212,7 +212,7 @@ def test_wrong_path_names_the_usual_ending(stub: RunningStub) -> None:
 
 
 def test_refused_connection_is_transient() -> None:
-    """A server that is not there (yet) is worth another try, and is named."""
+    """A server that is not running is a transient error that names the URL."""
     with running_stub(delay=0) as gone:
         url = gone.url
     got = error(one("m", url))
@@ -229,7 +229,7 @@ def test_unknown_host_is_named() -> None:
 
 
 def test_no_answer_in_time_is_transient(stub: RunningStub) -> None:
-    """A call without an answer ends after the timeout and is worth another try."""
+    """A call without an answer is a transient error after the timeout."""
     got = error(one("hang", stub.url, timeout=0.2))
     assert (got.kind, got.transient) == ("timeout", True)
 
@@ -242,7 +242,7 @@ def test_missing_key_is_one_line() -> None:
 
 
 def test_own_server_needs_no_key(stub: RunningStub) -> None:
-    """A server of one's own is called without a key."""
+    """A server with a base URL is called without a key."""
     assert reply(one("m", stub.url)).text
 
 
@@ -287,14 +287,14 @@ def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
 
 
 def test_plain_model_has_no_deviations(stub: RunningStub) -> None:
-    """Where nothing is refused, nothing is recorded."""
+    """If nothing is refused, nothing is recorded."""
     model = made("m", stub.url)
     asked(model, ASKED)
     assert model.deviations() == ()
 
 
 def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
-    """``stop`` is left out where the server does not take it."""
+    """``stop`` is left out if the server does not accept it."""
     model = made("no-stop", stub.url)
     assert reply(asked(model, Chat.user("q", stop=("\n",)))[0]).text
     assert model.deviations() == ("stop left out",)
@@ -309,7 +309,7 @@ def test_length_without_reasoning_keeps_the_budget() -> None:
 
 
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
-    """Several requests in one call give their results in order, errors among them."""
+    """Several requests in one call return their results in order, including errors."""
 
     async def calls() -> list[Result]:
         model = made("m", stub.url)
@@ -338,7 +338,7 @@ def test_recorded_address_holds_no_secret(given: str, kept: str) -> None:
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_bad_address_is_one_line(url: str) -> None:
-    """What is no http address is a UsageError that shows how to write one."""
+    """An address that is not http is a UsageError that shows how to write one."""
     with pytest.raises(UsageError, match=r"--llm-base-url .*write http://HOST:PORT/v1"):
         made("m", url)
 
@@ -362,7 +362,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sdk_is_imported_at_the_first_call_only() -> None:
-    """Making a model imports no SDK: a run whose replies are stored never waits for it."""
+    """Creating a model does not import the SDK, so a run with stored replies never waits for it."""
     code = (
         "import sys\n"
         "from pytest_llmprops.models.base import BackendOptions\n"
@@ -375,7 +375,7 @@ def test_sdk_is_imported_at_the_first_call_only() -> None:
 
 
 def test_error_inside_a_200_is_an_error() -> None:
-    """A proxy's error with status 200 counts by the code inside."""
+    """A proxy's error with status 200 is classified by the code in its body."""
 
     async def call(inner: dict[str, Any]) -> Result:
         class Client:

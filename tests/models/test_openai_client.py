@@ -1,4 +1,4 @@
-"""The OpenAI backend's HTTP against a server that answers byte by byte what a test says."""
+"""The OpenAI backend's HTTP against a server whose answers a test sets byte by byte."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OK = SIZED + b"\r\n" + HELLO
 
 @dataclass
 class Server:
-    """Gives ``answers`` in turn; an answer of None closes the connection without a word.
+    """Sends ``answers`` in turn; None closes the connection without an answer.
 
     :param closing: close the connection after every answer. :param pause: seconds between the pieces of an answer.
     """
@@ -192,7 +192,7 @@ def test_connection_that_the_server_closes_is_not_used_again() -> None:
     ids=["nothing", "cut-off", "ssh", "negative-length", "no-colon", "no-chunk"],
 )
 def test_broken_answers_are_transient_connection_errors(answer: bytes | None) -> None:
-    """A connection cut short and an answer that is not HTTP are worth another try, and the next call works."""
+    """A connection cut short and an answer that is not HTTP are transient errors, and the next call works."""
     server = Server([answer, OK], closing=True)
 
     async def use(model: OpenAIModel) -> tuple[Result, Result]:
@@ -206,13 +206,13 @@ def test_broken_answers_are_transient_connection_errors(answer: bytes | None) ->
 
 @pytest.mark.parametrize("pause", [0.04, 60.0], ids=["dripping", "stalled"])
 def test_slow_answer_is_a_timeout(pause: float) -> None:
-    """The timeout bounds the whole answer, also one that keeps dripping."""
+    """The timeout bounds the whole answer, even if it arrives slowly."""
     slow = error(Server([OK], pause=pause).run(call, timeout=0.3))
     assert (slow.kind, slow.transient) == ("timeout", True)
 
 
 def test_cancelled_call_does_not_spoil_the_next() -> None:
-    """A cancelled call drops its connection, so that its answer is not taken for another's."""
+    """A cancelled call drops its connection, so that another call does not get its answer."""
     server = Server([b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n", OK])
 
     async def use(model: OpenAIModel) -> str:
@@ -294,7 +294,7 @@ def server_tls(authority: trustme.CA) -> ssl.SSLContext:
 def test_private_authority_of_the_environment_is_trusted(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server whose certificate is of the authority in ``SSL_CERT_FILE`` is trusted."""
+    """A server with a certificate of the authority in ``SSL_CERT_FILE`` is trusted."""
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     server = Server([OK, OK])
@@ -306,7 +306,7 @@ def test_private_authority_of_the_environment_is_trusted(
 
 
 def test_unknown_authority_is_a_fatal_error(authority: trustme.CA) -> None:
-    """A certificate that nobody vouches for ends the run with one line."""
+    """An untrusted certificate ends the run with one line."""
     refused = error(Server([OK]).run(call, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority)))
     assert (refused.kind, refused.fatal) == ("connection", True)
     assert "certificate cannot be verified" in str(refused)

@@ -1,4 +1,4 @@
-"""Several samples of a prompt by one call of the OpenAI backend: what servers give, refuse and leave out."""
+"""Several samples of a prompt in one call of the OpenAI backend: servers that return, refuse or omit them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stub() -> Iterator[RunningStub]:
 
 @pytest.fixture
 def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Asks a model of the stub for samples of one prompt, through a broker, which is closed then."""
+    """Requests samples of one prompt from a model of the stub through a broker, and closes the broker."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     stub.reset()
@@ -57,14 +57,14 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def texts(results: Results) -> list[str]:
-    """Texts of replies; fails when there is anything else."""
+    """Return the texts of results, which must all be replies."""
     assert all(isinstance(r, Reply) for r in results), results
     return [r.text for r in results]
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0])
 def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | None) -> None:
-    """Eleven samples are one call with ``n``, and each has a choice of its own; nothing is said about it."""
+    """Eleven samples are one call with ``n`` and get one choice each; there is no note."""
     results, broker = asked("m", temperature=temperature)
     assert texts(results) == [str(k) for k in range(11)]
     assert (stub.stats()["requests"], broker.counters.sent) == (1, 1)
@@ -72,7 +72,7 @@ def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | N
 
 
 def test_n_off_is_a_call_each_and_the_same_model(asked: Asked, stub: RunningStub) -> None:
-    """``?n=off`` asks eleven times, under the same identity: what is stored either way serves the other."""
+    """``?n=off`` makes eleven calls with the same identity, so stored replies are shared with ``n=on``."""
     results, broker = asked("m?n=off", range(5))
     assert (texts(results), stub.stats()["requests"]) == (["0"] * 5, 5)
     again, broker = asked("m", range(11))
@@ -81,7 +81,7 @@ def test_n_off_is_a_call_each_and_the_same_model(asked: Asked, stub: RunningStub
 
 
 def test_n_takes_on_and_off(stub: RunningStub) -> None:
-    """Another value of ``n`` is refused with what to write."""
+    """Another value of ``n`` is refused; the message says what to write."""
     with pytest.raises(UsageError, match="n=off"):
         BACKEND.factory(parse_spec("openai:m?n=5"), BackendOptions(stub.url))
 
@@ -107,7 +107,7 @@ def test_shares_add_up() -> None:
     ("model", "why"), [("no-n", "refuses"), ("no-n-unsaid", "refuses"), ("strict", "refuses")]
 )
 def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: str, why: str) -> None:
-    """A server that takes no ``n``, whether it says so or not, is asked singly; that is a note, no deviation."""
+    """A server that refuses ``n``, by name or not, gets single calls; that is a note, not a deviation."""
     results, broker = asked(model)
     assert texts(results) == ["0"] * 11
     assert stub.stats()["statuses"] == {"200": 11, "400": 1}
@@ -135,7 +135,7 @@ def test_what_a_refusal_says_counts_at_once(stub: RunningStub, name: str, most: 
 
 
 def test_another_failure_of_a_set_is_the_sets(asked: Asked, stub: RunningStub) -> None:
-    """A set that is told to slow down is tried again as one; an unknown model stops the run after one call."""
+    """A rate-limited set is retried as a set; an unknown model stops the run after one call."""
     results, broker = asked("limited-ms", range(3))
     assert (texts(results), stub.stats()["requests"]) == (["0", "1", "2"], 2)
     assert broker.counters.retries == 1
@@ -146,7 +146,7 @@ def test_another_failure_of_a_set_is_the_sets(asked: Asked, stub: RunningStub) -
 
 
 def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: RunningStub) -> None:
-    """A set that is refused for ``--llm-param`` is no question of ``n``: one call, and the run is over."""
+    """A set that is refused for ``--llm-param`` has nothing to do with ``n``: the run stops after one call."""
     results, broker = asked("strict", range(3), extra=(("a_size", 9),))
     assert [type(r) for r in results] == [RunStopped] * 3
     assert stub.stats()["requests"] == 1
@@ -154,29 +154,29 @@ def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: Runni
 
 
 def test_more_choices_than_asked_for_are_left() -> None:
-    """Only as many choices are read as were asked for, and the cost a backend found is shared between them."""
+    """Only the requested number of choices is read, and they share the backend's cost."""
     answer = {"choices": [{"message": {"content": str(k)}} for k in range(4)], "cost_usd": 3.0}
-    found = chat_replies(answer, 3, None, 1.0, "url", "m")
-    assert isinstance(found, list)
-    assert [(r.text, r.cost_usd, r.seconds) for r in found] == [(str(k), 1.0, 1.0) for k in range(3)]
+    replies = chat_replies(answer, 3, None, 1.0, "url", "m")
+    assert isinstance(replies, list)
+    assert [(r.text, r.cost_usd, r.seconds) for r in replies] == [(str(k), 1.0, 1.0) for k in range(3)]
 
 
 def test_a_bad_prompt_is_not_taken_for_a_refusal_of_n(asked: Asked) -> None:
-    """Where the samples are refused alone, too, each has the error, and nothing is said of ``n``."""
+    """If the samples are also refused one by one, each has the error, and there is no note about ``n``."""
     results, broker = asked("too-long", range(3))
     assert all(isinstance(r, BackendError) and "maximum context length" in str(r) for r in results)
     assert broker.notes() == []
 
 
 def test_a_server_that_ignores_n(asked: Asked, stub: RunningStub) -> None:
-    """One choice in place of eleven: ten more calls, and from then on none with ``n``."""
+    """One choice instead of eleven: ten more calls, and no further call with ``n``."""
     results, broker = asked("one-of-n")
     assert (len(texts(results)), stub.stats()["requests"]) == (11, 11)
     assert "one sample" in broker.notes()[0]
 
 
 def test_a_server_that_gives_fewer(asked: Asked, stub: RunningStub) -> None:
-    """Six choices of eleven are kept, five are asked for singly, and ``n`` stays in use."""
+    """Six choices of eleven are kept, five are requested one by one, and ``n`` stays in use."""
     results, broker = asked("few-of-n")
     assert (len(texts(results)), stub.stats()["requests"]) == (11, 6)
     assert broker.notes() == []
@@ -201,7 +201,7 @@ def test_a_filtered_prompt_is_a_refusal_of_each_sample(asked: Asked, stub: Runni
 
 
 def test_departures_are_made_for_sets_too(asked: Asked, stub: RunningStub) -> None:
-    """A reasoning model's sets leave out what it refuses and get room to think, like single calls."""
+    """A reasoning model's sets leave out what it refuses and get more tokens, like single calls."""
     results, broker = asked("reasoner", range(3), temperature=0.0, max_tokens=5)
     assert texts(results) == ["0", "1", "2"]
     assert broker.report()["models"]["m"]["deviations"] == [
@@ -227,7 +227,7 @@ def test_departures_are_made_for_sets_too(asked: Asked, stub: RunningStub) -> No
     ],
 )
 def test_what_servers_say_of_n(status: int, message: str, refuses: bool) -> None:
-    """The words of known servers are understood, and other errors are not taken for them."""
+    """The words of known servers are understood, and other errors are not confused with them."""
     assert errors.refuses_several(status, {"error": {"message": message}}) is refuses
 
 
@@ -237,7 +237,7 @@ def test_the_parameter_may_be_named_apart() -> None:
 
 
 def test_any_choice_without_room_raises_the_budget() -> None:
-    """One choice that spent everything on reasoning is enough, where others had room."""
+    """One choice that used all its tokens for reasoning is enough."""
     cut = {"finish_reason": "length", "message": {"content": None, "reasoning_content": "hm"}}
     done = {"finish_reason": "stop", "message": {"content": "A"}}
     assert spent_on_reasoning({"choices": [done, cut]})

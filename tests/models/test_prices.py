@@ -18,7 +18,7 @@ from pytest_llmprops.models import prices
 
 @pytest.fixture(autouse=True)
 def fresh_table() -> Iterator[None]:
-    """No test sees the table that another one read."""
+    """Clear the cached table between tests."""
     prices.price_table.cache_clear()
     yield
     prices.price_table.cache_clear()
@@ -51,7 +51,7 @@ def test_bad_prices_are_refused(params: dict[str, str]) -> None:
 
 
 def test_table_is_read_without_importing_litellm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table comes from the package's file; its sample entry is no model."""
+    """The table comes from the package's file; its sample entry is not a model."""
     table = {
         "sample_spec": {"input_cost_per_token": 0},
         "m-1": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6},
@@ -72,7 +72,7 @@ def test_damaged_table_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
 def test_installed_litellm_has_a_table() -> None:
-    """litellm as it is installed keeps its table where we look, with a price for a well-known model."""
+    """The installed litellm has its table in the expected place, with a price for a well-known model."""
     price = prices.price("gpt-4o-2024-05-13", {})
     assert price is not None
     assert 0 < price.input_per_token < price.output_per_token < 1e-3

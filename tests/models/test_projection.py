@@ -15,20 +15,20 @@ from pytest_llmprops.models.projection import bracketed
 
 def tokens(rows: str) -> list[Token]:
     """Tokens of lines ``text tag upos head relation``; heads count from 1, 0 is a root."""
-    found = []
+    result = []
     for row in rows.strip().splitlines():
         text, tag, upos, head, relation = row.split()
-        found.append(Token(text, "" if tag == "-" else tag, upos, int(head) - 1, relation))
-    return found
+        result.append(Token(text, "" if tag == "-" else tag, upos, int(head) - 1, relation))
+    return result
 
 
 def tree(rows: str) -> str:
     """The bracketed tree of such lines, without the tags of tokens."""
     plain = [token._replace(tag=token.tag or token.upos) for token in tokens(rows)]
-    found = bracketed(plain)
+    brackets = bracketed(plain)
     for token in sorted(plain, key=lambda token: -len(token.text)):
-        found = found.replace(f"({token.tag} {token.text})", token.text)
-    return found
+        brackets = brackets.replace(f"({token.tag} {token.text})", token.text)
+    return brackets
 
 
 def test_subject_and_predicate_separate() -> None:
@@ -164,10 +164,10 @@ def test_punctuation_stands_high_but_pairs_stay() -> None:
         , , PUNCT 1 punct
         bark VBP VERB 0 ROOT
     """
-    found = Tree.from_brackets(bracketed(tokens(rows)))
-    spans = {(node.label, node.start, node.end) for node in found.nodes}
+    tree = Tree.from_brackets(bracketed(tokens(rows)))
+    spans = {(node.label, node.start, node.end) for node in tree.nodes}
     assert {("NP", 0, 6), ("NP", 2, 6), ("NP", 3, 5)} <= spans
-    assert not any(node.end == 7 and node.size > 1 for node in found.nodes)
+    assert not any(node.end == 7 and node.size > 1 for node in tree.nodes)
 
 
 def test_questions() -> None:
@@ -279,19 +279,19 @@ def parses(draw: st.DrawFn) -> list[Token]:
 
 def spanned(parse: Sequence[Token], place: int) -> set[int]:
     """The tokens below a token, and itself."""
-    found = {place}
-    while more := {d for d, token in enumerate(parse) if token.head in found} - found:
-        found |= more
-    return found
+    positions = {place}
+    while more := {d for d, token in enumerate(parse) if token.head in positions} - positions:
+        positions |= more
+    return positions
 
 
 @given(parses())
 def test_leaves_stand_in_order_whatever_the_parse(parse: list[Token]) -> None:
     """Every token is a leaf, once and in its place, and the tree is the same each time."""
-    found = bracketed(parse)
-    read = Tree.from_brackets(found)
+    brackets = bracketed(parse)
+    read = Tree.from_brackets(brackets)
     assert read.tokens == tuple(token.text for token in parse)
-    assert bracketed(parse) == found
+    assert bracketed(parse) == brackets
 
 
 @given(parses())

@@ -19,7 +19,7 @@ def sampler(temperature: float, **extra: float) -> Sampler:
 
 
 def test_temperature_zero_takes_the_best() -> None:
-    """Temperature 0, and none, give the most probable token."""
+    """Temperature 0 and no temperature give the most probable token."""
     assert sampler(0.0).pick(LOGITS) == 1
     assert Sampler.of(Chat.user("x"), 0).pick(LOGITS) == 1
 
@@ -68,7 +68,7 @@ def test_draws_depend_on_seed_and_sample() -> None:
 
 @pytest.mark.parametrize("extra", [(("top_p", "much"),), (("unheard_of", 1),)])
 def test_bad_parameters(extra: tuple[tuple[str, object], ...]) -> None:
-    """A parameter that is unknown or no number is an error that names it."""
+    """A parameter that is unknown or not a number is an error that names it."""
     with pytest.raises(BackendError, match=extra[0][0]):
         Sampler.of(Chat.user("x", extra=extra), 0)
 

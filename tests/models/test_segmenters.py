@@ -43,9 +43,9 @@ def check_contract(model: Any) -> None:
     assert kinds_of(model) == {"segment"}
     assert (model.pinned, model.blocking) == (True, True)
     assert model.deviations() == ()
-    assert ["".join(found) for found in words(model, *TEXTS)] == TEXTS
+    assert ["".join(cuts) for cuts in words(model, *TEXTS)] == TEXTS
     model.close()
-    assert ["".join(found) for found in words(model, *TEXTS)] == TEXTS
+    assert ["".join(cuts) for cuts in words(model, *TEXTS)] == TEXTS
 
 
 def test_longest_word_wins(tmp_path: Path) -> None:

@@ -119,9 +119,9 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
     """Of the built-in pairs' sentences nearly all of spaCy's own noun chunks are constituents, and every tree reads."""
     lines = (ROOT / "data" / "oracle" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)[side] for line in lines[:60] for side in ("first", "second")]
-    found = parses(english, *(Parse(text, "en", "constituency") for text in texts))
+    values = parses(english, *(Parse(text, "en", "constituency") for text in texts))
     chunks = constituents = 0
-    for text, value, document in zip(texts, found, english._pipeline.pipe(texts), strict=True):
+    for text, value, document in zip(texts, values, english._pipeline.pipe(texts), strict=True):
         parsed = Parsed.of(text, value["tree"])
         spans = {(parsed.spans[n.start][0], parsed.spans[n.end - 1][1]) for n in parsed.tree.nodes}
         for chunk in document.noun_chunks:
@@ -135,9 +135,9 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
 def test_trees_of_next_to_nothing(english: Any) -> None:
     """A word, punctuation alone and brackets make trees; a text without a token has none."""
     texts = ["Rain", "!?", ":-( ((", "x" * 30, " "]
-    found = [value["tree"] for value in parses(english, *(Parse(t, "en", "constituency") for t in texts))]
-    assert found[-1] == ""
-    for text, tree in zip(texts[:-1], found, strict=False):
+    trees = [value["tree"] for value in parses(english, *(Parse(t, "en", "constituency") for t in texts))]
+    assert trees[-1] == ""
+    for text, tree in zip(texts[:-1], trees, strict=False):
         assert "".join(Parsed.of(text, tree).tree.tokens) == text.replace(" ", "")
 
 
@@ -172,10 +172,10 @@ def test_a_batch_equals_one_at_a_time(english: Any) -> None:
 def test_names_of_a_package(english: Any) -> None:
     """A package is found by its name with hyphens or underscores, and by its folder."""
     assert ready(f"spacy:{PACKAGE}")
-    found = importlib.util.find_spec(PACKAGE)
-    assert found is not None
-    assert found.origin is not None
-    folder = Path(found.origin).parent
+    package = importlib.util.find_spec(PACKAGE)
+    assert package is not None
+    assert package.origin is not None
+    folder = Path(package.origin).parent
     for name in (PACKAGE.replace("_", "-"), str(folder), str(next(folder.glob(f"{PACKAGE}-*")))):
         model = make(f"spacy:{name}")
         assert model.identity == english.identity
@@ -224,10 +224,10 @@ def test_pipeline_of_words_only(blank: Path) -> None:
 
 def test_another_language_is_missing(blank: Path) -> None:
     """A pipeline answers only texts of its language; without dependencies there are no trees, and nobody served."""
-    found = parses(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
-    assert [value["words"] for value in found] == [None, None]
-    assert "a spaCy model of 'af', not of 'en'" in found[0]["missing"]
-    assert "no dependency parser" in found[1]["missing"]
+    values = parses(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
+    assert [value["words"] for value in values] == [None, None]
+    assert "a spaCy model of 'af', not of 'en'" in values[0]["missing"]
+    assert "no dependency parser" in values[1]["missing"]
     [reply] = make(f"spacy:{blank}").parse([Parse("a", "en", "words")])
     assert reply.served_model == ""
 

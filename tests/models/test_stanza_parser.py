@@ -70,8 +70,8 @@ def test_contract(model: Any) -> None:
 
 def test_dependencies_of_known_sentences(model: Any) -> None:
     """Each word has text, lemma, part of speech, head and relation, as the models were taught."""
-    found = parses(model, *(Parse(text, "af", "dependency") for text in TEXTS))
-    assert [value["words"] for value in found] == [[list(word) for word in s] for s in SENTENCES]
+    values = parses(model, *(Parse(text, "af", "dependency") for text in TEXTS))
+    assert [value["words"] for value in values] == [[list(word) for word in s] for s in SENTENCES]
 
 
 def test_heads_count_over_all_sentences(model: Any) -> None:
@@ -105,9 +105,11 @@ def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Pat
         expected.append(stanzas_own(stanza_models, "af", everything, text))
         requests.append(Parse(text, "gl", "words"))
         expected.append(stanzas_own(stanza_models, "gl", cut, text))
-    found = [value["words"] for value in parses(model, *requests)]
-    assert [[word[:3] for word in words] for words in found] == [[w[:3] for w in words] for words in expected]
-    for one, (words, own) in zip(requests, zip(found, expected, strict=True), strict=True):
+    values = [value["words"] for value in parses(model, *requests)]
+    assert [[word[:3] for word in words] for words in values] == [
+        [w[:3] for w in words] for words in expected
+    ]
+    for one, (words, own) in zip(requests, zip(values, expected, strict=True), strict=True):
         assert len(set(map(tuple, words))) > 1
         if one.analysis == "dependency":
             assert [word[4] for word in words] == [word[4] for word in own]
@@ -229,8 +231,8 @@ from pytest_llmprops.core.requests import Parse
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
 model = find_backend("stanza").factory(parse_spec("stanza?dir={own_copy}"), BackendOptions())
-found = model.parse([Parse("Die hond slaap.", lang, "words") for lang in ("af", "gl", "te", "hy", "xx")])
-print(*(type(result).__name__ for result in found))
+values = model.parse([Parse("Die hond slaap.", lang, "words") for lang in ("af", "gl", "te", "hy", "xx")])
+print(*(type(result).__name__ for result in values))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["Reply", "Reply", "BackendError", "Reply", "Reply"]
@@ -257,11 +259,11 @@ def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_odd_texts(model: Any, text: str) -> None:
     """Empty, invisible, foreign and overlong texts get an analysis, and so do their neighbours."""
-    found = parses(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
-    assert [found[0]["words"], found[2]["words"]] == [[list(w) for w in s] for s in SENTENCES[:2]]
+    values = parses(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
+    assert [values[0]["words"], values[2]["words"]] == [[list(w) for w in s] for s in SENTENCES[:2]]
     if not text.strip():
-        assert found[1]["words"] == []
-    assert all(-1 < word[3] <= len(found[1]["words"]) for word in found[1]["words"])
+        assert values[1]["words"] == []
+    assert all(-1 < word[3] <= len(values[1]["words"]) for word in values[1]["words"])
 
 
 def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,8 @@ def ask(stub: RunningStub, content: str, *, key: str = "k", **fields: Any) -> tu
 
 def text(answer: dict[str, Any]) -> str:
     """The first choice's text."""
-    found: str = answer["choices"][0]["message"]["content"]
-    return found
+    content: str = answer["choices"][0]["message"]["content"]
+    return content
 
 
 def test_answers_follow_from_the_prompt() -> None:
@@ -114,11 +114,11 @@ def test_oracle_answers_are_those_of_an_ideal_extractor() -> None:
     sentence = "Abbury and Big Beldale are near Abbury."
     about = f'"Abbury" in the sentence "{sentence}"'
     with running_stub(delay=0, answer="oracle") as stub:
-        found = text(ask(stub, fill(PROMPT, text=sentence))[1])
+        content = text(ask(stub, fill(PROMPT, text=sentence))[1])
         named = text(ask(stub, f"Is the entity {about} a name?")[1])
         offered = text(ask(stub, f"Please list synonyms for {about}.")[1])
         other = text(ask(stub, "Another question")[1])
-    assert read_list(found, sentence).names == frozenset({"abbury", "big beldale"})
+    assert read_list(content, sentence).names == frozenset({"abbury", "big beldale"})
     assert read_named(Reply(named)) is True
     assert len(read_list(offered).names or ()) == 5
     assert other in ("A", "B")
