@@ -1,4 +1,4 @@
-"""Runs that no gate can be held against: what differs from the baseline, or is missing."""
+"""Runs that a gate cannot judge: differences from the baseline, and missing parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OURS = {**FACTS, "deviations": {"new": ["temperature left out"]}}
 def against(
     ours: dict[str, Any] | None = None, theirs: dict[str, Any] | None = None, **settings: Any
 ) -> GateResult:
-    """The decision where facts of either run were changed."""
+    """Return the decision after changing facts of either run."""
     gate = gate_of({"benchmark": "sums", "max_drop": 0.5}, **settings)
     facts = facts_of("new", **{**OURS, **(ours or {})})
     baseline = baseline_of(verdicts("c" * 40), **{**FACTS, **(theirs or {})})
@@ -92,7 +92,7 @@ def test_the_baseline_must_be_whole_as_well(theirs: dict[str, Any], wanted: str)
 
 
 def test_an_older_baseline_is_named_as_such() -> None:
-    """A baseline from before a change of data or protocol is called older; a younger one is not."""
+    """A baseline from before a change of data or protocol is called older; a newer one is not."""
     changed = {"protocols": {"sums": {**PROTOCOL, "seed": 7}}, "data": {**DATA, "builtin:sums/en.csv": "cc"}}
     older, younger = against(changed), against({**changed, "started": "2025-12-31"})
     assert [r.partition(":")[0] for r in older.reasons] == [
@@ -122,7 +122,7 @@ def test_a_bound_under_its_newer_name_is_no_deviation() -> None:
 
 
 def test_what_a_gate_file_may_allow() -> None:
-    """Mixed served models and deviations pass where the file says so, and nothing else does."""
+    """The gate file can allow mixed served models and deviations, but nothing else."""
     mixed = {"models": {"new": {"served_as": ["a-1", "a-2"]}}}
     assert against(mixed, allow_mixed=True).decision == "pass"
     assert against({"deviations": {}}, allow_deviations=True).decision == "pass"
@@ -139,7 +139,7 @@ def test_several_reasons_are_all_told() -> None:
 
 
 def test_many_changed_files_are_counted() -> None:
-    """Three files are named and the others counted; a file of only one run is no change."""
+    """Three files are named and the others counted; a file that only one run read is not a change."""
     names = [f"builtin:sums/{n}.csv" for n in range(5)]
     before, after = (
         facts_of("old", data=dict.fromkeys(names, "a")),

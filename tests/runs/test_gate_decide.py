@@ -17,13 +17,13 @@ from pytest_llmprops.core.statistics import wilson
 
 
 def check_of(result: GateResult, kind: str, rule: int = 0) -> Check:
-    """The check of this kind."""
+    """Return the check of this kind."""
     (found,) = [c for c in result.rules[rule].checks if c.kind == kind]
     return found
 
 
 def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
-    """The candidate's verdicts, a letter each."""
+    """Return the candidate's verdicts, one per letter."""
     return verdicts(statuses, model="new", **changes)
 
 
@@ -31,7 +31,7 @@ def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
 
 
 def test_min_accuracy_at_its_limits() -> None:
-    """The lower limit must reach it; with the limit inside of the interval nothing is decided."""
+    """The lower limit must reach it. If the interval contains the limit, the check is inconclusive."""
     records = new("c" * 80 + "w" * 20)
     low, high, _ = wilson(80, 100)
     inside, above = (low + 1e-9, high), high + 1e-9
@@ -41,7 +41,7 @@ def test_min_accuracy_at_its_limits() -> None:
 
 
 def test_min_accuracy_by_the_point() -> None:
-    """With basis = "point" the estimate itself is held against the limit."""
+    """With basis = "point" the estimate is compared with the limit."""
     records = new("c" * 80 + "w" * 20)
     for limit, decision in [(0.8, "pass"), (0.8 + 1e-9, "fail")]:
         assert judged(gate_of({"min_accuracy": limit, "basis": "point"}), records).decision == decision
@@ -74,7 +74,7 @@ def test_shares_at_their_limit(status: str, letter: str) -> None:
 
 
 def test_no_regression_at_alpha() -> None:
-    """It fails as soon as McNemar's p-value is at most alpha."""
+    """It fails if McNemar's p-value is at most alpha."""
     ours, theirs = paired_runs(380, 12, 4, 4)
     p = mcnemar_drop(12, 4)
     assert judged(gate_of({"no_regression": True, "alpha": p}), ours, theirs).decision == "fail"
@@ -116,7 +116,7 @@ def test_a_small_sample_cannot_pass_no_regression(sample: int) -> None:
 
 
 def test_ten_items_with_two_losses_are_inconclusive() -> None:
-    """The drop of 20 points itself, on 10 pairs: neither passed nor failed, and told why."""
+    """The drop of 20 points itself, on 10 pairs: inconclusive, with a reason."""
     result = judged(gate_of({"no_regression": True, "min_items": 10}), *paired_runs(7, 2, 0, 1))
     assert result.decision == "inconclusive"
     assert "10 pairs are too few" in result.line
@@ -181,7 +181,7 @@ def test_a_gain_is_shown_as_a_gain() -> None:
 
 
 def in_clusters(statuses: str, size: int, model: str) -> list[VerdictRecord]:
-    """Verdicts whose neighbours share a cluster."""
+    """Return verdicts in clusters of neighbours."""
     return [replace(r, cluster=f"c{n // size}") for n, r in enumerate(verdicts(statuses, model=model))]
 
 
@@ -220,7 +220,7 @@ def test_accuracy_over_clusters() -> None:
 
 
 def repeated(shares: list[int], of: int, model: str) -> list[VerdictRecord]:
-    """``of`` samples of each item, so many of them correct."""
+    """``of`` samples of each item, with this number of correct ones."""
     return [
         verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model, sample=sample)
         for n, right in enumerate(shares)
@@ -376,7 +376,7 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
 
 
 def test_the_worst_rule_decides() -> None:
-    """invalid before fail before inconclusive before pass; the line tells what was worst."""
+    """invalid before fail before inconclusive before pass; the line has the worst."""
     records = [*new("c" * 40, task="good"), *new("w" * 40, task="bad"), *new("cw" * 20, task="open"),
                *new("c" * 9, task="few")]  # fmt: skip
     records = [replace(r, id=f"{r.task}/{r.id}") for r in records]
@@ -398,7 +398,7 @@ def test_the_worst_rule_decides() -> None:
 
 
 def test_inconclusive_may_pass() -> None:
-    """Only where the file says so, and never a failure or an invalid run."""
+    """Only if the file says so; a failure or an invalid run never passes."""
     rule = {"min_accuracy": 0.5}
     lets = judged(gate_of(rule, inconclusive="pass"), new("cw" * 20))
     assert (lets.decision, lets.passed) == ("inconclusive", True)

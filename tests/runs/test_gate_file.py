@@ -44,7 +44,7 @@ min = 0.9
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
-    """All keys arrive; those given at the top hold for every rule that does not say otherwise."""
+    """All keys are read; those at the top are defaults of all rules."""
     gate = gate_file(tmp_path, EVERYTHING)
     first, second = gate.rules
     assert (gate.inconclusive, gate.sequential, gate.allow_mixed, gate.allow_deviations) == (
@@ -68,7 +68,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_nought_is_a_limit(tmp_path: Path) -> None:
-    """0 is not taken for absent, though it equals False."""
+    """A limit of 0 is a limit."""
     (rule,) = gate_file(tmp_path, "[[rule]]\nmax_drop = 0\nmax_refused = 0.0").rules
     assert rule.checks == ("max_drop", "max_refused")
     assert rule.paired
@@ -145,7 +145,7 @@ def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) ->
     ],
 )
 def test_numbers_without_sense_are_refused(key: str, value: str, tmp_path: Path) -> None:
-    """An error rate of nought or of a coin, a drop of nothing, no item at all."""
+    """Error rates of 0 or 0.5, a drop of 0, and 0 items are invalid."""
     for text in (f"{key} = {value}\n[[rule]]\nmax_drop = 0", f"[[rule]]\nmax_drop = 0\n{key} = {value}"):
         with pytest.raises(UsageError, match=f"{key} = "):
             gate_file(tmp_path, text)
@@ -191,14 +191,14 @@ def test_a_pattern_that_matches_nothing_is_refused(where: dict[str, str], there:
 
 
 def test_places_that_do_not_go_together_are_listed() -> None:
-    """Where every pattern matches something, but no place matches all, the places are listed."""
+    """If every pattern matches something, but no place matches all patterns, the places are listed."""
     gate = gate_of({"task": "mul", "language": "zh", "min_accuracy": 0.5})
     with pytest.raises(UsageError, match=r"there are sums/add/en/builtin, .*sums/add/zh"):
         gate.check_matches([p for p in PLACES if (p.task, p.language) != ("mul", "zh")])
 
 
 def test_two_rules_about_the_same_items_are_refused() -> None:
-    """An item stands under one rule, but a rule on a metric may be about it as well."""
+    """An item belongs to one rule only, but rules on metrics may share it."""
     apart = gate_of(
         {"task": "add", "max_drop": 0.1}, {"task": "m*", "max_drop": 0.1}, {"metric": "m", "min": 0.1}
     )
@@ -225,7 +225,7 @@ METRICS = {"sums": {"rate": "higher", "cost": "lower", "bias": "target:0.5", "si
 def test_a_metric_that_is_not_there_or_asked_from_the_wrong_side(
     rule: dict[str, object], wanted: str
 ) -> None:
-    """The declared direction of a metric says which limit makes sense."""
+    """The limit must fit the declared direction of the metric."""
     with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}".replace("*'", r"\*'")):
         gate_of(rule).check_metrics(METRICS)
 

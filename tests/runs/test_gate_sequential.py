@@ -35,7 +35,7 @@ def letters(rng: random.Random, weights: Mapping[str, float], n: int) -> str:
 
 
 def pairs_as_runs(kinds: Sequence[str]) -> tuple[Records, Records]:
-    """(candidate's, baseline's) records; a kind is both, lost, gained or neither, by its first letter."""
+    """Return (candidate's, baseline's) records; a letter means both, lost, gained or neither."""
     old = "".join("c" if kind in "bl" else "w" for kind in kinds)
     new = "".join("c" if kind in "bg" else "w" for kind in kinds)
     return verdicts(new, model="new"), verdicts(old)
@@ -45,7 +45,7 @@ def pairs_as_runs(kinds: Sequence[str]) -> tuple[Records, Records]:
 
 
 def places_of(**sizes: int) -> Records:
-    """Cases in file order, so many a task."""
+    """Return cases in file order, with this number per task."""
     return [verdict(f"{task}/{n:04d}", task=task) for task, size in sizes.items() for n in range(size)]
 
 
@@ -67,7 +67,7 @@ def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_blocks_are_stratified_by_rule(seed: int) -> None:
-    """After every block, and in every block, each rule has had its share within one item."""
+    """After every block, and in every block, each rule has its share within one item."""
     found = blocks(GATE, PLACES, concurrency=16, seed=seed)[:-1]
     sizes = Counter(p.task for p in PLACES if p.task != "unruled")
     drawn: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
 
 
 def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
-    """Workers whose hashes of texts differ draw alike."""
+    """Workers draw the same items although their hashes of texts differ."""
     code = (
         "from pytest_llmprops.runs.gate_draw import draw_key;"
         "print([draw_key(7, f'htest/{n}').hex() for n in range(9)])"
@@ -133,7 +133,7 @@ ALPHA = 0.05
 
 
 def answers_of(letters_: Sequence[str], clusters: Sequence[str]) -> list[Answer]:
-    """An answer a letter: correct, wrong, refused."""
+    """Return one answer per letter: correct, wrong, refused."""
     return [
         Answer(str(n), cluster, float(letter in "c"), float(letter == "r"), 0.0)
         for n, (letter, cluster) in enumerate(zip(letters_, clusters, strict=True))
@@ -141,7 +141,7 @@ def answers_of(letters_: Sequence[str], clusters: Sequence[str]) -> list[Answer]
 
 
 def scores_of(kinds: Sequence[str], clusters: Sequence[str]) -> Pairs:
-    """A pair a letter: both, lost, gained, neither."""
+    """Return one pair per letter: both, lost, gained, neither."""
     return Pairs(
         tuple(float(k in "bl") for k in kinds), tuple(float(k in "bg") for k in kinds), tuple(clusters)
     )

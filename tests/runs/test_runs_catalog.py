@@ -1,4 +1,4 @@
-"""Runs found by name, listed and promoted."""
+"""Finding runs by name, listing and promoting them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
-    """The one line names what was asked for and the newest runs that there are, five at most."""
+    """The message has the requested name and at most five of the newest runs."""
     for n in range(7):
         write_run(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
     with pytest.raises(UsageError) as caught:
@@ -97,7 +97,7 @@ def test_all_runs_newest_first(tmp_path: Path) -> None:
 
 
 def test_states_of_a_listing(tmp_path: Path) -> None:
-    """Being written, killed, unreadable and complete runs stand side by side, each with what is known."""
+    """Being written, killed, unreadable and complete runs are listed, each with its known facts."""
     root = runs_folder(tmp_path)
     write_run(root / "done", verdicts("c"))
     write_run(root / "killed", verdicts("cw"))
@@ -149,7 +149,7 @@ def test_a_promoted_run_is_a_whole_copy(tmp_path: Path) -> None:
 
 
 def test_replies_can_be_left_out(tmp_path: Path) -> None:
-    """A baseline to be committed needs no prompts and replies."""
+    """Prompts and replies can be left out of a baseline."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     (run / "requests.jsonl").write_text("{}\n")
     target = promote(run, "base", tmp_path, replies=False)

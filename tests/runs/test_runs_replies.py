@@ -1,4 +1,4 @@
-"""requests.jsonl read back, and which reply stands for a record."""
+"""Reading requests.jsonl, and choosing the reply of a record."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def logged(folder: Path) -> Path:
 
 
 def test_prompts_come_back_in_full(tmp_path: Path) -> None:
-    """Beginnings stored once are put back; requests are found by key, in order."""
+    """Shared prefixes are restored; requests are in order, by key."""
     path = logged(tmp_path)
     assert '"prefix_id"' in path.read_text()
-    found = read_requests(tmp_path)
-    assert list(found) == ["k0", "k1", "k2"]
-    assert found["k2"].messages == [("user", f"{EXAMPLES}question 2")]
-    assert found["k2"].reply == "reply 2"
+    requests = read_requests(tmp_path)
+    assert list(requests) == ["k0", "k1", "k2"]
+    assert requests["k2"].messages == [("user", f"{EXAMPLES}question 2")]
+    assert requests["k2"].reply == "reply 2"
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_torn_end(tmp_path: Path) -> None:
     whole = read_requests(tmp_path)
     for cut in range(0, len(raw), 41):
         path.write_bytes(raw[:cut])
-        found = read_requests(tmp_path)
-        assert found == {key: whole[key] for key in found}
-        assert len(found) >= raw[:cut].count(b"\n") - 1
+        requests = read_requests(tmp_path)
+        assert requests == {key: whole[key] for key in requests}
+        assert len(requests) >= raw[:cut].count(b"\n") - 1
 
 
 @pytest.mark.parametrize(
