@@ -99,7 +99,7 @@ def _labelled(records: Iterable[VerdictRecord]) -> list[Values]:
 
 
 def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Iterator[Metric]:
-    """Sentences that had something to test; records accepted trivially are counted apart."""
+    """Yield the metrics of sentences with something to test. Those accepted trivially are counted separately."""
     values = [r.values for r in records]
     mean = _mean(place, records)
     yield mean("acceptance_rate", lambda v: v["accepted"], group)

@@ -133,14 +133,14 @@ class Tree:
         return node.start <= self.core[0] and node.end >= self.core[1]
 
     def is_word(self, token: int) -> bool:
-        """Whether the token is more than punctuation."""
+        """Return whether the token is more than punctuation."""
         return not is_punctuation(self.tokens[token])
 
     def must_be_covered(self, token: int) -> bool:
-        """Whether an alignment must cover it: all but prepositions, each by itself, and punctuation.
+        """Return whether an alignment must cover the token: every token except prepositions and punctuation.
 
-        The paper exempts "individual prepositional words" and is silent on punctuation, which says nothing
-        that could be aligned. Prepositions go by their tag; a conjunction that Penn tags alike ("if") is none.
+        The paper exempts "individual prepositional words" and does not mention punctuation, which has no meaning to
+        align. The tag decides whether a token is a preposition, except for conjunctions with the same tag ("if").
         """
         tagged = self.tags[token] in _PREPOSITION_TAGS
         return self.is_word(token) and not (tagged and self.tokens[token].lower() not in _SUBORDINATORS)

@@ -43,31 +43,31 @@ CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are neare
 
 def test_reordered_phrases_align_both_ways() -> None:
     """All four alignments hold; the phrases are the tops of the paths, told once though several leaves reach them."""
-    found = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
-    assert found.forward == (Mapping((0, 5), (0, 5)), Mapping((5, 7), (5, 7)))
-    assert found.backward == found.forward
-    assert found.rho == Rho(True, True, True, True)
-    assert found.rho.phi_or
-    assert found.rho.phi_and
-    assert found.pairs() == (
+    alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
+    assert alignments.forward == (Mapping((0, 5), (0, 5)), Mapping((5, 7), (5, 7)))
+    assert alignments.backward == alignments.forward
+    assert alignments.rho == Rho(True, True, True, True)
+    assert alignments.rho.phi_or
+    assert alignments.rho.phi_and
+    assert alignments.pairs() == (
         PhrasePair("The dog in the yard", "The hound in the garden"),
         PhrasePair("slept quietly", "softly rested"),
     )
-    assert found.leftovers == ((), ())
+    assert alignments.leftovers == ((), ())
 
 
 def test_passive_by_hand() -> None:
     """The two noun phrases are mapped, crosswise; the verb's parents do not match, so that it is left over."""
-    found = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
+    alignments = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
     # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
-    assert found.forward == (Mapping((0, 3), (5, 8)), Mapping((4, 6), (0, 2)))
+    assert alignments.forward == (Mapping((0, 3), (5, 8)), Mapping((4, 6), (0, 2)))
     # Back, PP {by, the, old, dog} is most similar to NP {the, old, dog}, 3 / sqrt(4 * 3), whose parent's match is
     # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
-    assert found.backward == (Mapping((0, 2), (4, 6)), Mapping((5, 8), (0, 3)))
-    assert found.rho == Rho()
-    assert not found.rho.phi_or
-    assert found.leftovers == (("chased",), ("was pursued by",))
-    assert found.pairs() == (PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty"))
+    assert alignments.backward == (Mapping((0, 2), (4, 6)), Mapping((5, 8), (0, 3)))
+    assert alignments.rho == Rho()
+    assert not alignments.rho.phi_or
+    assert alignments.leftovers == (("chased",), ("was pursued by",))
+    assert alignments.pairs() == (PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty"))
 
 
 def test_paths_stop_where_parents_do_not_match() -> None:
@@ -88,13 +88,13 @@ def test_one_direction_covers_the_other_sentence() -> None:
     """A clause of s1 says all of s2: the star alignment covers s2, whose root, unlike that of s1, may be matched."""
     said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
     slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
-    found = aligned(said, slept, "the man say the2 dog sleep well", "the2 dog sleep well")
-    assert found.forward == (Mapping((3, 7), (0, 4)),)
-    assert found.backward == (Mapping((0, 2), (3, 5)), Mapping((2, 4), (5, 7)))
-    assert found.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
-    assert found.rho.phi_or
-    assert found.rho.phi_and
-    assert found.leftovers == (("the man said",), ())
+    alignments = aligned(said, slept, "the man say the2 dog sleep well", "the2 dog sleep well")
+    assert alignments.forward == (Mapping((3, 7), (0, 4)),)
+    assert alignments.backward == (Mapping((0, 2), (3, 5)), Mapping((2, 4), (5, 7)))
+    assert alignments.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
+    assert alignments.rho.phi_or
+    assert alignments.rho.phi_and
+    assert alignments.leftovers == (("the man said",), ())
 
 
 def test_or_and_and() -> None:
@@ -110,10 +110,10 @@ def test_or_and_and() -> None:
 def test_a_word_under_the_root_is_never_covered() -> None:
     """A pronoun subject has no path of two nodes: not even the same sentence proves it (table 12: "But he")."""
     he = "(ROOT (S (CC But) (NP (PRP he)) (VP (VBD slept) (ADVP (RB well))) (. .)))"
-    found = aligned(he, he, "but he sleep well .", "but he sleep well .")
-    assert found.forward == (Mapping((2, 4), (2, 4)),)
-    assert not found.rho.phi_or
-    assert found.leftovers == (("But he",), ("But he",))
+    alignments = aligned(he, he, "but he sleep well .", "but he sleep well .")
+    assert alignments.forward == (Mapping((2, 4), (2, 4)),)
+    assert not alignments.rho.phi_or
+    assert alignments.leftovers == (("But he",), ("But he",))
 
 
 @pytest.mark.parametrize(
@@ -122,19 +122,19 @@ def test_a_word_under_the_root_is_never_covered() -> None:
 def test_only_prepositions_may_be_left_over(tag: str, word: str, holds: bool) -> None:
     """A preposition outside of all phrases does not matter; a negation or a conjunction does."""
     rest = "(NP (DT the) (NN dog)) (VP (VBD slept) (RB well)) (. .)"
-    found = aligned(
+    alignments = aligned(
         f"(S ({tag} {word}) {rest})", f"(S {rest})", "x the dog sleep well .", "the dog sleep well ."
     )
-    assert found.rho.forward is holds
-    assert found.rho.forward_star
-    assert found.rho.backward
+    assert alignments.rho.forward is holds
+    assert alignments.rho.forward_star
+    assert alignments.rho.backward
 
 
 def test_the_whole_sentence_is_no_phrase() -> None:
     """Not the root, nor a clause that lacks only the full stop: its parts are what is mapped."""
     tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
-    found = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
-    assert found.forward == (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    alignments = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
+    assert alignments.forward == (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
 
 
 def test_a_node_without_a_sibling_ends_the_path() -> None:
@@ -193,8 +193,8 @@ def test_word_vectors_from_pieces() -> None:
     """A word's vector is the mean over the pieces that overlap it; a word without pieces is zeros."""
     pieces = [(0, 2), (2, 6), (7, 9), (9, 9)]
     values = np.array([[2.0, 0.0], [0.0, 4.0], [6.0, 6.0], [9.0, 9.0]], dtype=np.float32)
-    found = token_vectors([(0, 6), (7, 8), (8, 9), (10, 12)], pieces, values)
-    assert found.tolist() == [[1.0, 2.0], [6.0, 6.0], [6.0, 6.0], [0.0, 0.0]]
+    result = token_vectors([(0, 6), (7, 8), (8, 9), (10, 12)], pieces, values)
+    assert result.tolist() == [[1.0, 2.0], [6.0, 6.0], [6.0, 6.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize(
@@ -219,15 +219,15 @@ def test_vectors_that_do_not_fit(pieces: list[tuple[int, ...]], values: object, 
 
 def test_one_word_sentences() -> None:
     """A one-word sentence is all root: nothing is mapped, the word is left over, be there a full stop or not."""
-    found = aligned("(NP (NN Rain))", "(NP (NN Rain))", "rain", "rain")
-    assert found.forward == ()
-    assert found.rho == Rho()
-    assert found.leftovers == (("Rain",), ("Rain",))
+    alignments = aligned("(NP (NN Rain))", "(NP (NN Rain))", "rain", "rain")
+    assert alignments.forward == ()
+    assert alignments.rho == Rho()
+    assert alignments.leftovers == (("Rain",), ("Rain",))
     stopped = "(S (NP (NN Rain)) (. .))"
-    found = aligned(stopped, stopped, "rain .", "rain .")
-    assert found.forward == ()
-    assert found.rho == Rho()
-    assert found.leftovers == (("Rain",), ("Rain",))
+    alignments = aligned(stopped, stopped, "rain .", "rain .")
+    assert alignments.forward == ()
+    assert alignments.rho == Rho()
+    assert alignments.leftovers == (("Rain",), ("Rain",))
     # Of the other sentence a phrase may be mapped onto it: its root, unlike that of the sentence mapped, is allowed.
     other = aligned(
         "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
@@ -238,20 +238,20 @@ def test_one_word_sentences() -> None:
 
 def test_punctuation_alone_is_not_aligned() -> None:
     """A sentence in which nothing must be covered still needs a mapping to be aligned."""
-    found = aligned("(S (. .) (. .))", "(S (. .) (. .))", ". .", ". .")
-    assert found.rho == Rho()
+    alignments = aligned("(S (. .) (. .))", "(S (. .) (. .))", ". .", ". .")
+    assert alignments.rho == Rho()
 
 
 def test_missing_trees() -> None:
     """Without trees nothing is aligned, and the reason is kept."""
-    found = Alignments.without_trees("the parser gave no tree for s2")
-    assert found.rho == Rho()
-    assert found.pairs() == ()
-    assert found.leftovers == ((), ())
-    assert found.missing == "the parser gave no tree for s2"
-    assert found.without([PhrasePair("a", "b")]) == found
+    result = Alignments.without_trees("the parser gave no tree for s2")
+    assert result.rho == Rho()
+    assert result.pairs() == ()
+    assert result.leftovers == ((), ())
+    assert result.missing == "the parser gave no tree for s2"
+    assert result.without([PhrasePair("a", "b")]) == result
     with pytest.raises(ValueError, match="no tree for s2"):
-        found.pair_of(Mapping((0, 1), (0, 1)), backward=False)
+        result.pair_of(Mapping((0, 1), (0, 1)), backward=False)
 
 
 def test_vectors_must_fit() -> None:
@@ -265,8 +265,8 @@ def test_vectors_must_fit() -> None:
 
 def test_refused_pairs_are_gone_from_both_directions() -> None:
     """Removing a phrase pair removes its mappings and what only they covered."""
-    found = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
-    left = found.without([PhrasePair("slept quietly", "softly rested")])
+    alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
+    left = alignments.without([PhrasePair("slept quietly", "softly rested")])
     assert left.forward == left.backward == (Mapping((0, 5), (0, 5)),)
     assert not left.rho.phi_or
     assert left.leftovers == (("slept quietly",), ("softly rested",))
@@ -278,15 +278,15 @@ def test_pairs_of_aligned_directions() -> None:
     first, second = parsed(tree), parsed(tree)
     forward = (Mapping((0, 2), (0, 2)),)
     backward = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
-    found = Alignments(first, second, forward, backward)
-    assert len(found.pairs()) == 2
-    assert len(found.pairs(aligned_only=True)) == 2
-    found = Alignments(first, second, backward, (Mapping((1, 3), (1, 3)),))
-    assert len(found.pairs()) == 3
-    assert len(found.pairs(aligned_only=True)) == 2
-    found = Alignments(first, second, forward, ())
-    assert found.pairs()
-    assert found.pairs(aligned_only=True) == ()
+    alignments = Alignments(first, second, forward, backward)
+    assert len(alignments.pairs()) == 2
+    assert len(alignments.pairs(aligned_only=True)) == 2
+    alignments = Alignments(first, second, backward, (Mapping((1, 3), (1, 3)),))
+    assert len(alignments.pairs()) == 3
+    assert len(alignments.pairs(aligned_only=True)) == 2
+    alignments = Alignments(first, second, forward, ())
+    assert alignments.pairs()
+    assert alignments.pairs(aligned_only=True) == ()
 
 
 def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
@@ -322,10 +322,10 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
     """With contextual vectors a sentence aligns to itself, each of the root's parts onto itself."""
     sentence = _sentence(data, phrases_only=True)
     values = _random_vectors(sentence, seed)
-    found = align(sentence, sentence, values, values)
+    result = align(sentence, sentence, values, values)
     expected = tuple(Mapping((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
-    assert found.forward == found.backward == expected
-    assert found.rho == Rho(True, True, True, True)
+    assert result.forward == result.backward == expected
+    assert result.rho == Rho(True, True, True, True)
 
 
 @given(st.data(), st.integers(0, 2**32 - 2))
@@ -333,13 +333,13 @@ def test_mappings_of_any_two_trees(data: st.DataObject, seed: int) -> None:
     """A source phrase has two words and lacks one, starts a constituent, and swapping the sentences swaps all."""
     first, second = _sentence(data), _sentence(data)
     one, two = _random_vectors(first, seed), _random_vectors(second, seed + 1)
-    found, swapped = align(first, second, one, two), align(second, first, two, one)
-    assert (found.forward, found.backward) == (swapped.backward, swapped.forward)
-    assert found.rho.phi_or == swapped.rho.phi_or
-    assert found.rho.phi_and == swapped.rho.phi_and
+    result, swapped = align(first, second, one, two), align(second, first, two, one)
+    assert (result.forward, result.backward) == (swapped.backward, swapped.forward)
+    assert result.rho.phi_or == swapped.rho.phi_or
+    assert result.rho.phi_and == swapped.rho.phi_and
     for source, target, mapped in (
-        (first, second, found.forward),
-        (second, first, found.backward),
+        (first, second, result.forward),
+        (second, first, result.backward),
     ):
         for mapping in mapped:
             start, end = mapping.source
@@ -382,12 +382,12 @@ def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[M
             return node, other
         return top(above, other_above)
 
-    found = set()
+    result = set()
     for leaf in (node for node in first.nodes if not node.children):
         node, other = top(leaf, match(leaf))
         if node is not leaf:
-            found.add(Mapping((node.start, node.end), (other.start, other.end)))
-    return found
+            result.add(Mapping((node.start, node.end), (other.start, other.end)))
+    return result
 
 
 @given(st.data(), st.integers(0, 2**32 - 1))

@@ -59,38 +59,38 @@ def model(same: Any = None, extract: Any = None) -> Subject:
 
 def test_an_ideal_extractor_is_accepted() -> None:
     """Entities that are extracted whatever stands beside them: correct, with the bound of the rule."""
-    found = verdict_on(TOWNS, model())
-    assert (found.status, found.score, found.given, found.expected) == (
+    verdict = verdict_on(TOWNS, model())
+    assert (verdict.status, verdict.score, verdict.given, verdict.expected) == (
         "correct",
         1.0,
         "accepted",
         "accepted",
     )
-    assert found.reason == "3 of 3 tests passed"
-    assert found.evidence["sentence"] == TOWNS["text"]
-    assert str(found.evidence["bound"]).startswith(
+    assert verdict.reason == "3 of 3 tests passed"
+    assert verdict.evidence["sentence"] == TOWNS["text"]
+    assert str(verdict.evidence["bound"]).startswith(
         "an extractor 0.1-far from linear would have been rejected"
     )
-    assert (found.values["labelled"], found.values["labelled_extracted"]) == (2, 2)
-    assert found.task == ""
+    assert (verdict.values["labelled"], verdict.values["labelled_extracted"]) == (2, 2)
+    assert verdict.task == ""
 
 
 def test_an_extractor_that_is_not_linear_is_wrong() -> None:
     """An entity that is found only beside another: wrong, its culprit named; no bound stands beside it."""
-    found = verdict_on(
+    verdict = verdict_on(
         TOWNS, model(extract=lambda s, _: capitalised(s) if "Oslo" in s else capitalised(s)[1:2]), tests=20
     )
-    assert (found.status, found.score, found.given) == ("wrong", 0.0, "rejected")
-    assert "culprits: " in found.reason
-    assert "bound" not in found.evidence
+    assert (verdict.status, verdict.score, verdict.given) == ("wrong", 0.0, "rejected")
+    assert "culprits: " in verdict.reason
+    assert "bound" not in verdict.evidence
 
 
 @pytest.mark.parametrize(("rule", "number"), [("any", 0), ("majority", 1), ("single", 2)])
 def test_the_rule_is_recorded(rule: str, number: int) -> None:
     """The rule stands in the values as a number, from which the remark on the bound is made again."""
-    found = verdict_on(TOWNS, model(), rule=rule, samples=11)
-    assert found.values["rule"] == number
-    [said] = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(found.values))])
+    verdict = verdict_on(TOWNS, model(), rule=rule, samples=11)
+    assert verdict.values["rule"] == number
+    [said] = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))])
     assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
     assert ("0.1-far" in said) == (rule != "any")
 
@@ -107,10 +107,10 @@ def test_the_rule_is_recorded(rule: str, number: int) -> None:
 )  # fmt: skip
 def test_sentences_that_cannot_be_tested(text: str, extract: Any, status: str, given: str) -> None:
     """No entities: accepted, counted apart; a limit of the measurement or an unreadable reply: unparsed."""
-    found = verdict_on(sentence(text, 9), model(extract=extract))
-    assert (found.status, found.given) == (status, given), found.reason
-    assert bool(found.values.get("no_entities")) == (status == "correct")
-    assert not found.values.get("tests")
+    verdict = verdict_on(sentence(text, 9), model(extract=extract))
+    assert (verdict.status, verdict.given) == (status, given), verdict.reason
+    assert bool(verdict.values.get("no_entities")) == (status == "correct")
+    assert not verdict.values.get("tests")
 
 
 def test_a_filtered_reply_is_refused() -> None:
@@ -126,15 +126,15 @@ def test_a_filtered_reply_is_refused() -> None:
 @pytest.mark.parametrize("said", [True, False])
 def test_the_answer_decides_the_task(item: Item, said: bool) -> None:
     """The record stands under what the model answered, whatever the label; the label is in the values only."""
-    found = verdict_on(item, model(lambda first, second: said))
-    assert found.task == ("yes" if said else "no")
-    assert (found.values["said_yes"], found.values["label"]) == (float(said), float(item["label"]))
+    verdict = verdict_on(item, model(lambda first, second: said))
+    assert verdict.task == ("yes" if said else "no")
+    assert (verdict.values["said_yes"], verdict.values["label"]) == (float(said), float(item["label"]))
 
 
 def test_an_unreadable_answer_has_no_task_of_its_own() -> None:
     """A pair to which no answer can be read stays where its label put it, unparsed."""
-    found = verdict_on(UNLIKE, model(lambda first, second: "perhaps"))
-    assert (found.status, found.given, found.task) == ("unparsed", "unreadable", "")
+    verdict = verdict_on(UNLIKE, model(lambda first, second: "perhaps"))
+    assert (verdict.status, verdict.given, verdict.task) == ("unparsed", "unreadable", "")
 
 
 @pytest.mark.parametrize(
@@ -150,21 +150,21 @@ def test_an_unreadable_answer_has_no_task_of_its_own() -> None:
 )
 def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, given: str) -> None:
     """A yes is accepted with a proof, a no with a passed test; a rejected answer is never turned into its opposite."""
-    found = verdict_on(item, model(same))
-    assert (found.status, found.given, found.score) == (status, given, float(status == "correct")), (
-        found.reason
+    verdict = verdict_on(item, model(same))
+    assert (verdict.status, verdict.given, verdict.score) == (status, given, float(status == "correct")), (
+        verdict.reason
     )
-    assert list(found.evidence)[:2] == ["sentence_1", "sentence_2"]
+    assert list(verdict.evidence)[:2] == ["sentence_1", "sentence_2"]
     if status == "wrong":
-        assert found.task == ("yes" if found.values["said_yes"] else "no")
+        assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
 
 
 def test_without_a_tree_nothing_is_proved() -> None:
     """Where the parser has no tree a yes is rejected, saying so; agreement with the label does not help."""
-    found = verdict_on(pair("unparsable dogs", "unparsable dogs", 3), model())
-    assert found.status == "wrong"
-    assert "no tree" in found.reason
-    assert found.values["trees_missing"] == 1
+    verdict = verdict_on(pair("unparsable dogs", "unparsable dogs", 3), model())
+    assert verdict.status == "wrong"
+    assert "no tree" in verdict.reason
+    assert verdict.values["trees_missing"] == 1
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
     """It has no tree or no vectors, which is the text's affair: no error, a yes is rejected saying why."""
     text = " ".join(f"{word} dogs".split())
     for item in (pair(text, DOGS, 3), pair(DOGS, text, 3)):
-        found = verdict_on(item, model(lambda first, second: True))
-        assert (found.status, found.given, found.values["trees_missing"]) == ("wrong", "rejected", 1)
-        assert reason in found.reason
-        assert "\n" not in found.reason
+        verdict = verdict_on(item, model(lambda first, second: True))
+        assert (verdict.status, verdict.given, verdict.values["trees_missing"]) == ("wrong", "rejected", 1)
+        assert reason in verdict.reason
+        assert "\n" not in verdict.reason
 
 
 def test_a_paraphrase_that_a_helper_cannot_take() -> None:
@@ -193,11 +193,13 @@ def test_a_paraphrase_that_a_helper_cannot_take() -> None:
     for wordy in (long, "breaking news.", "vectorless news."):
         judge = lambda first, second: first in (DOGS, wordy) and second == DOGS  # noqa: E731, B023
         subject = Subject(same=judge, paraphrases=lambda text: [wordy] if text == DOGS else [])  # noqa: B023
-        found = verdict_on(UNLIKE, subject, no_tests=2)
-        assert (found.status, found.given, found.task) == ("correct", "accepted-no", "no"), found.reason
-        assert found.values["paraphrases_1"] == 1
-        assert found.values["indifferentiable_or"] == 0
-        assert found.values["trees_missing"] == 0, "the sentences themselves have trees"
+        verdict = verdict_on(UNLIKE, subject, no_tests=2)
+        assert (verdict.status, verdict.given, verdict.task) == ("correct", "accepted-no", "no"), (
+            verdict.reason
+        )
+        assert verdict.values["paraphrases_1"] == 1
+        assert verdict.values["indifferentiable_or"] == 0
+        assert verdict.values["trees_missing"] == 0, "the sentences themselves have trees"
         own = verdict_on(control(UNLIKE, "own_paraphrase"), subject)
         assert (own.status, own.values["phi_or"], own.values["trees_missing"]) == ("wrong", 0, 1)
 

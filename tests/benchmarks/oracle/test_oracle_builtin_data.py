@@ -60,16 +60,16 @@ def test_sizes() -> None:
 def test_readme_counts_the_rows() -> None:
     """The README's table has the number of rows of every file."""
     readme = DataFolder(builtin_data(), "builtin").text("oracle/README.md")
-    found = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme)}
+    result = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme)}
     expected = {domain: len(sentences(domain)) for domain in ("general", "technical")}
-    assert expected | {"pairs": len(pairs())} == found
+    assert expected | {"pairs": len(pairs())} == result
 
 
 def test_ids_are_the_place_in_the_file() -> None:
     """Ids count the rows of their file from 001."""
     for domain in ("general", "technical"):
-        found = [item.id for item in sentences(domain)]
-        assert [f"oracle/{domain}/{n:03d}" for n in range(1, len(found) + 1)] == found
+        result = [item.id for item in sentences(domain)]
+        assert [f"oracle/{domain}/{n:03d}" for n in range(1, len(result) + 1)] == result
     assert [f"oracle/pair/{n:03d}" for n in range(1, len(pairs()) + 1)] == [item.id for item in pairs()]
 
 
@@ -134,12 +134,14 @@ def test_numerals_and_months_are_labelled() -> None:
     pattern = re.compile(rf"\d[\d.,:]*\d|\d|\b(?:{months})\b|\b(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day\b")
     for item in sentences("general"):
         labelled = [
-            found.span()
+            result.span()
             for name in named(item)
-            for found in re.finditer(re.escape(name), item["text"])
+            for result in re.finditer(re.escape(name), item["text"])
         ]  # fmt: skip
-        for found in pattern.finditer(item["text"]):
-            assert any(start <= found.start() and found.end() <= end for start, end in labelled), item["text"]
+        for result in pattern.finditer(item["text"]):
+            assert any(start <= result.start() and result.end() <= end for start, end in labelled), item[
+                "text"
+            ]
 
 
 def test_technical_names_are_labelled() -> None:
@@ -181,9 +183,9 @@ def overlap(item: Item) -> float:
 def test_levels_mean_something() -> None:
     """By shared words, clear pairs are told apart easily; subtle ones look the other way round."""
     mean = {
-        key: sum(map(overlap, found)) / len(found)
+        key: sum(map(overlap, result)) / len(result)
         for key in {(i.task, i["level"]) for i in pairs()}
-        for found in [[i for i in pairs() if (i.task, i["level"]) == key]]
+        for result in [[i for i in pairs() if (i.task, i["level"]) == key]]
     }
     assert mean["yes", "clear"] > mean["no", "clear"] + 0.2
     assert mean["yes", "subtle"] < mean["no", "subtle"] - 0.2

@@ -38,7 +38,7 @@ def ideal(x: int) -> Samples:
     return replies(x, (11, present(x, 2)))
 
 
-def found(**changed: Samples) -> tuple[Culprit, ...]:
+def culprits_of(**changed: Samples) -> tuple[Culprit, ...]:
     """Culprits of the one test, all replies perfect but those given by vector: ``x01``, ``x10``, ``x11``."""
     samples = {x: changed.get(f"x{x:02b}", ideal(x)) for x in (X, Y, X ^ Y)}
     vectors = [
@@ -53,35 +53,37 @@ def found(**changed: Samples) -> tuple[Culprit, ...]:
 
 def test_no_violation_no_culprit() -> None:
     """A passed test has none, whatever else wavers."""
-    assert found() == ()
+    assert culprits_of() == ()
 
 
 def test_multi_form() -> None:
     """Extracted with or inside a longer name in some replies: multi-form, with the form and its count."""
-    (culprit,) = found(x11=replies(3, (3, ["Tobias", "Nairobi"]), (8, ["Tobias of Nairobi", "Nairobi"])))
+    (culprit,) = culprits_of(
+        x11=replies(3, (3, ["Tobias", "Nairobi"]), (8, ["Tobias of Nairobi", "Nairobi"]))
+    )
     assert culprit.name == "Adriana"
     assert culprit.synonym == "Tobias"
     assert culprit.tests == 1
     assert "multi-form" in culprit.kinds
     assert 'as "tobias of nairobi" in 8 of 11 replies' in culprit.why
     assert str(culprit).startswith('"Adriana" (replaced by "Tobias"): multi-form')
-    (once,) = found(x11=replies(3, (1, ["Tobias Ltd", "Nairobi"]), (10, ["Nairobi"])))
+    (once,) = culprits_of(x11=replies(3, (1, ["Tobias Ltd", "Nairobi"]), (10, ["Nairobi"])))
     assert "multi-form" not in once.kinds
 
 
 def test_weak() -> None:
     """Now here, now not, in the replies about one sentence: weak, with its count."""
-    (culprit,) = found(x11=replies(3, (4, ["Tobias", "Nairobi"]), (7, ["Nairobi"])))
+    (culprit,) = culprits_of(x11=replies(3, (4, ["Tobias", "Nairobi"]), (7, ["Nairobi"])))
     assert culprit.kinds[0] == "weak"
     assert culprit.why.startswith("in 4 of 11 replies about one sentence")
-    (edge,) = found(x11=replies(3, (2, ["Tobias", "Nairobi"]), (9, ["Nairobi"])))
+    (edge,) = culprits_of(x11=replies(3, (2, ["Tobias", "Nairobi"]), (9, ["Nairobi"])))
     assert "weak" not in edge.kinds
 
 
 def test_weak_itself() -> None:
     """An entity that itself comes and goes within one sentence is weak, and no more than that."""
     wavering = replies(X, (5, ["Tobias", "Lisbon"]), (6, ["Tobias"]))
-    (culprit,) = found(x01=wavering, x11=replies(3, (11, ["Tobias"])))
+    (culprit,) = culprits_of(x01=wavering, x11=replies(3, (11, ["Tobias"])))
     assert culprit.name == "Lisbon"
     assert culprit.kinds == ("weak",)
 
@@ -90,16 +92,18 @@ def test_weak_in_the_original() -> None:
     """An entity in at most 5 of 11 replies about the original sentence is weak (the paper's example)."""
     never = replies(3, (11, ["Nairobi"]))
     for times in (5, 1):
-        (culprit,) = found(x11=never, original=replies(0, (times, present(0, 2)), (11 - times, ["Lisbon"])))
+        (culprit,) = culprits_of(
+            x11=never, original=replies(0, (times, present(0, 2)), (11 - times, ["Lisbon"]))
+        )
         assert "weak" in culprit.kinds
         assert f"in {times} of 11 replies about the original" in culprit.why
-    (culprit,) = found(x11=never, original=replies(0, (6, present(0, 2)), (5, ["Lisbon"])))
+    (culprit,) = culprits_of(x11=never, original=replies(0, (6, present(0, 2)), (5, ["Lisbon"])))
     assert "in 6 of 11 replies about one sentence" in culprit.why
 
 
 def test_assumed_knowledge() -> None:
     """Found itself with one set of others and never with another: it depends on them."""
-    (culprit,) = found(x01=replies(X, (11, ["Tobias"])), x11=replies(3, (11, ["Tobias"])))
+    (culprit,) = culprits_of(x01=replies(X, (11, ["Tobias"])), x11=replies(3, (11, ["Tobias"])))
     assert culprit.name == "Lisbon"
     assert culprit.kinds == ("assumed knowledge",)
     assert "in 11 of 11 replies about one sentence and 0 of 11 about another" in culprit.why
@@ -107,17 +111,17 @@ def test_assumed_knowledge() -> None:
 
 def test_synonym_fault() -> None:
     """Always found itself, with others replaced, too, and in some sentence rarely as its synonym."""
-    (culprit,) = found(x11=replies(3, (11, ["Nairobi"])))
+    (culprit,) = culprits_of(x11=replies(3, (11, ["Nairobi"])))
     assert culprit.kinds == ("synonym fault",)
     assert culprit.why == "always extracted itself, its synonym in 0 of 11 replies about one sentence"
-    (weak,) = found(x11=replies(3, (5, ["Tobias", "Nairobi"]), (6, ["Nairobi"])))
+    (weak,) = culprits_of(x11=replies(3, (5, ["Tobias", "Nairobi"]), (6, ["Nairobi"])))
     assert weak.kinds == ("weak", "synonym fault")
-    assert found(x01=replies(X, (11, ["Lisbon"])), x11=replies(3, (11, ["Nairobi"]))) == ()
+    assert culprits_of(x01=replies(X, (11, ["Lisbon"])), x11=replies(3, (11, ["Nairobi"]))) == ()
 
 
 def test_unexplained() -> None:
     """A violation that no count explains is said to be one: the old name in a sentence that has it no more."""
-    (culprit,) = found(x10=replies(Y, (11, ["Adriana", "Tobias", "Nairobi"])))
+    (culprit,) = culprits_of(x10=replies(Y, (11, ["Adriana", "Tobias", "Nairobi"])))
     assert culprit.kinds == ("unexplained",)
     assert "no count" in culprit.why
 
@@ -142,7 +146,7 @@ def test_most_often_first() -> None:
 def test_unread_replies_have_no_bits() -> None:
     """A test that fails because a reply could not be read names no entity, and says why."""
     unread = Samples("", (ListReading(None, "the reply is not a list"),) * 11)
-    assert found(x11=unread) == ()
+    assert culprits_of(x11=unread) == ()
     text = explanation([OneTest(X, Y, 0, 1)], ())
     assert text == "1 of 1 test failed; some replies could not be read"
 

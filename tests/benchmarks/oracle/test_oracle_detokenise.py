@@ -55,17 +55,17 @@ def test_spaces(tokens: str, text: str) -> None:
 
 def test_white_space_tokens_are_spaces() -> None:
     """A token of white space is a space, keeps a dash apart, and has an empty place."""
-    found = detokenised(["−5", "\xa0", "°", "C", ",", "3", "\xa0", "km", "\xa0", "–", "far", " "])
-    assert found.text == "−5 °C, 3 km – far"
-    assert [found.text[slice(*found.spans[i])] for i in (1, 2, 6, 7)] == ["", "°", "", "km"]
+    sentence = detokenised(["−5", "\xa0", "°", "C", ",", "3", "\xa0", "km", "\xa0", "–", "far", " "])
+    assert sentence.text == "−5 °C, 3 km – far"
+    assert [sentence.text[slice(*sentence.spans[i])] for i in (1, 2, 6, 7)] == ["", "°", "", "km"]
     assert detokenised(["terms", "\xa0", "—", "the", "-", "others"]).text == "terms — the-others"
 
 
 def test_white_space_inside_a_token_is_one_space() -> None:
     """A line break or several spaces inside a token become one space, and its place is that of the text."""
-    found = detokenised(["7.\n 100 years", "ago"])
-    assert found.text == "7. 100 years ago"
-    assert found.text[slice(*found.spans[1])] == "ago"
+    sentence = detokenised(["7.\n 100 years", "ago"])
+    assert sentence.text == "7. 100 years ago"
+    assert sentence.text[slice(*sentence.spans[1])] == "ago"
 
 
 def test_quotation_goes_on_in_the_next_sentence() -> None:
@@ -105,11 +105,11 @@ TOKENS = st.lists(
 @given(TOKENS, st.booleans())
 def test_tokens_stand_where_their_spans_say(tokens: list[str], quoted: bool) -> None:
     """Of any tokens, each stands at its place, in order, nothing but single spaces stands between."""
-    found = detokenised(tokens, quoted=quoted)
-    assert [" ".join(token.split()) for token in tokens] == [found.text[a:b] for a, b in found.spans]
-    assert found.text == " ".join(found.text.split())
+    sentence = detokenised(tokens, quoted=quoted)
+    assert [" ".join(token.split()) for token in tokens] == [sentence.text[a:b] for a, b in sentence.spans]
+    assert sentence.text == " ".join(sentence.text.split())
     end = 0
-    for start, stop in found.spans:
-        assert found.text[end:start] in ("", " ")
+    for start, stop in sentence.spans:
+        assert sentence.text[end:start] in ("", " ")
         end = max(end, stop)
-    assert end == len(found.text)
+    assert end == len(sentence.text)

@@ -71,15 +71,15 @@ def test_the_search_runs_as_it_stands(run: Runner, counts: int, code: int) -> No
     done = run("--model", f"fake:call?file={file}", "-q")
     assert done.code == code, done.output
     assert done.verdicts["letters/a"]["status"] == "correct"
-    [found] = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
+    [result] = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
     if code:
-        assert found["counterexample"] == {
+        assert result["counterexample"] == {
             "why": "miscounts 13 letters", "letters": 13, "evidence": {"reply": "12"},
         }  # fmt: skip
         assert "  letters/a: miscounts 13 letters" in done.output
     else:
-        assert found["counterexample"] is None
-        assert found["examples"] > 30
+        assert result["counterexample"] is None
+        assert result["examples"] > 30
 
 
 def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
@@ -97,9 +97,9 @@ def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
         [item] = module.Rivers().load(None)
         return [await module.Order().check(item, Oracle(coin), rng) for _ in range(count)]
 
-    found = asyncio.run(trials(2000))
-    assert {f.bound.probability for f in found} == {0.75**3}
-    assert binomtest(sum(f.accepted for f in found), 2000, 0.75**3).pvalue > 0.001
+    result = asyncio.run(trials(2000))
+    assert {f.bound.probability for f in result} == {0.75**3}
+    assert binomtest(sum(f.accepted for f in result), 2000, 0.75**3).pvalue > 0.001
 
 
 def test_the_page_names_what_there_is() -> None:

@@ -12,7 +12,7 @@ from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 
 
-def found(sentence: str, *names: str) -> dict[str, Entity]:
+def entities_of(sentence: str, *names: str) -> dict[str, Entity]:
     """Entities by the name the model gave."""
     by_key = {e.key: e for e in locate([Extracted(name, "k") for name in names], sentence)}
     return {name: by_key[normalised(name)] for name in names}
@@ -26,7 +26,7 @@ def texts(sentence: str, entity: Entity) -> list[str]:
 def test_all_mentions_as_words() -> None:
     """Every mention counts, and no part of a longer word; articles and possessives stay outside."""
     sentence = "The Rhine's bank: Rhinestone, Rhine, and the Rhine."
-    entity = found(sentence, "the Rhine")["the Rhine"]
+    entity = entities_of(sentence, "the Rhine")["the Rhine"]
     assert entity.spans == ((4, 9), (30, 35), (45, 50))
     assert entity.name == "Rhine"
     assert entity.state == "tested"
@@ -37,19 +37,19 @@ def test_all_mentions_as_words() -> None:
 def test_own_case_first() -> None:
     """A name in its own case leaves the same letters in another case alone; else any case is found."""
     sentence = "May may come in May to us in the US."
-    both = found(sentence, "May", "US", "IN THE us")
+    both = entities_of(sentence, "May", "US", "IN THE us")
     assert texts(sentence, both["May"]) == ["May", "May"]
     assert texts(sentence, both["US"]) == []
     sentence = "May may come to us in the US."
-    assert texts(sentence, found(sentence, "US")["US"]) == ["US"]
-    assert texts(sentence, found(sentence, "TO Us")["TO Us"]) == ["to us"]
+    assert texts(sentence, entities_of(sentence, "US")["US"]) == ["US"]
+    assert texts(sentence, entities_of(sentence, "TO Us")["TO Us"]) == ["to us"]
 
 
 @pytest.mark.parametrize("name", ["dogs", "Dogs"])
 def test_the_sentences_first_letter(name: str) -> None:
     """A mention at the sentence's beginning and those within are one name; elsewhere case tells names apart."""
-    [found] = locate([Extracted(name)], '"Dogs bark at dogs," he said.')
-    assert found.spans == ((1, 5), (14, 18))
+    [result] = locate([Extracted(name)], '"Dogs bark at dogs," he said.')
+    assert result.spans == ((1, 5), (14, 18))
     [signal] = locate([Extracted("mode")], "In mode 1 the Mode bit is set.")
     assert signal.spans == ((3, 7),)
     [twice] = locate([Extracted("Rose")], "Rose gave Rose a rose.")
@@ -59,18 +59,18 @@ def test_the_sentences_first_letter(name: str) -> None:
 def test_longest_first() -> None:
     """Where mentions overlap the longer name has the stretch; the shorter keeps its other mentions."""
     sentence = "Mohammed's family met Mohammed in New York City Hall."
-    all_found = found(sentence, "Mohammed", "Mohammed's family", "City Hall", "New York City", "York")
-    assert texts(sentence, all_found["Mohammed's family"]) == ["Mohammed's family"]
-    assert all_found["Mohammed"].spans == ((22, 30),)
-    assert all_found["City Hall"].state == "contained"
-    assert all_found["City Hall"].inside == "new york city"
-    assert all_found["York"].state == "contained"
-    assert all_found["York"].literal
+    entities = entities_of(sentence, "Mohammed", "Mohammed's family", "City Hall", "New York City", "York")
+    assert texts(sentence, entities["Mohammed's family"]) == ["Mohammed's family"]
+    assert entities["Mohammed"].spans == ((22, 30),)
+    assert entities["City Hall"].state == "contained"
+    assert entities["City Hall"].inside == "new york city"
+    assert entities["York"].state == "contained"
+    assert entities["York"].literal
 
 
 def test_not_in_the_sentence() -> None:
     """A name that is not there is no mention, and stays as the model wrote it."""
-    entity = found("Bella loves Edward.", "Twilight saga")["Twilight saga"]
+    entity = entities_of("Bella loves Edward.", "Twilight saga")["Twilight saga"]
     assert entity == Entity("Twilight saga", "k")
     assert entity.state == "not_literal"
     assert not entity.literal
@@ -102,7 +102,7 @@ def test_order_is_that_of_the_sentence() -> None:
 )
 def test_marks_and_spaces(sentence: str, name: str, mention: str) -> None:
     """Apostrophes, dashes and spaces of any kind are found; the full stop of an abbreviation is part of it."""
-    assert texts(sentence, found(sentence, name)[name]) == [mention]
+    assert texts(sentence, entities_of(sentence, name)[name]) == [mention]
 
 
 @given(st.text("ab -'.A", max_size=30), st.lists(st.text("ab -'.A", min_size=1, max_size=8), max_size=6))

@@ -134,17 +134,17 @@ def test_no_entities_is_an_answer(reply: str) -> None:
 )
 def test_no_list_is_no_answer(reply: str, problem: str) -> None:
     """Anything else is not read, and the problem said; it is not the empty set."""
-    found = read_list(reply, TEXT)
-    assert found.entities is None
-    assert problem in found.problem
-    assert found.names is None
+    reading = read_list(reply, TEXT)
+    assert reading.entities is None
+    assert problem in reading.problem
+    assert reading.names is None
 
 
 def test_bullets_below_numbered_classes() -> None:
     """A numbered class with nothing after it has the bullets below; bullets below a whole item are remarks."""
     text = "Tom Cruise flew from Paris to Rome."
-    found = read_list("1. **Person**:\n   - Tom Cruise\n2. City:\n   - Paris\n   - Rome", text)
-    assert found.entities == (
+    reading = read_list("1. **Person**:\n   - Tom Cruise\n2. City:\n   - Paris\n   - Rome", text)
+    assert reading.entities == (
         Extracted("Tom Cruise", "person"), Extracted("Paris", "city"), Extracted("Rome", "city"),
     )  # fmt: skip
     remarks = read_list("1. person: Tom Cruise\n   - who flew\n2. city: Paris", text)
@@ -163,24 +163,24 @@ def test_an_item_that_says_none(reply: str) -> None:
 
 def test_several_names_with_remarks_on_a_line() -> None:
     """Each of them is one, without its remark."""
-    found = read_list(
+    reading = read_list(
         "1. Person: Tom Cruise (actor), Nicole Kidman (actress)", "Tom Cruise met Nicole Kidman."
     )
-    assert found.entities == (Extracted("Tom Cruise", "person"), Extracted("Nicole Kidman", "person"))
+    assert reading.entities == (Extracted("Tom Cruise", "person"), Extracted("Nicole Kidman", "person"))
 
 
 def test_a_first_item_on_the_line_of_the_preamble() -> None:
     """It is not lost."""
-    found = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
-    assert found.names == frozenset({"tom cruise", "paris"})
+    reading = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
+    assert reading.names == frozenset({"tom cruise", "paris"})
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
     """Whatever comes back is read or refused; names are never empty and never stand twice."""
-    for found in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):
-        assert (found.entities is None) == bool(found.problem)
-        keys = [normalised(e.name) for e in found.entities or ()]
+    for reading in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):
+        assert (reading.entities is None) == bool(reading.problem)
+        keys = [normalised(e.name) for e in reading.entities or ()]
         assert all(keys)
         assert len(keys) == len(set(keys))
 
@@ -270,8 +270,8 @@ def test_samples() -> None:
         Reply("", finish_reason="content_filter"),
         Reply("1. actor: Tom Cruise"),
     ]
-    found = samples_of(TEXT, replies)
-    assert (found.unread, found.refused, found.planned) == (2, 1, False)
-    assert found.sets == [frozenset({"tom cruise"})] * 2
-    assert found.first_with(found.sets[0])[0].name == "TOM CRUISE"
+    samples = samples_of(TEXT, replies)
+    assert (samples.unread, samples.refused, samples.planned) == (2, 1, False)
+    assert samples.sets == [frozenset({"tom cruise"})] * 2
+    assert samples.first_with(samples.sets[0])[0].name == "TOM CRUISE"
     assert samples_of(TEXT, [Reply(key=PLANNED)]).planned

@@ -116,15 +116,15 @@ def test_published_pairs(tmp_path: Path) -> None:
     """Pairs of both files of MSRP are read with their ids; quotation marks are characters of the text."""
     msrp(tmp_path, '1\t12\t34\tHe said "no".\t"No", he said. ', "0\t34\t56\tA.\tB.")
     files = msrp(tmp_path, '1\t7\t8\t"A quote begins\tand does not end.', name="test")
-    found = list(items(files))
-    assert [(i.id, i.task, i.source) for i in found] == [
+    loaded = list(items(files))
+    assert [(i.id, i.task, i.source) for i in loaded] == [
         ("oracle/pair/12-34", "yes", "published"),
         ("oracle/pair/34-56", "no", "published"),
         ("oracle/pair/7-8", "yes", "published"),
     ]
-    assert (found[0]["first"], found[0]["second"]) == ('He said "no".', '"No", he said.')
-    assert found[2]["first"] == '"A quote begins'
-    assert found[2]["level"] == ""
+    assert (loaded[0]["first"], loaded[0]["second"]) == ('He said "no".', '"No", he said.')
+    assert loaded[2]["first"] == '"A quote begins'
+    assert loaded[2]["level"] == ""
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_own_sentences_beside_published_pairs(tmp_path: Path) -> None:
     """In a folder that is not marked they are read beside what is published; in a marked one alone."""
     put(tmp_path, OWN, "One.\n")
     msrp(tmp_path, "1\t1\t2\tA.\tB.")
-    found = {source: [(i.id, i.source) for i in items(DataFolder(tmp_path, source))]
+    loaded = {source: [(i.id, i.source) for i in items(DataFolder(tmp_path, source))]
              for source in ("published", "generated")}  # fmt: skip
     own = ("oracle/own/0001", "generated")
-    assert found == {"published": [own, ("oracle/pair/1-2", "published")], "generated": [own]}
+    assert loaded == {"published": [own, ("oracle/pair/1-2", "published")], "generated": [own]}
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,9 @@ def test_any_reply_is_read(text: str) -> None:
 
 def test_paraphrases() -> None:
     """A list of texts, in order; line breaks inside become spaces."""
-    found = read_paraphrases('{"paraphrases": ["It rains.", " Rain\\n falls. "]}')
-    assert found.texts == ("It rains.", "Rain falls.")
-    assert not found.notes.problem
+    paraphrases = read_paraphrases('{"paraphrases": ["It rains.", " Rain\\n falls. "]}')
+    assert paraphrases.texts == ("It rains.", "Rain falls.")
+    assert not paraphrases.notes.problem
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_paraphrases() -> None:
 )
 def test_unreadable_paraphrases(value: object, problem: str) -> None:
     """What is no list of texts gives no paraphrase at all, for a reason."""
-    found = read_paraphrases(json.dumps({"paraphrases": value}))
-    assert found.texts == ()
-    assert problem in found.notes.problem
+    paraphrases = read_paraphrases(json.dumps({"paraphrases": value}))
+    assert paraphrases.texts == ()
+    assert problem in paraphrases.notes.problem
     assert "is missing" in read_paraphrases(YES).notes.problem
 
 
@@ -207,9 +207,9 @@ def test_a_cut_off_reply_says_so() -> None:
 def test_paraphrases_are_repaired_too() -> None:
     """Prompt 7 has the same one repair, in its own form."""
     replies = Replies("1. It rains.", '{"paraphrases": ["Rain falls."]}')
-    found = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
-    assert found.texts == ("Rain falls.",)
-    assert found.notes.repaired
+    result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
+    assert result.texts == ("Rain falls.",)
+    assert result.notes.repaired
     assert "'paraphrases'" in replies.chats[1].messages[3].content
 
 

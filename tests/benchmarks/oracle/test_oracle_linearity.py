@@ -49,23 +49,23 @@ from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 RULES_OF_DECISION = ("any", "majority", "single")
 
 
-def a_rate(found: Acceptance) -> float:
+def a_rate(acceptance: Acceptance) -> float:
     """Share of passing combinations."""
-    return found.values["combinations_passed"] / found.values["combinations"]
+    return acceptance.values["combinations_passed"] / acceptance.values["combinations"]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(RULES_OF_DECISION))
 def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
     """It passes every test in every combination, and is faithful everywhere."""
-    found = check(Fake(lambda x, _: present(x, m), m), seed, rule=rule, samples=3)
-    values = found.values
-    assert found.accepted
-    assert found.outcome == "accepted"
-    assert found.why == "5 of 5 tests passed"
+    acceptance = check(Fake(lambda x, _: present(x, m), m), seed, rule=rule, samples=3)
+    values = acceptance.values
+    assert acceptance.accepted
+    assert acceptance.outcome == "accepted"
+    assert acceptance.why == "5 of 5 tests passed"
     assert values["tests_passed"] == values["tests"] == 5
     assert values["combinations"] == 5 * 27
-    assert a_rate(found) == 1
+    assert a_rate(acceptance) == 1
     assert values["identity"] == values["sentences"]
     assert values["linear_not_faithful"] == values["lost"] == values["both"] == values["extra"] == 0
     assert values["entities"] == values["tested"] == values["named"] == m
@@ -89,10 +89,10 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
     results = [
         check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule="single", samples=1) for seed in range(n)
     ]
-    failed = sum(5 - int(found.values["tests_passed"]) for found in results)
+    failed = sum(5 - int(result.values["tests_passed"]) for result in results)
     assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
     assert binomtest(failed, 5 * n, failure_rate(table, 3)).pvalue > 0.001
-    rejected = sum(not found.accepted for found in results)
+    rejected = sum(not result.accepted for result in results)
     assert binomtest(rejected, n, rejection_bound(epsilon, 5), alternative="less").pvalue > 0.001
     assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
 
@@ -118,14 +118,14 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
     u = [complement(x, 3) | (0 if (x & 1) == (x >> 1 & 1) else 0b011) for x in range(8)]
     n = 200
     results = [check(Fake(together), seed) for seed in range(n)]
-    rejected = [found for found in results if not found.accepted]
+    rejected = [result for result in results if not result.accepted]
     assert binomtest(len(rejected), n, 1 - (1 - failure_rate(u, 3)) ** 5).pvalue > 0.001
-    for found in rejected:
-        assert found.values["linear_not_faithful"] == 0 < found.values["identity"]
-        assert '"Adriana"' in found.why
-        assert '"Lisbon"' in found.why
-        assert '"Kenya"' not in found.why
-    culprits = [SentenceEvidence.from_json(found.evidence).culprits for found in rejected]
+    for result in rejected:
+        assert result.values["linear_not_faithful"] == 0 < result.values["identity"]
+        assert '"Adriana"' in result.why
+        assert '"Lisbon"' in result.why
+        assert '"Kenya"' not in result.why
+    culprits = [SentenceEvidence.from_json(result.evidence).culprits for result in rejected]
     kinds = [{kind for culprit in some for kind in culprit.kinds} for some in culprits]
     assert sum("assumed knowledge" in some for some in kinds) > 0.9 * len(kinds)
 
@@ -178,12 +178,12 @@ def test_linear_but_not_faithful(make: Any, rule: str) -> None:
     """Maps that are linear without extracting what stands there are accepted by the rule, and labelled."""
     labelled = 0
     for seed in range(30):
-        found = check(Fake(make()), seed, rule=rule, samples=3)
-        assert found.accepted
-        assert a_rate(found) == 1
-        faithful = found.values["identity"] == found.values["sentences"]
-        assert found.values["linear_not_faithful"] == (not faithful)
-        assert ("linear, not faithful" in found.why) == (not faithful)
+        acceptance = check(Fake(make()), seed, rule=rule, samples=3)
+        assert acceptance.accepted
+        assert a_rate(acceptance) == 1
+        faithful = acceptance.values["identity"] == acceptance.values["sentences"]
+        assert acceptance.values["linear_not_faithful"] == (not faithful)
+        assert ("linear, not faithful" in acceptance.why) == (not faithful)
         labelled += not faithful
     # drawn vectors on which such a map is the complement are rare
     assert labelled >= 28
@@ -213,20 +213,20 @@ def test_one_that_changes_its_mind() -> None:
     def random_mind(x: int, sample: int) -> list[str]:
         return present(x) if x == 0 or rng.random() < 0.5 else present(x)[:1]
 
-    found = check(Fake(wavering), 5)
-    assert found.accepted
-    assert found.values["linear_not_faithful"] == 0
-    assert found.bound is not None
-    assert found.bound.probability is None
-    assert found.values["con_o"] == 11
-    assert found.values["con_rs"] == 6
-    assert 0.3 < a_rate(found) < 0.9
+    acceptance = check(Fake(wavering), 5)
+    assert acceptance.accepted
+    assert acceptance.values["linear_not_faithful"] == 0
+    assert acceptance.bound is not None
+    assert acceptance.bound.probability is None
+    assert acceptance.values["con_o"] == 11
+    assert acceptance.values["con_rs"] == 6
+    assert 0.3 < a_rate(acceptance) < 0.9
     rng = random.Random(11)
     results = {
         rule: [check(Fake(random_mind), seed, rule=rule, samples=5) for seed in range(40)]
         for rule in RULES_OF_DECISION
     }
-    share = {rule: sum(map(bool, found)) / 40 for rule, found in results.items()}
+    share = {rule: sum(map(bool, acceptance)) / 40 for rule, acceptance in results.items()}
     assert share["any"] > 0.8 > 0.5 > share["single"]
     assert share["any"] > share["majority"]
 
@@ -262,11 +262,11 @@ def test_all_questions_of_the_tests_go_out_at_once() -> None:
 
         fake = Fake(lambda x, _: present(x))
         checker = LinearityChecker(PAPER, RULES, SMALL_POOL)
-        found = await checker.check(SENTENCE, Oracle(ask), random.Random(1))
+        acceptance = await checker.check(SENTENCE, Oracle(ask), random.Random(1))
         # of different sentences, less the original if some vector is 0
         assert most % 11 == 0
-        assert most >= 11 * (found.values["sentences"] - 1)
-        return found
+        assert most >= 11 * (acceptance.values["sentences"] - 1)
+        return acceptance
 
     assert asyncio.run(run()).accepted
 
@@ -281,14 +281,14 @@ def test_same_seed_same_measurement() -> None:
 
 def test_no_entities_are_accepted_and_counted_apart() -> None:
     """An empty answer is accepted, without tests and without a bound."""
-    found = check(Fake(lambda x, _: []))
-    assert found.accepted
-    assert found.outcome == "accepted"
-    assert "no entities" in found.why
-    assert found.values["no_entities"] == 1
-    assert found.values["entities"] == 0
-    assert found.bound is None
-    assert "tests" not in found.values
+    acceptance = check(Fake(lambda x, _: []))
+    assert acceptance.accepted
+    assert acceptance.outcome == "accepted"
+    assert "no entities" in acceptance.why
+    assert acceptance.values["no_entities"] == 1
+    assert acceptance.values["entities"] == 0
+    assert acceptance.bound is None
+    assert "tests" not in acceptance.values
 
 
 def test_more_than_twelve_entities_are_unmeasurable() -> None:
@@ -309,13 +309,13 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
 
         return ask
 
-    found = check(extractor(13), sentence=sentence)
-    assert found.outcome == "unmeasurable"
-    assert not found.accepted
-    assert found.why == "13 entities, and at most 12 can be tested"
-    assert found.values["unmeasurable"] == 1
-    assert found.values["entities"] == 13
-    assert found.values["no_synonym"] == 0
+    acceptance = check(extractor(13), sentence=sentence)
+    assert acceptance.outcome == "unmeasurable"
+    assert not acceptance.accepted
+    assert acceptance.why == "13 entities, and at most 12 can be tested"
+    assert acceptance.values["unmeasurable"] == 1
+    assert acceptance.values["entities"] == 13
+    assert acceptance.values["no_synonym"] == 0
     assert len(prompts) == 11
     twelve = check(extractor(12), sentence=sentence)
     assert twelve.accepted
@@ -325,13 +325,13 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
 
 def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
     """They are counted and shown, and the others tested; where none is in it the sentence is unmeasurable."""
-    found = check(Fake(lambda x, _: [*present(x), "Twilight"]))
-    assert found.accepted
-    assert found.values["entities"] == 4
-    assert found.values["tested"] == 3
-    assert found.values["not_literal"] == 1
-    assert found.values["extra"] == 0
-    entities = SentenceEvidence.from_json(found.evidence).entities
+    acceptance = check(Fake(lambda x, _: [*present(x), "Twilight"]))
+    assert acceptance.accepted
+    assert acceptance.values["entities"] == 4
+    assert acceptance.values["tested"] == 3
+    assert acceptance.values["not_literal"] == 1
+    assert acceptance.values["extra"] == 0
+    entities = SentenceEvidence.from_json(acceptance.evidence).entities
     assert ("Twilight", "not in the sentence") in [(e["name"], e.get("left_out")) for e in entities]
     none = check(Fake(lambda x, _: ["Twilight", "Moby Dick"]))
     assert none.outcome == "unmeasurable"
@@ -340,13 +340,13 @@ def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
 
 def test_contained_entities_are_left_out() -> None:
     """An entity that stands only inside another is no bit of the vectors."""
-    found = check(Fake(lambda x, _: [*present(x, 5), "Season"], 5))
-    assert found.accepted
-    assert found.values["contained"] == 1
-    assert found.values["extra"] == 0
-    assert found.values["entities"] == 6
-    assert found.values["tested"] == 5
-    entities = SentenceEvidence.from_json(found.evidence).entities
+    acceptance = check(Fake(lambda x, _: [*present(x, 5), "Season"], 5))
+    assert acceptance.accepted
+    assert acceptance.values["contained"] == 1
+    assert acceptance.values["extra"] == 0
+    assert acceptance.values["entities"] == 6
+    assert acceptance.values["tested"] == 5
+    entities = SentenceEvidence.from_json(acceptance.evidence).entities
     assert ("Season", "inside 'rain season'") in [(e["name"], e.get("left_out")) for e in entities]
 
 
@@ -365,11 +365,11 @@ def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
     async def ask(chat: Chat) -> Reply:
         return reply
 
-    found = check(ask)
-    assert (found.accepted, found.outcome) == (False, outcome)
-    assert why in found.why
-    assert found.values["unread"] == 11
-    assert found.bound is None
+    acceptance = check(ask)
+    assert (acceptance.accepted, acceptance.outcome) == (False, outcome)
+    assert why in acceptance.why
+    assert acceptance.values["unread"] == 11
+    assert acceptance.bound is None
 
 
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
@@ -387,11 +387,11 @@ def test_a_filter_on_changed_sentences(rule: str) -> None:
 
         return ask
 
-    found = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
-    assert (found.accepted, found.outcome) == (False, "refused")
-    assert "content filter refused" in found.why
-    assert "tests" not in found.values
-    assert found.values["unread"] > 11
+    acceptance = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
+    assert (acceptance.accepted, acceptance.outcome) == (False, "refused")
+    assert "content filter refused" in acceptance.why
+    assert "tests" not in acceptance.values
+    assert acceptance.values["unread"] > 11
     some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
     assert some.outcome == "rejected"
     assert some.values["tests"] == 60
@@ -405,13 +405,18 @@ def test_unread_replies_never_pass() -> None:
         return Reply(listed(present(0)) if text == SENTENCE else "Sorry.")
 
     for rule in RULES_OF_DECISION:
-        found = check(ask, 2, rule=rule)
-        assert found.outcome == "rejected"
-        assert "could not be read" in found.why
-        assert found.values["con_rs"] == 0
-        assert found.values["unread"] > 0
-        assert found.values["combinations"] == 5 * 11**3
-        assert found.values["identity"] == found.values["sentences"] == 0 < found.values["changed"]
+        acceptance = check(ask, 2, rule=rule)
+        assert acceptance.outcome == "rejected"
+        assert "could not be read" in acceptance.why
+        assert acceptance.values["con_rs"] == 0
+        assert acceptance.values["unread"] > 0
+        assert acceptance.values["combinations"] == 5 * 11**3
+        assert (
+            acceptance.values["identity"]
+            == acceptance.values["sentences"]
+            == 0
+            < acceptance.values["changed"]
+        )
 
 
 def test_unread_replies_are_counted_once() -> None:
@@ -423,10 +428,10 @@ def test_unread_replies_are_counted_once() -> None:
         return Reply("Sorry." if text == SENTENCE and chat.sample < 3 else listed(names))
 
     for seed in range(5):
-        found = check(ask, seed)
-        assert found.accepted
-        assert found.values["unread"] == 3
-        assert found.values["con_o"] == 8
+        acceptance = check(ask, seed)
+        assert acceptance.accepted
+        assert acceptance.values["unread"] == 3
+        assert acceptance.values["con_o"] == 8
 
 
 def test_errors_of_a_call_pass_through() -> None:
@@ -487,9 +492,9 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
             here = normalised(subject.transformed(x).text)
             assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
         pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
-        found = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
-        assert found.accepted
-        assert found.values["linear_not_faithful"] == found.values["lost"] == 0
+        acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
+        assert acceptance.accepted
+        assert acceptance.values["linear_not_faithful"] == acceptance.values["lost"] == 0
 
 
 def test_groups_of_equal_answers() -> None:
@@ -506,9 +511,9 @@ def test_groups_of_equal_answers() -> None:
 def test_labels_are_matched_by_normalised_name() -> None:
     """Labelled entities found in the answer are counted; a sentence without labels has no such values."""
     sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
-    found = check(Fake(lambda x, _: present(x)), sentence=sentence)
-    assert found.values["labelled"] == 3
-    assert found.values["labelled_extracted"] == 2
+    acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
+    assert acceptance.values["labelled"] == 3
+    assert acceptance.values["labelled_extracted"] == 2
     assert "labelled" not in check(Fake(lambda x, _: present(x))).values
 
 
@@ -530,9 +535,9 @@ def test_paraphrase_as_replacement() -> None:
         return ask, seen
 
     ask, seen = asking(True)
-    found = check(ask, 4, paraphrase=True)
-    assert found.accepted
-    assert found.values["paraphrase_missed"] == 0
+    acceptance = check(ask, 4, paraphrase=True)
+    assert acceptance.accepted
+    assert acceptance.values["paraphrase_missed"] == 0
     assert all(text.startswith("It is said: ") for text in seen if text != SENTENCE)
     assert len(set(seen)) > 5
     ask, seen = asking(False)

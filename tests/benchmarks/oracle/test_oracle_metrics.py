@@ -55,10 +55,10 @@ def sentences(*values: Mapping[str, float], domain: str = "general") -> list[Ver
 
 def rows(records: Iterable[VerdictRecord]) -> dict[tuple[str, str, str], Metric]:
     """Metrics by task, name and group."""
-    found = list(metric_rows(list(records)))
-    by_name = {(m.task, m.name, m.group): m for m in found}
-    assert len(by_name) == len(found), "a metric stands twice"
-    assert all(m.direction == DIRECTIONS[m.name] for m in found)
+    metrics = list(metric_rows(list(records)))
+    by_name = {(m.task, m.name, m.group): m for m in metrics}
+    assert len(by_name) == len(metrics), "a metric stands twice"
+    assert all(m.direction == DIRECTIONS[m.name] for m in metrics)
     return by_name
 
 
@@ -74,7 +74,7 @@ def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | Non
 
 def test_linearity_by_hand() -> None:
     """Means are over sentences that were tested, shares are ratios of sums; what was not tested is counted apart."""
-    found = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
+    measured = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
     expected = {
         "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
         "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 6, "labelled_entity_acceptance_rate": 3 / 4,
@@ -83,17 +83,19 @@ def test_linearity_by_hand() -> None:
         "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
         "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
     }  # fmt: skip
-    assert {name: value for name, value in found.items() if "spearman" not in name} == pytest.approx(expected)
+    assert {name: value for name, value in measured.items() if "spearman" not in name} == pytest.approx(
+        expected
+    )
 
 
 def test_intervals_and_numbers() -> None:
     """A share of sentences has Wilson's interval and their number, a ratio of sums the number of its parts."""
-    found = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
-    accepted = found["linearity", "acceptance_rate", ""]
+    metrics = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
+    accepted = metrics["linearity", "acceptance_rate", ""]
     assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *wilson(7, 10)[:2])
-    overlap = found["linearity", "label_overlap", ""]
+    overlap = metrics["linearity", "label_overlap", ""]
     assert (overlap.n, overlap.ci_low) == (34, None)
-    assert found["linearity", "a_rate", "accepted"].n == 7
+    assert metrics["linearity", "a_rate", "accepted"].n == 7
 
 
 def test_clusters_widen_intervals() -> None:
@@ -110,12 +112,12 @@ def test_clusters_widen_intervals() -> None:
 def test_domains_are_told_apart() -> None:
     """General and technical sentences have rows of their own beside the row of all; one domain alone has none."""
     both = [*sentences(GOOD), *sentences(BAD, EMPTY, domain="technical")]
-    found = values(both, "linearity")
-    assert found["acceptance_rate"] == 0.5
-    assert (found["acceptance_rate/general"], found["acceptance_rate/technical"]) == (1.0, 0.0)
-    assert found["a_rate/general, accepted"] == 0.8
-    assert "a_rate/technical, accepted" not in found
-    assert found["label_overlap/technical"] == 1 / 4
+    measured = values(both, "linearity")
+    assert measured["acceptance_rate"] == 0.5
+    assert (measured["acceptance_rate/general"], measured["acceptance_rate/technical"]) == (1.0, 0.0)
+    assert measured["a_rate/general, accepted"] == 0.8
+    assert "a_rate/technical, accepted" not in measured
+    assert measured["label_overlap/technical"] == 1 / 4
     assert not any("/general" in name for name in values(sentences(GOOD), "linearity"))
 
 
@@ -123,11 +125,11 @@ def test_correlations_by_hand() -> None:
     """Spearman's coefficient of ranks, per domain; none for fewer than three sentences or where one does not vary."""
     some = [{**GOOD, "con_o": o, "con_rs": 4, "tests_passed": t, "combinations_passed": 9 - o, "entities": e}
             for o, t, e in ((1, 1, 3), (2, 3, 2), (3, 2, 1), (4, 5, 3))]  # fmt: skip
-    found = values(sentences(*some), "linearity")
-    assert found["spearman/a_test ~ con_o"] == pytest.approx(0.8)
-    assert found["spearman/a_rate ~ con_o"] == pytest.approx(-1.0)
-    assert found["spearman/entities ~ con_o"] == pytest.approx(-0.1054, abs=1e-4)
-    assert not any("con_rs" in name for name in found if name.startswith("spearman"))
+    measured = values(sentences(*some), "linearity")
+    assert measured["spearman/a_test ~ con_o"] == pytest.approx(0.8)
+    assert measured["spearman/a_rate ~ con_o"] == pytest.approx(-1.0)
+    assert measured["spearman/entities ~ con_o"] == pytest.approx(-0.1054, abs=1e-4)
+    assert not any("con_rs" in name for name in measured if name.startswith("spearman"))
     more = values([*sentences(*some), *sentences(GOOD, BAD, domain="technical")], "linearity")
     assert more["spearman/general, a_test ~ con_o"] == pytest.approx(0.8)
     assert not any(name.startswith("spearman/technical") for name in more)
@@ -160,15 +162,15 @@ def no(
     number: int, trust: tuple[int, int], category: tuple[int, int] = (4, 4), label: float = 0, **more: float
 ) -> VerdictRecord:
     """A pair that is called not equivalent; ``trust`` and ``category`` by or, and."""
-    found: dict[str, float] = {"said_yes": 0, "label": label, "accepted": float(trust[0] == 1), **more}
-    found["accepted_paper"] = float(trust[0] in (1, 3))
+    result: dict[str, float] = {"said_yes": 0, "label": label, "accepted": float(trust[0] == 1), **more}
+    result["accepted_paper"] = float(trust[0] in (1, 3))
     for phi, code, place in zip(("or", "and"), trust, category, strict=True):
-        found |= {
+        result |= {
             f"trust_{phi}": code,
             f"trust_paper_{phi}": float(code in (1, 3)),
             f"category_{phi}": place,
         }
-    return record("no", number, found, "pair")
+    return record("no", number, result, "pair")
 
 
 def unreadable(number: int) -> VerdictRecord:
@@ -219,11 +221,11 @@ def test_no_by_hand() -> None:
 def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
     """However many noes have unreadable tests, the paper's rule is measured on the others, by the run's own phi."""
     some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
-    found = rows(some)
+    metrics = rows(some)
     for group in ("", "ĀĪ or", "ĀĪ and"):
-        paper = found["no", "acceptance_rate_paper", group]
+        paper = metrics["no", "acceptance_rate_paper", group]
         assert (paper.value, paper.n) == (1 / 2, 2)
-        ours = found["no", "acceptance_rate", group]
+        ours = metrics["no", "acceptance_rate", group]
         assert (ours.value, ours.n) == (1 / 9, 9)
     # Decided by "and", of which the first cannot be read; by "or" neither could.
     by_and = [
@@ -261,8 +263,8 @@ def test_tables_2_and_3_by_hand() -> None:
 
 def test_pairs_without_a_proof_give_no_rate() -> None:
     """Where only answers of yes were put to the prover, provable pairs are known of these alone."""
-    found = values([yes(0), no(1, (1, 1)), no(2, (1, 1), label=1)], "pairs")
-    assert {name for name in found if "provable" in name} == {
+    measured = values([yes(0), no(1, (1, 1)), no(2, (1, 1), label=1)], "pairs")
+    assert {name for name in measured if "provable" in name} == {
         "provable_rate/or, answer yes",
         "provable_rate/and, answer yes",
     }
@@ -291,17 +293,17 @@ def test_sanity_checks_by_hand() -> None:
         }  # fmt: skip
 
     many = [askings(1, 4), askings(5, 0), askings(0, 5), askings(0, 5), askings(0, 0, 5), askings(4, 0, 1)]
-    asked = [record("consistency", n, found, "pair") for n, found in enumerate(many)]
+    asked = [record("consistency", n, result, "pair") for n, result in enumerate(many)]
     assert values(asked, "consistency") == {"consistency_rate": 3 / 5}
     assert rows(asked)["consistency", "consistency_rate", ""].n == 5
     own = [
         record(
             "own_paraphrase",
             n,
-            {**found, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and},
+            {**result, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and},
             "pair",
         )
-        for n, (found, said, phi_or, phi_and) in enumerate(
+        for n, (result, said, phi_or, phi_and) in enumerate(
             [
                 (askings(5, 0), 1, 1, 0),
                 (askings(4, 1), 1, 0, 0),

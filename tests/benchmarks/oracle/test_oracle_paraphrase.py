@@ -82,53 +82,58 @@ def _check(
 def test_a_proved_yes_is_accepted() -> None:
     """Yes, aligned, phrases confirmed: accepted, with the phrase pairs as evidence."""
     fake = _fake(lambda first, second: True)
-    found = _check(fake, Stub({(DOG, CAT): "and"}))
-    assert found.accepted
-    assert found.outcome == "accepted-yes"
-    assert "2 phrase pairs" in found.why
-    proof = PairEvidence.from_json(found.evidence).proof
+    acceptance = _check(fake, Stub({(DOG, CAT): "and"}))
+    assert acceptance.accepted
+    assert acceptance.outcome == "accepted-yes"
+    assert "2 phrase pairs" in acceptance.why
+    proof = PairEvidence.from_json(acceptance.evidence).proof
     assert proof is not None
     assert [(p.first, p.second) for p in proof.confirmed] == [
         ("the dog", "the cat"),
         ("slept quietly", "ran away"),
     ]
-    assert found.bound is None
-    assert found.values["said_yes"] == found.values["accepted"] == found.values["accepted_paper"] == 1
+    assert acceptance.bound is None
+    assert (
+        acceptance.values["said_yes"]
+        == acceptance.values["accepted"]
+        == acceptance.values["accepted_paper"]
+        == 1
+    )
     assert fake.asked("paraphrases") == []
 
 
 def test_an_unaligned_yes_is_rejected() -> None:
     """Yes without an alignment: rejected with the leftover words, nothing more asked, never turned into a no."""
     fake = _fake(lambda first, second: True)
-    found = _check(fake)
-    assert not found.accepted
-    assert found.outcome == "rejected"
-    assert "s1: { the dog slept quietly }, s2: { the cat ran away }" in found.why
+    acceptance = _check(fake)
+    assert not acceptance.accepted
+    assert acceptance.outcome == "rejected"
+    assert "s1: { the dog slept quietly }, s2: { the cat ran away }" in acceptance.why
     assert fake.log == [("sentences", (DOG, CAT))]
-    assert found.values["said_yes"] == 1
-    assert not any(name.startswith("trust") for name in found.values)
+    assert acceptance.values["said_yes"] == 1
+    assert not any(name.startswith("trust") for name in acceptance.values)
 
 
 def test_a_yes_whose_phrases_are_refused_is_rejected() -> None:
     """Yes on the sentences and no on a phrase that is needed: rejected, and the refused pair is shown."""
     fake = _fake(lambda first, second: True, phrases=lambda first, second: first == "the dog")
-    found = _check(fake, Stub({(DOG, CAT): "and"}))
-    assert found.outcome == "rejected"
-    assert "1 of 2 phrase pairs refused" in found.why
-    proof = PairEvidence.from_json(found.evidence).proof
+    acceptance = _check(fake, Stub({(DOG, CAT): "and"}))
+    assert acceptance.outcome == "rejected"
+    assert "1 of 2 phrase pairs refused" in acceptance.why
+    proof = PairEvidence.from_json(acceptance.evidence).proof
     assert proof is not None
     assert [(p.first, p.second) for p in proof.refused] == [("slept quietly", "ran away")]
-    assert found.values["potential_or"] == 1
-    assert found.values["phi_or"] == 0
+    assert acceptance.values["potential_or"] == 1
+    assert acceptance.values["phi_or"] == 0
 
 
 @pytest.mark.parametrize(("phi", "accepted"), [("or", True), ("and", False)])
 def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
     """A one-way alignment proves under phi_or only; both kinds are recorded."""
-    found = _check(_fake(lambda first, second: True), Stub({(DOG, CAT): "or"}), phi=phi)
-    assert found.accepted is accepted
-    assert found.values["phi_or"] == 1
-    assert found.values["phi_and"] == 0
+    acceptance = _check(_fake(lambda first, second: True), Stub({(DOG, CAT): "or"}), phi=phi)
+    assert acceptance.accepted is accepted
+    assert acceptance.values["phi_or"] == 1
+    assert acceptance.values["phi_and"] == 0
 
 
 def test_a_perfect_judges_no_is_accepted() -> None:
@@ -143,23 +148,23 @@ def test_a_perfect_judges_no_is_accepted() -> None:
     ]
     for table, probability in tables:
         for seed in range(10):
-            found = _check(_fake(), Stub(table), seed=seed, tests=3)
-            assert found.accepted, found.why
-            assert found.outcome == "accepted-no", found.why
-            assert found.bound is not None
-            assert found.bound.probability == probability
+            acceptance = _check(_fake(), Stub(table), seed=seed, tests=3)
+            assert acceptance.accepted, acceptance.why
+            assert acceptance.outcome == "accepted-no", acceptance.why
+            assert acceptance.bound is not None
+            assert acceptance.bound.probability == probability
 
 
 def test_triangular_evidence() -> None:
     """No on the pair, yes on a paraphrase with both: rejected under both rules, the three sentences shown."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
-    found = _check(fake, Stub({(OF_DOG[0], CAT): "and"}))
-    assert found.outcome == "rejected"
-    assert "triangular evidence" in found.why
-    assert found.bound is None
-    assert found.values["trust_or"] == 2
-    assert found.values["accepted_paper"] == 0
-    shown = PairEvidence.from_json(found.evidence)
+    acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "and"}))
+    assert acceptance.outcome == "rejected"
+    assert "triangular evidence" in acceptance.why
+    assert acceptance.bound is None
+    assert acceptance.values["trust_or"] == 2
+    assert acceptance.values["accepted_paper"] == 0
+    shown = PairEvidence.from_json(acceptance.evidence)
     assert (shown.first, shown.second, shown.answer, shown.trust) == (DOG, CAT, "no", "triangular")
     assert shown.tests == (TrustTestEvidence("triangular", 1, OF_DOG[0], "yes", "yes"),)
 
@@ -168,8 +173,8 @@ def test_triangular_evidence() -> None:
 def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> None:
     """Category, outcome and tests in the evidence are those of the kind of alignment by which the run decides."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
-    found = _check(fake, Stub({(OF_DOG[0], CAT): "or"}), phi=phi, tests=3)
-    shown = PairEvidence.from_json(found.evidence)
+    acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "or"}), phi=phi, tests=3)
+    shown = PairEvidence.from_json(acceptance.evidence)
     assert (shown.category, shown.trust, len(shown.tests)) == (category, "triangular", 3)
     assert {test.paraphrase for test in shown.tests} <= {*(OF_DOG[:1] if phi == "or" else (*OF_DOG, *OF_CAT))}
     assert shown.paraphrases == (OF_DOG, OF_CAT)
@@ -177,11 +182,11 @@ def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> 
 
 def test_constant_no() -> None:
     """Always no denies its own paraphrases: rejected, though the paper's rule would accept it."""
-    found = _check(_fake(lambda first, second: False))
-    assert found.outcome == "rejected"
-    assert "self-inconsistent" in found.why
-    assert found.values["trust_or"] == 3
-    assert found.values["accepted_paper"] == 1
+    acceptance = _check(_fake(lambda first, second: False))
+    assert acceptance.outcome == "rejected"
+    assert "self-inconsistent" in acceptance.why
+    assert acceptance.values["trust_or"] == 3
+    assert acceptance.values["accepted_paper"] == 1
 
 
 @pytest.mark.parametrize(("kind", "outcome"), [("and", "accepted-yes"), ("none", "rejected")])
@@ -219,8 +224,8 @@ CATEGORIES = [
 @pytest.mark.parametrize("how", ["asked", "potential"])
 def test_categories(table: dict[tuple[str, str], str], by_or: int, by_and: int, how: str) -> None:
     """Table 5's categories, for both kinds of alignment apart."""
-    found = _check(_fake(), Stub(table), indifferentiable=how)
-    assert (found.values["category_or"], found.values["category_and"]) == (by_or, by_and)
+    acceptance = _check(_fake(), Stub(table), indifferentiable=how)
+    assert (acceptance.values["category_or"], acceptance.values["category_and"]) == (by_or, by_and)
 
 
 def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
@@ -228,10 +233,10 @@ def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
     seen = set()
     for seed in range(20):
         fake = _fake()
-        found = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), seed=seed)
+        acceptance = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), seed=seed)
         seen |= {first for first, _ in fake.asked("sentences")[1:]}
-        assert found.values["fair_coin_or"] == 1
-        assert found.values["indifferentiable_or"] == 2
+        assert acceptance.values["fair_coin_or"] == 1
+        assert acceptance.values["indifferentiable_or"] == 2
     assert seen == {OF_DOG[1], OF_CAT[0]}
 
 
@@ -247,11 +252,11 @@ def test_any_paraphrase_is_drawn_where_none_is_indifferentiable() -> None:
 
 def test_one_indifferentiable_paraphrase_leaves_the_coin_no_choice() -> None:
     """Where only one sentence has any, it is drawn, and no bound is claimed."""
-    found = _check(_fake(), Stub({(OF_DOG[1], CAT): "and"}))
-    assert found.accepted
-    assert found.bound is not None
-    assert found.bound.probability is None
-    assert found.values["fair_coin_or"] == 0
+    acceptance = _check(_fake(), Stub({(OF_DOG[1], CAT): "and"}))
+    assert acceptance.accepted
+    assert acceptance.bound is not None
+    assert acceptance.bound.probability is None
+    assert acceptance.values["fair_coin_or"] == 0
 
 
 def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
@@ -260,8 +265,8 @@ def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
     counts = {}
     for how in ("asked", "potential"):
         fake = _fake(phrases=lambda first, second: False)
-        found = _check(fake, Stub(table), indifferentiable=how, reference=False)
-        counts[how] = (found.values["indifferentiable_or"], len(fake.asked("phrases")))
+        acceptance = _check(fake, Stub(table), indifferentiable=how, reference=False)
+        counts[how] = (acceptance.values["indifferentiable_or"], len(fake.asked("phrases")))
     assert counts == {"asked": (0, 2), "potential": (1, 0)}
 
 
@@ -282,17 +287,19 @@ def test_both_kinds_are_judged_apart() -> None:
     given = {DOG: OF_DOG, CAT: ()}
     judge = lambda first, second: _perfect(first, second) or first == OF_DOG[1]  # noqa: E731
     for seed in range(20):
-        found = {phi: _check(_fake(judge, given), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")}
-        assert (found["or"].values["phi"], found["and"].values["phi"]) == (0, 1)
-        assert found["and"].values == {
-            **found["or"].values,
-            "phi": 1.0,
-            "accepted": found["and"].values["accepted"],
-            "accepted_paper": found["and"].values["accepted_paper"],
+        acceptance = {
+            phi: _check(_fake(judge, given), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")
         }
-        assert found["and"].values["trust_and"] == 2
-        assert not found["and"].accepted
-        if found["or"].accepted:
+        assert (acceptance["or"].values["phi"], acceptance["and"].values["phi"]) == (0, 1)
+        assert acceptance["and"].values == {
+            **acceptance["or"].values,
+            "phi": 1.0,
+            "accepted": acceptance["and"].values["accepted"],
+            "accepted_paper": acceptance["and"].values["accepted_paper"],
+        }
+        assert acceptance["and"].values["trust_and"] == 2
+        assert not acceptance["and"].accepted
+        if acceptance["or"].accepted:
             return
     raise AssertionError("the differentiable paraphrase was never drawn")
 
@@ -300,14 +307,14 @@ def test_both_kinds_are_judged_apart() -> None:
 def test_random_paraphrases_need_no_alignment() -> None:
     """With ``random`` nothing is aligned but, for reference, the pair itself."""
     align = Stub({(DOG, CAT): "and"})
-    found = _check(_fake(), align, indifferentiable="random", reference=False)
+    acceptance = _check(_fake(), align, indifferentiable="random", reference=False)
     assert align.asked == []
-    assert found.accepted
-    assert found.values["category_or"] == 0
-    assert "phi_or" not in found.values
-    found = _check(_fake(), align, indifferentiable="random")
+    assert acceptance.accepted
+    assert acceptance.values["category_or"] == 0
+    assert "phi_or" not in acceptance.values
+    acceptance = _check(_fake(), align, indifferentiable="random")
     assert align.asked == [frozenset((DOG, CAT))]
-    assert found.values["phi_and"] == 1
+    assert acceptance.values["phi_and"] == 1
 
 
 def test_reference_alignments() -> None:
@@ -346,15 +353,15 @@ def test_questions_of_a_no() -> None:
 def test_an_unreadable_answer(reference: bool) -> None:
     """Neither yes nor no, even when repaired: an outcome of its own, neither proved nor tested."""
     fake = _fake(lambda first, second: "Perhaps.")
-    found = _check(fake, Stub({(DOG, CAT): "and"}), reference=reference)
-    assert not found.accepted
-    assert found.outcome == "unreadable"
-    assert "after one repair" in found.why
-    assert found.values["said_yes"] == -1
-    assert found.values["repaired"] == 1
-    assert ("phi_or" in found.values) is reference
+    acceptance = _check(fake, Stub({(DOG, CAT): "and"}), reference=reference)
+    assert not acceptance.accepted
+    assert acceptance.outcome == "unreadable"
+    assert "after one repair" in acceptance.why
+    assert acceptance.values["said_yes"] == -1
+    assert acceptance.values["repaired"] == 1
+    assert ("phi_or" in acceptance.values) is reference
     assert fake.asked("paraphrases") == []
-    assert found.evidence["answer"] == "unreadable"
+    assert acceptance.evidence["answer"] == "unreadable"
 
 
 def test_a_refusal_of_a_content_filter() -> None:
@@ -366,24 +373,28 @@ def test_a_refusal_of_a_content_filter() -> None:
         return Reply("", finish_reason="content_filter")
 
     checker = ParaphraseChecker(QUICK, Stub())
-    found = asyncio.run(checker.check(PAIR, Oracle(reply), generator(0)))
-    assert found.outcome == "refused"
+    acceptance = asyncio.run(checker.check(PAIR, Oracle(reply), generator(0)))
+    assert acceptance.outcome == "refused"
     assert len(chats) == 1
 
 
 def test_fenced_and_repaired_answers_are_counted() -> None:
     """How prompt 5's answer was read is recorded."""
-    found = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
-    assert (found.values["fenced"], found.values["repaired"], found.values["said_yes"]) == (1, 0, 1)
+    acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
+    assert (acceptance.values["fenced"], acceptance.values["repaired"], acceptance.values["said_yes"]) == (
+        1,
+        0,
+        1,
+    )
 
 
 def test_paraphrases_equal_to_their_source() -> None:
     """They cannot be drawn, which is said; where no other is left, nothing is tested and nothing accepted."""
     given = {DOG: ["The dog slept quietly!", OF_DOG[0], OF_DOG[0]], CAT: OF_CAT}
-    found = _check(_fake(given=given))
-    assert found.values["paraphrases_1"] == 1
-    assert found.values["left_out_1"] == 2
-    assert found.values["left_out_2"] == 0
+    acceptance = _check(_fake(given=given))
+    assert acceptance.values["paraphrases_1"] == 1
+    assert acceptance.values["left_out_1"] == 2
+    assert acceptance.values["left_out_2"] == 0
     nothing = _check(_fake(given={DOG: [DOG], CAT: [CAT]}))
     assert nothing.outcome == "rejected"
     assert "no paraphrase is left" in nothing.why
@@ -394,11 +405,11 @@ def test_paraphrases_equal_to_their_source() -> None:
 def test_unreadable_paraphrases_of_one_sentence() -> None:
     """Those of the other are used; the problem is shown, and no bound is claimed."""
     fake = FakeOracle(_perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
-    found = _check(fake)
-    assert found.accepted
-    assert found.values["paraphrases_1"] == 0
-    assert found.values["fair_coin_or"] == 0
-    first, second = PairEvidence.from_json(found.evidence).problems
+    acceptance = _check(fake)
+    assert acceptance.accepted
+    assert acceptance.values["paraphrases_1"] == 0
+    assert acceptance.values["fair_coin_or"] == 0
+    first, second = PairEvidence.from_json(acceptance.evidence).problems
     assert "not JSON" in first
     assert second == ""
 
@@ -439,10 +450,10 @@ def test_one_word_sentences() -> None:
             "he said that no one came .": (said, "he say that no one come stop"),
         }
     )
-    found = _check(_fake(lambda *_: True), world.align, Pair("Rain", "Drizzle"))
-    assert found.outcome == "rejected"
-    assert "s1: { Rain }, s2: { Drizzle }" in found.why
-    assert found.values["label"] == -1
+    acceptance = _check(_fake(lambda *_: True), world.align, Pair("Rain", "Drizzle"))
+    assert acceptance.outcome == "rejected"
+    assert "s1: { Rain }, s2: { Drizzle }" in acceptance.why
+    assert acceptance.values["label"] == -1
     bare = _check(_fake(lambda *_: True), world.align, Pair("No", "he said that no one came ."))
     assert bare.outcome == "rejected"
     assert bare.values["potential_or"] == 0
@@ -516,15 +527,15 @@ def test_quick_asks_less() -> None:
 def test_self_consistency() -> None:
     """First sanity check: five askings, each its own sample, must agree and be readable."""
     fake = _fake()
-    found = asyncio.run(self_consistency(PAIR, fake.oracle))
-    assert found.accepted
-    assert found.outcome == "consistent"
-    assert found.why == "0 yes, 5 no in 5 askings"
+    acceptance = asyncio.run(self_consistency(PAIR, fake.oracle))
+    assert acceptance.accepted
+    assert acceptance.outcome == "consistent"
+    assert acceptance.why == "0 yes, 5 no in 5 askings"
     assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
     said = iter([True, True, False, True, True])
-    found = asyncio.run(self_consistency(PAIR, _fake(lambda *_: next(said)).oracle))
-    assert found.outcome == "inconsistent"
-    assert found.values["answers_yes"] == 4
+    acceptance = asyncio.run(self_consistency(PAIR, _fake(lambda *_: next(said)).oracle))
+    assert acceptance.outcome == "inconsistent"
+    assert acceptance.values["answers_yes"] == 4
     assert not asyncio.run(self_consistency(PAIR, _fake(lambda *_: "?").oracle)).accepted
 
 
@@ -532,13 +543,13 @@ def test_own_paraphrases() -> None:
     """Second sanity check: the first paraphrase that differs is asked about five times and proved (table 4)."""
     fake = _fake(given={DOG: [DOG, *OF_DOG]})
     checker = ParaphraseChecker(PAPER, Stub({(DOG, OF_DOG[0]): "or"}))
-    found = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
-    assert found.accepted
-    assert found.evidence["paraphrase"] == OF_DOG[0]
-    assert found.evidence["answers"] == ["yes"] * 5
+    acceptance = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
+    assert acceptance.accepted
+    assert acceptance.evidence["paraphrase"] == OF_DOG[0]
+    assert acceptance.evidence["answers"] == ["yes"] * 5
     assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
-    assert found.values["said_yes"] == found.values["phi_or"] == 1
-    assert found.values["phi_and"] == 0
+    assert acceptance.values["said_yes"] == acceptance.values["phi_or"] == 1
+    assert acceptance.values["phi_and"] == 0
     nothing = asyncio.run(own_paraphrase(DOG, _fake(given={DOG: [DOG]}).oracle, checker))
     assert nothing.outcome == "untested"
     assert not nothing.accepted
@@ -561,10 +572,10 @@ def test_a_denied_paraphrase_is_not_accepted(
     """Only yes each time is accepted; always no is consistent, as the paper counts, and denies the own paraphrase."""
     said = iter(answers)
     checker = ParaphraseChecker(PAPER, Stub())
-    found = asyncio.run(own_paraphrase(DOG, _fake(lambda *_: next(said)).oracle, checker))
-    assert (found.outcome, found.accepted) == (outcome, outcome == "consistent")
-    assert found.values["consistent"] == consistent
-    assert ("denies its own paraphrase" in found.why) == (outcome == "denied")
+    acceptance = asyncio.run(own_paraphrase(DOG, _fake(lambda *_: next(said)).oracle, checker))
+    assert (acceptance.outcome, acceptance.accepted) == (outcome, outcome == "consistent")
+    assert acceptance.values["consistent"] == consistent
+    assert ("denies its own paraphrase" in acceptance.why) == (outcome == "denied")
 
 
 def test_random_pairs() -> None:
@@ -575,10 +586,10 @@ def test_random_pairs() -> None:
     assert {pair.sentences for pair in pairs} == {(DOG, CAT), (CAT, DOG)}
     assert all(pair.label is False for pair in pairs)
     checker = random_checker(PAPER, Stub())
-    found = asyncio.run(checker.check(pairs[0], _fake().oracle, generator(0)))
-    assert found.accepted
-    assert found.values["phi_or"] == 0
-    assert found.values["asked_phrases"] == 0
-    assert found.values["category_or"] == 0
+    acceptance = asyncio.run(checker.check(pairs[0], _fake().oracle, generator(0)))
+    assert acceptance.accepted
+    assert acceptance.values["phi_or"] == 0
+    assert acceptance.values["asked_phrases"] == 0
+    assert acceptance.values["category_or"] == 0
     with pytest.raises(ValueError, match="two different sentences"):
         random_pairs([DOG, DOG], generator(0), 1)

@@ -26,17 +26,17 @@ DOCUMENTS = {REDOCRED["d"]: 500, REDOCRED["t"]: 500, REDOCRED["r"]: 3053}
 @pytest.fixture
 def files(published: Path) -> DataFolder:
     """The published data, or a skip where neither corpus is among it."""
-    found = DataFolder(published, "published")
-    if not any(map(found.exists, (*PAIRS, *DOCUMENTS))):
+    result = DataFolder(published, "published")
+    if not any(map(result.exists, (*PAIRS, *DOCUMENTS))):
         pytest.skip("needs MSRP or Re-DocRED")
-    return found
+    return result
 
 
 @pytest.fixture
 def corpora(files: DataFolder) -> list[str]:
     """The files of Re-DocRED that are there."""
-    found = [path for path in DOCUMENTS if files.exists(path)]
-    return found or pytest.skip("needs Re-DocRED")
+    result = [path for path in DOCUMENTS if files.exists(path)]
+    return result or pytest.skip("needs Re-DocRED")
 
 
 def bare(texts: Iterable[str]) -> str:
@@ -50,8 +50,8 @@ def sentences(documents: Any) -> Iterator[tuple[list[str], Detokenised, list[lis
         for index, tokens in enumerate(document["sents"]):
             text = detokenised(tokens, quoted=quoted)
             quoted = text.quoted
-            found = [m["pos"] for entity in document["vertexSet"] for m in entity if m["sent_id"] == index]
-            yield tokens, text, found
+            result = [m["pos"] for entity in document["vertexSet"] for m in entity if m["sent_id"] == index]
+            yield tokens, text, result
 
 
 def test_pairs_are_complete(files: DataFolder) -> None:
@@ -64,17 +64,17 @@ def test_pairs_are_complete(files: DataFolder) -> None:
 def test_items_are_fast_and_unique(files: DataFolder) -> None:
     """Ids differ, from the built-in ones, too, and a thousand items are read in less than a second."""
     start = time.perf_counter()
-    found = list(items(files))
-    assert time.perf_counter() - start < max(1.0, len(found) / 1000)
-    check_unique([*found, *items(DataFolder(builtin_data(), "builtin"))], "oracle")
+    loaded = list(items(files))
+    assert time.perf_counter() - start < max(1.0, len(loaded) / 1000)
+    check_unique([*loaded, *items(DataFolder(builtin_data(), "builtin"))], "oracle")
 
 
 def test_documents_are_complete(files: DataFolder, corpora: list[str]) -> None:
     """Every document is a cluster, and every sentence with a visible character is an item."""
-    found = [item for item in items(files) if item.task == "linearity" and item["domain"] == "published"]
-    assert len({item.cluster for item in found}) == sum(DOCUMENTS[path] for path in corpora)
+    loaded = [item for item in items(files) if item.task == "linearity" and item["domain"] == "published"]
+    assert len({item.cluster for item in loaded}) == sum(DOCUMENTS[path] for path in corpora)
     expected = sum(bool(bare(tokens)) for path in corpora for d in files.json(path) for tokens in d["sents"])
-    assert expected == len(found)
+    assert expected == len(loaded)
 
 
 def test_mentions_stand_in_the_text(files: DataFolder, corpora: list[str]) -> None:
@@ -93,11 +93,11 @@ def test_mentions_stand_in_the_text(files: DataFolder, corpora: list[str]) -> No
 
 def test_labels_are_the_mentions(files: DataFolder, corpora: list[str]) -> None:
     """An item's entities are the distinct texts of its sentence's mentions, and stand literally in it."""
-    found = iter([i for i in items(files) if i.task == "linearity" and i["domain"] == "published"])
+    loaded = iter([i for i in items(files) if i.task == "linearity" and i["domain"] == "published"])
     for path in corpora:
         for _, (text, spans, _), mentions in sentences(files.json(path)):
             if text:
-                item = next(found)
+                item = next(loaded)
                 names = {text[spans[a][0] : spans[b - 1][1]].strip() for a, b in mentions} - {""}
                 assert item["text"] == text
                 assert {name for name, _ in item["entities"]} == names
@@ -116,8 +116,8 @@ def test_text_has_all_characters_and_good_spacing(files: DataFolder, corpora: li
     assert len(wrong) <= total / 1000, wrong
 
 
-def own_texts(found: Iterable[Item]) -> list[str]:
-    return [item[key] for item in found for key in ("text", "first", "second") if key in item.fields]
+def own_texts(result: Iterable[Item]) -> list[str]:
+    return [item[key] for item in result for key in ("text", "first", "second") if key in item.fields]
 
 
 def shingles(text: str, n: int = 8) -> set[tuple[str, ...]]:

@@ -59,21 +59,21 @@ def test_mention_with_white_space_at_its_ends() -> None:
         "sents": [["About", "\xa0", "20", "\xa0", "km", " ", "off"]],
         "vertexSet": [[{"name": "20 km", "type": "NUM", "sent_id": 0, "pos": [1, 6]}]],
     }
-    (found,) = labelled_sentences([document], "x")
-    assert (found.text, found.entities) == ("About 20 km off", (("20 km", "number"),))
+    (result,) = labelled_sentences([document], "x")
+    assert (result.text, result.entities) == ("About 20 km off", (("20 km", "number"),))
 
 
 def test_items_of_a_file(tmp_path: Path) -> None:
     """Items have the letter of their file, their document's number and their own; a document is a cluster."""
     for name in ("dev", "test", "train"):
         put(tmp_path, [DOCUMENT, DOCUMENT], f"{name}_revised.json")
-    found = list(items(DataFolder(tmp_path, "published")))
-    assert [i.id for i in found[:4]] == ["oracle/p/d0001-01", "oracle/p/d0001-03", "oracle/p/d0002-01",
+    loaded = list(items(DataFolder(tmp_path, "published")))
+    assert [i.id for i in loaded[:4]] == ["oracle/p/d0001-01", "oracle/p/d0001-03", "oracle/p/d0002-01",
                                          "oracle/p/d0002-03"]  # fmt: skip
-    assert [i.cluster for i in found[:4]] == ["oracle/p/d0001"] * 2 + ["oracle/p/d0002"] * 2
-    assert [i.id[9] for i in found[::4]] == list(REDOCRED)
-    assert len({i.id for i in found}) == 12
-    assert {(i.task, i.language, i.source, i["domain"]) for i in found} == {
+    assert [i.cluster for i in loaded[:4]] == ["oracle/p/d0001"] * 2 + ["oracle/p/d0002"] * 2
+    assert [i.id[9] for i in loaded[::4]] == list(REDOCRED)
+    assert len({i.id for i in loaded}) == 12
+    assert {(i.task, i.language, i.source, i["domain"]) for i in loaded} == {
         ("linearity", "en", "published", "published")
     }
 
@@ -94,8 +94,8 @@ def changed(change: Callable[[dict[str, Any]], Any]) -> list[Any]:
 
 
 def mention(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = document["vertexSet"][0][1]
-    return found
+    result: dict[str, Any] = document["vertexSet"][0][1]
+    return result
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_each_vector_is_its_sentence(x: int, text: str) -> None:
 def test_capital_at_the_start() -> None:
     """A synonym takes the sentence's capital at its beginning, quotes or not, and nowhere else."""
     for sentence in ("Dogs bark at dogs.", '"Dogs bark," he said of dogs.'):
-        spans = tuple(found.span() for found in re.finditer("[Dd]ogs", sentence))
+        spans = tuple(result.span() for result in re.finditer("[Dd]ogs", sentence))
         expected = sentence.replace("Dogs", "Hounds").replace("dogs", "hounds")
         assert replaced(sentence, [Entity("dogs", spans=spans)], ["hounds"], 1).text == expected
     assert replaced("x0 is zero.", locate([Extracted("x0")], "x0 is zero."), ["x9"], 1).text == "x9 is zero."

@@ -75,11 +75,11 @@ def test_the_answer_decides_the_task(run: Runner, workers: str) -> None:
     assert tasks(said_yes) == {"yes": 8}
     assert set(said_yes.verdicts) == set(honest.verdicts)
     assert [(r["task"], r["items"], r["errors"]) for r in said_yes.run["summary"]] == [("yes", 8, 0)]
-    found = list(honest.verdicts.values())
+    measured = list(honest.verdicts.values())
     assert tasks(honest)["no"] > 4, "labels of both kinds are called not equivalent"
-    assert all(v["task"] == ("yes" if v["values"]["said_yes"] else "no") for v in found)
+    assert all(v["task"] == ("yes" if v["values"]["said_yes"] else "no") for v in measured)
     metrics = {(m["task"], m["name"], m["group"]): m["value"] for m in honest.run["metrics"]}
-    agreed = [v["values"]["said_yes"] == v["values"]["label"] for v in found]
+    agreed = [v["values"]["said_yes"] == v["values"]["label"] for v in measured]
     assert metrics["pairs", "label_agreement", ""] == sum(agreed) / 8
     assert metrics["no", "acceptance_rate", ""] == 1.0
     helpers = said_yes.run["helpers"]

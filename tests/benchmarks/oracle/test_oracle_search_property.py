@@ -131,9 +131,9 @@ def test_two_inseparable_entities_are_all_that_is_left(m: int) -> None:
     rng = random.Random(m)
     for _ in range(4):
         a, b = rng.sample(range(m), 2)
-        found = shrunk(inseparable(a, b, m), m)
-        assert found is not None
-        assert {*found} == {1 << a, 1 << b}
+        smallest = shrunk(inseparable(a, b, m), m)
+        assert smallest is not None
+        assert {*smallest} == {1 << a, 1 << b}
 
 
 def test_shrinks_to_the_fewest_entities() -> None:
@@ -143,9 +143,9 @@ def test_shrinks_to_the_fewest_entities() -> None:
         for _ in range(4):
             places = tuple(rng.sample(range(m), 3))
             f = fragile(places, m)
-            found = shrunk(f, m, examples=300)
-            assert found is not None
-            assert (found[0] | found[1]).bit_count() == fewest(f, m)
+            smallest = shrunk(f, m, examples=300)
+            assert smallest is not None
+            assert (smallest[0] | smallest[1]).bit_count() == fewest(f, m)
 
 
 def test_order_of_violations() -> None:
@@ -180,9 +180,9 @@ class Searching:
     ) -> None:
         self.fake, self._loop = Fake(behave, m), loop
         checker = LinearityChecker(LinearitySettings(**{"samples": 3, **measured}), RULES, SMALL_POOL)
-        found = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most))
-        assert isinstance(found, LinearitySearch)
-        self.search = found
+        search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most))
+        assert isinstance(search, LinearitySearch)
+        self.search = search
         #: questions before the search itself
         self.before = len(self.fake.asked)
 
@@ -196,7 +196,7 @@ class Searching:
         return [self.holds(x, y) for x in reversed(range(size)) for y in range(size)]
 
     @property
-    def found(self) -> Counterexample | None:
+    def counterexample(self) -> Counterexample | None:
         """The smallest counterexample so far."""
         return self._loop.run_until_complete(self.search.counterexample())
 
@@ -221,7 +221,7 @@ def test_ideal_extractor_holds_everywhere(loop: asyncio.AbstractEventLoop) -> No
     """The property is the measurement's: an ideal extractor breaks it nowhere."""
     searching = Searching(loop, ideal, m=5)
     assert set(searching.all_points()) == {True}
-    assert searching.found is None
+    assert searching.counterexample is None
 
 
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
@@ -230,14 +230,14 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
     searching = Searching(loop, lisbon_and_globex, rule=rule)
     assert searching.search.size == 5
     assert False in searching.all_points()
-    found = searching.found
-    assert found is not None
-    assert (found.values["x"], found.values["y"]) == (["Lisbon"], ["Globex"])
-    assert (found.values["replaced"], found.values["entities"]) == (2, 5)
-    assert [c["name"] for c in found.values["culprits"]] == ["Lisbon", "Globex"]
-    assert all(c["kinds"] == ["assumed knowledge"] for c in found.values["culprits"])
-    assert '2 of 5 entities replaced (x: "Lisbon"; y: "Globex")' in found.why
-    [test] = SentenceEvidence.from_json(found.evidence).tests
+    counterexample = searching.counterexample
+    assert counterexample is not None
+    assert (counterexample.values["x"], counterexample.values["y"]) == (["Lisbon"], ["Globex"])
+    assert (counterexample.values["replaced"], counterexample.values["entities"]) == (2, 5)
+    assert [c["name"] for c in counterexample.values["culprits"]] == ["Lisbon", "Globex"]
+    assert all(c["kinds"] == ["assumed knowledge"] for c in counterexample.values["culprits"])
+    assert '2 of 5 entities replaced (x: "Lisbon"; y: "Globex")' in counterexample.why
+    [test] = SentenceEvidence.from_json(counterexample.evidence).tests
     assert object_in(test, "x")["sentence"] == SENTENCE.replace("Lisbon", "Nairobi")
     assert object_in(test, "y")["sentence"] == SENTENCE.replace("Globex", "Initech")
 
@@ -278,8 +278,8 @@ def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.Abstract
     searching = Searching(loop, lisbon_and_globex, most=9)
     assert searching.holds(0b00010, 0b01000) is False
     assert searching.holds(0b00100, 0b00001) is None
-    assert searching.found is not None
-    assert searching.found.values["x"] == ["Lisbon"]
+    assert searching.counterexample is not None
+    assert searching.counterexample.values["x"] == ["Lisbon"]
 
 
 def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop) -> None:
@@ -328,9 +328,9 @@ def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
     made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
     assert isinstance(made, LinearitySearch)
     assert loop.run_until_complete(made.holds(1, 2)) is False
-    found = loop.run_until_complete(made.counterexample())
-    assert found is not None
-    assert found.why.endswith("a reply could not be read")
+    smallest = loop.run_until_complete(made.counterexample())
+    assert smallest is not None
+    assert smallest.why.endswith("a reply could not be read")
 
 
 @pytest.mark.parametrize(
@@ -368,13 +368,13 @@ def test_a_call_that_fails_passes_through(loop: asyncio.AbstractEventLoop) -> No
 def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
     """At the points that the measurement drew, the search finds the same tests violated."""
     seed, tests = 3, 40
-    found = check(Fake(lisbon_and_globex, 5), seed, samples=3, tests=tests, rule="majority")
+    acceptance = check(Fake(lisbon_and_globex, 5), seed, samples=3, tests=tests, rule="majority")
     rng = random.Random(seed)
     rng.getrandbits(64)
     pairs = draws(random.Random(rng.getrandbits(64)), 5, tests)
     searching = Searching(loop, lisbon_and_globex, rule="majority")
     held = [searching.holds(x, y) for x, y in pairs]
-    assert 0 < sum(map(bool, held)) == found.values["tests_passed"] < tests
+    assert 0 < sum(map(bool, held)) == acceptance.values["tests_passed"] < tests
 
 
 @pytest.mark.parametrize("which", ["rejected", "all"])

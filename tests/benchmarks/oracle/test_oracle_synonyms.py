@@ -56,9 +56,9 @@ def synonyms(
         asked.append(chat)
         return Reply(answer(chat))
 
-    found = locate([Extracted(*entity) for entity in entities], sentence)
+    result = locate([Extracted(*entity) for entity in entities], sentence)
     generator = Generator(sentence, Oracle(ask), RULES, pool, seed)
-    return list(asyncio.run(generator.synonyms(found))), asked
+    return list(asyncio.run(generator.synonyms(result))), asked
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_named_by_vote() -> None:
             return "[[named entity]]" if chat.sample < 6 else "[[normal entity]]" if chat.sample < 10 else "?"
         return "1. RV64I\n2. RV128E"
 
-    found, asked = synonyms(sentence, [("RV32E", "instruction set")], answer)
-    assert found[0].entity.named is True
-    assert found[0].decided_by == "vote: 6 of 10 say named"
-    assert found[0].text == "RV64I"
-    assert found[0].how == "replace"
-    assert found[0].votes == 7
+    result, asked = synonyms(sentence, [("RV32E", "instruction set")], answer)
+    assert result[0].entity.named is True
+    assert result[0].decided_by == "vote: 6 of 10 say named"
+    assert result[0].text == "RV64I"
+    assert result[0].how == "replace"
+    assert result[0].votes == 7
     questions = [chat.prompt for chat in asked]
     assert len(asked) == 18
     assert sorted(chat.sample for chat in asked[:11]) == list(range(11))
@@ -144,14 +144,14 @@ def test_pool_names() -> None:
     ]
     names = set()
     for seed in range(20):
-        found, asked = synonyms(sentence, entities, seed=seed)
+        result, asked = synonyms(sentence, entities, seed=seed)
         assert not asked
-        assert {s.how for s in found} == {"pool"}
-        assert {s.votes for s in found} == {0}
-        texts = [s.text for s in found]
+        assert {s.how for s in result} == {"pool"}
+        assert {s.votes for s in result} == {0}
+        texts = [s.text for s in result]
         assert len(set(texts)) == 6
         assert not set(texts) & {name for name, _ in entities}
-        for synonym, cls in zip(found, ("person", "person", "city", "city", "country", "date"), strict=True):
+        for synonym, cls in zip(result, ("person", "person", "city", "city", "country", "date"), strict=True):
             assert synonym.text in POOL.names[cls]
             assert len(synonym.text.split()) == len(synonym.entity.name.split())
         names.add(tuple(texts))
@@ -178,15 +178,15 @@ def test_dates_keep_their_form(name: str, shaped: str) -> None:
     """A year is replaced by a year, a day by a day written alike."""
     assert form(name) == shaped
     for seed in range(5):
-        (found,), _ = synonyms(f"It was {name} then.", [(name, "date")], seed=seed)
-        assert form(found.text) == shaped
-        assert found.text != name
+        (result,), _ = synonyms(f"It was {name} then.", [(name, "date")], seed=seed)
+        assert form(result.text) == shaped
+        assert result.text != name
 
 
 def test_form_without_a_name_asks() -> None:
     """A date written as none of the pool's is replaced by prompt 3."""
-    (found,), asked = synonyms("It was Tuesday.", [("Tuesday", "date")], lambda chat: "1. Friday\n2. Monday")
-    assert (found.text, found.how, len(asked)) == ("Friday", "replace", 7)
+    (result,), asked = synonyms("It was Tuesday.", [("Tuesday", "date")], lambda chat: "1. Friday\n2. Monday")
+    assert (result.text, result.how, len(asked)) == ("Friday", "replace", 7)
 
 
 def test_non_named_ask_for_synonyms() -> None:
@@ -201,8 +201,8 @@ def test_non_named_ask_for_synonyms() -> None:
         "1. Award",
     ]
     sentence = "The award, along with funds for the construction of it, was large."
-    (found,), asked = synonyms(sentence, [("construction", "activity")], lambda chat: lists[chat.sample])
-    assert (found.text, found.how, found.votes) == ("building", "synonyms", 3)
+    (result,), asked = synonyms(sentence, [("construction", "activity")], lambda chat: lists[chat.sample])
+    assert (result.text, result.how, result.votes) == ("building", "synonyms", 3)
     assert len(asked) == 7
     assert asked[0].prompt.startswith(
         f'Please list synonyms for "construction" in the sentence "{sentence}".'
@@ -216,10 +216,10 @@ def test_nothing_valid() -> None:
     def answer(chat: Chat) -> str:
         return "1. dogs\n2. the cat" if "synonyms for" in chat.prompt else "1. cat\n2. the mat"
 
-    (found,), asked = synonyms("A cat sat on the mat.", [("cat", "animal")], answer)
-    assert (found.text, found.how, len(asked)) == ("", "none", 14)
-    assert dict(found.rejected)["dogs"] == "changes the grammatical number"
-    assert dict(found.rejected)["the mat"] == "already in the sentence"
+    (result,), asked = synonyms("A cat sat on the mat.", [("cat", "animal")], answer)
+    assert (result.text, result.how, len(asked)) == ("", "none", 14)
+    assert dict(result.rejected)["dogs"] == "changes the grammatical number"
+    assert dict(result.rejected)["the mat"] == "already in the sentence"
 
 
 def test_synonyms_of_one_sentence_do_not_clash() -> None:
@@ -228,8 +228,8 @@ def test_synonyms_of_one_sentence_do_not_clash() -> None:
     def answer(chat: Chat) -> str:
         return "1. beast\n2. big beast\n3. brute"
 
-    found, _ = synonyms("A cat saw a dog.", [("cat", "animal"), ("dog", "animal")], answer)
-    assert [s.text for s in found] == ["beast", "brute"]
+    result, _ = synonyms("A cat saw a dog.", [("cat", "animal"), ("dog", "animal")], answer)
+    assert [s.text for s in result] == ["beast", "brute"]
 
 
 SENTENCE = "Crupet is a village in Wallonia, Belgium, a short distance south of the old road."
@@ -273,8 +273,8 @@ def _entity(name: str, kind: str, named: bool) -> tuple[Entity, tuple[Entity, ..
 def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> None:
     """Appendix A.3, type 3: what a replacement must not be; each reason on a candidate that only it refuses."""
     entity, entities = _entity(name, kind, named)
-    found = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
-    assert (why in found) if why else not found
+    reason = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
+    assert (why in reason) if why else not reason
 
 
 def test_a_short_name_is_taken_out_as_a_word() -> None:
@@ -364,10 +364,10 @@ def test_candidates_are_counted_once_a_reply() -> None:
 def test_no_reply_breaks_the_generator(text: str) -> None:
     """Whatever is offered, what is chosen passes the guards."""
     sentence = "A cat saw Bella."
-    found, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")
-    for synonym in found:
+    result, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")
+    for synonym in result:
         assert not synonym.text or not objection(
-            synonym.text, synonym.entity, sentence, [s.entity for s in found], [], RULES
+            synonym.text, synonym.entity, sentence, [s.entity for s in result], [], RULES
         )
 
 

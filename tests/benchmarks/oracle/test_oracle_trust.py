@@ -251,8 +251,8 @@ def test_the_same_generator_gives_the_same_tests() -> None:
 
 def test_categories() -> None:
     """Table 5: A is an alignment of the sentences, I an indifferentiable paraphrase."""
-    found = [category_of(a, i) for a, i in ((True, True), (False, True), (True, False), (False, False))]
-    assert found == ["AI", "ĀI", "AĪ", "ĀĪ"]
+    result = [category_of(a, i) for a, i in ((True, True), (False, True), (True, False), (False, False))]
+    assert result == ["AI", "ĀI", "AĪ", "ĀĪ"]
 
 
 def test_usable_paraphrases() -> None:

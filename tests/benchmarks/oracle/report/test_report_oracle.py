@@ -76,37 +76,39 @@ def report(*folders: Path) -> Report:
     return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
 
 
-def blocks(found: Sequence[Block]) -> list[Block]:
+def blocks(result: Sequence[Block]) -> list[Block]:
     """All blocks, folded ones too."""
-    return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+    return [x for b in result for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
 
 
-def every(found: Report, kind: type[Block]) -> list[Any]:
+def every(oracle_report: Report, kind: type[Block]) -> list[Any]:
     """All blocks of a kind."""
-    return [b for b in blocks(found.sections[0].blocks) if isinstance(b, kind)]
+    return [b for b in blocks(oracle_report.sections[0].blocks) if isinstance(b, kind)]
 
 
-def table(found: Report, title: str) -> list[dict[str, str]]:
+def table(oracle_report: Report, title: str) -> list[dict[str, str]]:
     """The rows of a table, heading -> text."""
-    [one] = [b for b in every(found, Table) if b.title == title]
+    [one] = [b for b in every(oracle_report, Table) if b.title == title]
     names = [name for name, _ in one.columns]
     assert all(len(row) == len(names) for row in one.rows)
     return [dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows]
 
 
-def html(found: Report) -> str:
+def html(oracle_report: Report) -> str:
     """The page."""
-    return to_html(found, {f.name: draw(f.draw)[0] for f in every(found, Figure)}).decode("utf-8")
+    return to_html(oracle_report, {f.name: draw(f.draw)[0] for f in every(oracle_report, Figure)}).decode(
+        "utf-8"
+    )
 
 
-def titles(found: Report) -> set[str]:
+def titles(oracle_report: Report) -> set[str]:
     """The tables that are there."""
-    return {b.title for b in every(found, Table)}
+    return {b.title for b in every(oracle_report, Table)}
 
 
-def notes(found: Report) -> list[str]:
+def notes(oracle_report: Report) -> list[str]:
     """All paragraphs."""
-    return [b.text for b in every(found, Note)]
+    return [b.text for b in every(oracle_report, Note)]
 
 
 # ---- linearity
@@ -114,8 +116,8 @@ def notes(found: Report) -> list[str]:
 
 def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> None:
     """Each domain has a row with the metrics' numbers, and so have the paper's two corpora, as they are printed."""
-    found = report(measure(tmp_path / "run", TWO, {"m": SURE}))
-    rows = {row["Sentences from"]: row for row in table(found, "Linearity of entity extraction")}
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    rows = {row["Sentences from"]: row for row in table(oracle_report, "Linearity of entity extraction")}
     assert list(rows) == [
         "builtin",
         "builtin, general",
@@ -150,8 +152,8 @@ def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> No
 
 def test_figure_6_has_three_bars_a_model(tmp_path: Path) -> None:
     """Sentences, extracted and labelled entities: accepted, rejected, and missed labels, above the paper's."""
-    found = report(measure(tmp_path / "run", TWO, {"m": SURE}))
-    [figure] = [f for f in every(found, Figure) if f.name == "oracle-acceptance"]
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    [figure] = [f for f in every(oracle_report, Figure) if f.name == "oracle-acceptance"]
     assert "Builtin, general" in figure.alt
     assert "DOCRED" in figure.alt
     axes = figure.draw().axes[0]
@@ -216,13 +218,13 @@ def test_figure_10_stacks_the_groups_of_answers() -> None:
 
 def test_every_domain_has_its_figure_10(tmp_path: Path) -> None:
     """General and technical sentences are drawn apart, like the paper's two corpora."""
-    found = report(measure(tmp_path / "run", TWO, {"m": SURE}))
-    named = [f.title for f in every(found, Figure) if f.name.startswith("oracle-sentences")]
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    named = [f.title for f in every(oracle_report, Figure) if f.name.startswith("oracle-sentences")]
     assert named == [
         "Sentence by sentence (figure 10): m, builtin, general",
         "Sentence by sentence (figure 10): m, builtin, technical",
     ]
-    for figure in every(found, Figure):
+    for figure in every(oracle_report, Figure):
         svg, png = draw(figure.draw)
         assert svg.count("<svg") == 1
         assert png.startswith(b"\x89PNG")
@@ -237,8 +239,8 @@ def test_correlations_stand_beside_table_1(tmp_path: Path) -> None:
          "lost": 0.0, "both": 0.0, "extra": 0.0}
         for n in (1, 2, 3, 4)
     ]  # fmt: skip
-    found = report(hand_made(tmp_path / "run", values))
-    rows = {row["Sentences from"]: row for row in table(found, "Correlations (Table 1)")}
+    oracle_report = report(hand_made(tmp_path / "run", values))
+    rows = {row["Sentences from"]: row for row in table(oracle_report, "Correlations (Table 1)")}
     own = rows["builtin"]
     assert (own["A_test ~ Con_o"], own["A_test ~ Con_rs"], own["A_rate ~ Con_o"]) == (
         "1.000",
@@ -269,12 +271,12 @@ def hand_made(folder: Path, values: Sequence[dict[str, float]]) -> Path:
 
 def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
     """A rejected sentence stands with its text and its culprits, and their kinds are counted."""
-    found = report(measure(tmp_path / "run", TWO, {"m": SURE}, tests=20))
-    [row] = table(found, "Rejected sentences")
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, tests=20))
+    [row] = table(oracle_report, "Rejected sentences")
     assert (row["Item"], row["Sentence"]) == ("oracle/general/001", TOWNS)
     assert "culprits: " in row["Why"]
     assert '"Lima"' in row["Why"]
-    [kinds] = table(found, "Why sentences are rejected")
+    [kinds] = table(oracle_report, "Why sentences are rejected")
     assert kinds["Rejected sentences"] == "1"
     assert kinds["Synonym fault"] == "1"
     assert kinds["Multi-form"] == "0"
@@ -283,8 +285,8 @@ def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
 def test_the_bound_is_said(tmp_path: Path, rule: str) -> None:
     """What an acceptance is worth stands first: nothing under "any", Theorem 3.1's bound under the other rules."""
-    found = report(measure(tmp_path / "run", TWO, {"m": SURE}, rule=rule, samples=11))
-    said = " ".join(notes(found)[:2])
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, rule=rule, samples=11))
+    said = " ".join(notes(oracle_report)[:2])
     assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
     assert ("an extractor 0.1-far from linear would have been rejected" in said) == (rule != "any")
 
@@ -297,16 +299,16 @@ ASKED = [PROVED, UNPROVED, DENIED]
 
 def test_a_rejected_answer_is_not_turned_over(tmp_path: Path) -> None:
     """The section says what a rejection means, once, and what passing the test of a "no" is worth."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": denies((MOVED, CATS), (TURNED, CATS))}))
-    said = [text for text in notes(found) if "never turned into its opposite" in text]
+    oracle_report = report(measure(tmp_path / "run", ASKED, {"m": denies((MOVED, CATS), (TURNED, CATS))}))
+    said = [text for text in notes(oracle_report) if "never turned into its opposite" in text]
     assert len(said) == 1
-    assert any("passes 1 test with probability at most 0.5" in text for text in notes(found))
+    assert any("passes 1 test with probability at most 0.5" in text for text in notes(oracle_report))
 
 
 def test_tables_2_and_3(tmp_path: Path) -> None:
     """Answers by label and provable pairs stand above the paper's; without the reference, a "no" has no proof tried."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
-    own, printed = table(found, "Answers by label (Table 2)")
+    oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
+    own, printed = table(oracle_report, "Answers by label (Table 2)")
     assert (own["Labelled yes"], own["Labelled no"]) == ("2", "1")
     assert own["Labelled yes: says yes"].startswith("100.0% (")
     assert own["Labelled yes: says no"] == "0.0%"
@@ -315,7 +317,7 @@ def test_tables_2_and_3(tmp_path: Path) -> None:
     assert list(printed.values()) == [
         "GPT3.5", "the paper", "3,454", "77.65%", "22.35%", "1,546", "31.44%", "68.56%", "74.84%",
     ]  # fmt: skip
-    own, printed = table(found, "Provable pairs (Table 3)")
+    own, printed = table(oracle_report, "Provable pairs (Table 3)")
     assert own["φ_or: says yes"].startswith("50.0% (")
     assert own["φ_or: says no"] == "–"
     assert list(printed.values())[2:] == [
@@ -327,8 +329,8 @@ def test_tables_2_and_3(tmp_path: Path) -> None:
 
 def test_table_5_has_both_rules(tmp_path: Path) -> None:
     """Accepted answers of no by category, by our rule and by the paper's, above the printed ones with their numbers."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
-    ours, papers, printed = table(found, "Answers of no that are accepted (Table 5)")
+    oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
+    ours, papers, printed = table(oracle_report, "Answers of no that are accepted (Table 5)")
     assert (ours["Accepted on"], papers["Accepted on"]) == (
         "no, then yes",
         "no triangular evidence (the paper's)",
@@ -338,8 +340,8 @@ def test_table_5_has_both_rules(tmp_path: Path) -> None:
     assert (printed["φ_or: AI"], printed["φ_and: ĀĪ"]) == ("29.2% of 383", "71% of 1,409")
     # An oracle that contradicts itself otherwise is rejected by our rule only.
     calls_all_different = Subject(same=lambda first, second: False, paraphrases=paraphrases)
-    found = report(measure(tmp_path / "other", [DENIED], {"m": calls_all_different}))
-    ours, papers, _ = table(found, "Answers of no that are accepted (Table 5)")
+    oracle_report = report(measure(tmp_path / "other", [DENIED], {"m": calls_all_different}))
+    ours, papers, _ = table(oracle_report, "Answers of no that are accepted (Table 5)")
     assert (ours["φ_or: ĀĪ"], papers["φ_or: ĀĪ"]) == ("0.0% of 1", "100.0% of 1")
 
 
@@ -347,22 +349,22 @@ def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
     """Own paraphrases and the three checks stand above the paper's numbers."""
     random = Item("oracle/random/0001", "random_pair", "en", "builtin", "", {**DENIED.fields, "label": False})
     asked = [PROVED, control(PROVED, "own_paraphrase"), control(PROVED, "consistency"), random]
-    found = report(measure(tmp_path / "run", asked, {"m": SURE}))
-    own, printed = table(found, "Own paraphrases (Table 4)")
+    oracle_report = report(measure(tmp_path / "run", asked, {"m": SURE}))
+    own, printed = table(oracle_report, "Own paraphrases (Table 4)")
     assert own["Paraphrases"] == "1"
     assert own["Says yes"].startswith("100.0%")
     assert own["Says yes: provable, φ_or"].startswith("100.0%")
     assert own["Says no: provable, φ_or"] == "–"
     assert list(printed.values())[2:] == ["500", "99%", "62.5%", "45.34%", "60%", "60%"]
-    own, printed = table(found, "Sanity checks (section 5.2.1)")
+    own, printed = table(oracle_report, "Sanity checks (section 5.2.1)")
     assert [own[n].split(" ")[0] for n in list(own)[2:]] == ["0.0%", "0.0%", "100.0%", "0.0%", "0.0%"]
     assert list(printed.values())[2:] == ["11.8%", "0.8%", "100%", "0%", "100%"]
 
 
 def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
     """An accepted yes stands with the phrase pairs that the model confirmed, a rejected one with what is left over."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}, ask_identical=True))
-    [proof] = table(found, "Proofs (Table 13)")
+    oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}, ask_identical=True))
+    [proof] = table(oracle_report, "Proofs (Table 13)")
     assert (proof["Item"], proof["Sentence 1"], proof["Sentence 2"]) == (PROVED.id, DOGS, MOVED)
     pairs = proof["Phrases that the model calls equivalent"].split("; ")
     assert sorted(pairs) == [
@@ -370,7 +372,7 @@ def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
         "“last night” = “last night”",
         "“red dogs” = “red dogs”",
     ]
-    [left] = table(found, "Leftover words (Table 12)")
+    [left] = table(oracle_report, "Leftover words (Table 12)")
     assert (left["Item"], left["Sentence 2"]) == (UNPROVED.id, CATS)
     assert left["Not covered by an alignment"] == "s1: { last night }, s2: { near cats }"
 
@@ -378,23 +380,23 @@ def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
 def test_refused_phrases_are_shown(tmp_path: Path) -> None:
     """A proof that fails on a phrase pair that the model refuses shows the pair."""
     refuses = Subject(same=lambda first, second: (first, second) != ("last night", "last night"))
-    found = report(measure(tmp_path / "run", [PROVED], {"m": refuses}, ask_identical=True))
-    [left] = table(found, "Leftover words (Table 12)")
+    oracle_report = report(measure(tmp_path / "run", [PROVED], {"m": refuses}, ask_identical=True))
+    [left] = table(oracle_report, "Leftover words (Table 12)")
     assert left["Not covered by an alignment"].endswith("; “last night” ≠ “last night”")
-    assert "Proofs (Table 13)" not in titles(found)
+    assert "Proofs (Table 13)" not in titles(oracle_report)
 
 
 def test_triangular_evidence_is_shown(tmp_path: Path) -> None:
     """A rejected no stands with both sentences and the paraphrase that the model calls equivalent to both."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
-    [row] = table(found, "Triangular evidence (Table 15)")
+    oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
+    [row] = table(oracle_report, "Triangular evidence (Table 15)")
     assert (row["Item"], row["Sentence 1"], row["Sentence 2"]) == (DENIED.id, MOVED, CATS)
     shown = row["Paraphrase, said to be equivalent to both"]
     assert shown in {f"of sentence 1: {p}" for p in paraphrases(MOVED)} | {f"of sentence 2: {MOVED_CATS}"}
     assert row["Indifferentiable"] == "no"
     close = pair(DOGS, MOVED, 4)
-    found = report(measure(tmp_path / "close", [close], {"m": denies((DOGS, MOVED))}))
-    [row] = table(found, "Triangular evidence (Table 15)")
+    oracle_report = report(measure(tmp_path / "close", [close], {"m": denies((DOGS, MOVED))}))
+    [row] = table(oracle_report, "Triangular evidence (Table 15)")
     assert row["Indifferentiable"] == "yes"
 
 
@@ -493,10 +495,10 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
     run = measure(tmp_path / "run", asked, {"m": Subject(same=lambda *_: False, paraphrases=paraphrases)})
     [denied] = [r for r in read_run(run).records if r.task == "own_paraphrase"]
     assert (denied.status, denied.given) == ("wrong", "denied")
-    found = report(run)
-    [own, _] = table(found, "Sanity checks (section 5.2.1)")
+    oracle_report = report(run)
+    [own, _] = table(oracle_report, "Sanity checks (section 5.2.1)")
     assert own["Own paraphrase: inconsistent"].startswith("0.0%")
-    [own, _] = table(found, "Own paraphrases (Table 4)")
+    [own, _] = table(oracle_report, "Own paraphrases (Table 4)")
     assert own["Says yes"].startswith("0.0%")
     assert own["Paraphrases"] == "1"
 
@@ -538,13 +540,15 @@ def test_the_cases_need_no_requests(tmp_path: Path) -> None:
 
 def test_a_record_of_schema_1_says_what_it_cannot_show(tmp_path: Path) -> None:
     """Without evidence the numbers and reasons stay, and a line says what is missing."""
-    found = report(as_schema_1(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, tests=20)))
-    assert any(text.startswith("m: the record lacks the evidence of 3 pairs") for text in notes(found))
-    assert not titles(found) & (CASES - {"Rejected sentences"})
-    [row] = table(found, "Rejected sentences")
+    oracle_report = report(as_schema_1(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, tests=20)))
+    assert any(
+        text.startswith("m: the record lacks the evidence of 3 pairs") for text in notes(oracle_report)
+    )
+    assert not titles(oracle_report) & (CASES - {"Rejected sentences"})
+    [row] = table(oracle_report, "Rejected sentences")
     assert row["Sentence"] == "–"
     assert "culprits: " in row["Why"]
-    [kinds] = table(found, "Why sentences are rejected")
+    [kinds] = table(oracle_report, "Why sentences are rejected")
     assert (kinds["Rejected sentences"], kinds["Multi-form"]) == ("1", "–")
 
 
@@ -590,14 +594,14 @@ def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
 def test_the_headline_and_the_page(tmp_path: Path) -> None:
     """The finding speaks of accepted answers, sanity checks left out; the page and its Markdown can be made."""
     asked = [*ASKED, *TWO, control(PROVED, "consistency")]
-    found = report(measure(tmp_path / "run", asked, {"m": SURE}))
+    oracle_report = report(measure(tmp_path / "run", asked, {"m": SURE}))
     # Accepted: one pair, two sentences; the third sentence has nothing to test.
-    assert found.title.startswith("m has an accepted answer to 50.0% of oracle cases (")
-    assert found.sections[0].title == "Oracle-checker"
-    text = to_markdown(found)
+    assert oracle_report.title.startswith("m has an accepted answer to 50.0% of oracle cases (")
+    assert oracle_report.sections[0].title == "Oracle-checker"
+    text = to_markdown(oracle_report)
     assert "Triangular evidence" in text
     assert "79.54%" in text
-    assert "Triangular evidence" in html(found)
+    assert "Triangular evidence" in html(oracle_report)
 
 
 def test_replies_stay_text(tmp_path: Path) -> None:
@@ -606,19 +610,23 @@ def test_replies_stay_text(tmp_path: Path) -> None:
     model = Subject(
         same=lambda first, second: (first, second) != (MOVED, CATS), paraphrases=lambda text: [evil + text]
     )
-    found = report(measure(tmp_path / "run", [DENIED], {"m": model}))
-    [row] = table(found, "Triangular evidence (Table 15)")
+    oracle_report = report(measure(tmp_path / "run", [DENIED], {"m": model}))
+    [row] = table(oracle_report, "Triangular evidence (Table 15)")
     assert "\x1b" not in json.dumps(row)
     assert "␛[2J" in row["Paraphrase, said to be equivalent to both"]
-    assert "<img src=x" not in html(found).split("<script")[0]
+    assert "<img src=x" not in html(oracle_report).split("<script")[0]
 
 
 def test_two_models_stand_side_by_side(tmp_path: Path) -> None:
     """Every table has a row for each model, and a remark of one of them is said with its name."""
     other = Subject(same=lambda first, second: True, paraphrases=paraphrases)
-    found = report(measure(tmp_path / "run", [*ASKED, *TWO], {"a": SURE, "b": other}))
-    assert [row["Model"] for row in table(found, "Answers by label (Table 2)")] == ["a", "b", "GPT3.5"]
-    assert any(text.startswith("a: accepted no: ") for text in notes(found))
-    [figure] = [f for f in every(found, Figure) if f.name == "oracle-acceptance"]
+    oracle_report = report(measure(tmp_path / "run", [*ASKED, *TWO], {"a": SURE, "b": other}))
+    assert [row["Model"] for row in table(oracle_report, "Answers by label (Table 2)")] == [
+        "a",
+        "b",
+        "GPT3.5",
+    ]
+    assert any(text.startswith("a: accepted no: ") for text in notes(oracle_report))
+    [figure] = [f for f in every(oracle_report, Figure) if f.name == "oracle-acceptance"]
     assert "a: builtin, general" in figure.alt
     assert "b: builtin, general" in figure.alt
