@@ -1,7 +1,7 @@
-"""pytest-llmprops: can a language model be trusted with language itself?
+"""pytest-llmprops: benchmarks of a language model's knowledge of language, as pytest tests.
 
-The names below are the public interface; each is imported when first used, so that having the package
-installed costs other people's pytest runs nothing.
+The names below are the public interface. Each is imported when first used, so pytest runs without a model do not get
+slower.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "Acceptance": "benchmarks.oracle.scheme",
     "Ask": "core.benchmark",
     "Backend": "models.registry",
@@ -108,9 +108,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'pytest_llmprops' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"pytest_llmprops.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"pytest_llmprops.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

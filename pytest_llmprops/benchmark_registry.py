@@ -1,4 +1,4 @@
-"""The registry of benchmarks: those of installed distributions and those that a ``conftest.py`` registers."""
+"""The registry of benchmarks, from installed distributions and from ``conftest.py`` files."""
 
 from __future__ import annotations
 
@@ -22,29 +22,33 @@ def register_benchmark(registration: Registration) -> None:
 
 
 def benchmark_names() -> list[str]:
-    """Return the names of all registered benchmarks, sorted; nothing is imported."""
+    """Return the names of all registered benchmarks, sorted. Imports nothing."""
     return sorted({*_registered, *_entry_points()})
 
 
 def find_registration(name: str) -> Registration:
     """Return the registration of the benchmark ``name``.
 
-    :raises UsageError: when no benchmark has this name, or its entry point is not a registration.
+    :raises UsageError: if no benchmark has this name, or its entry point is not a registration.
     """
     registration = _registered.get(name) or _installed(name)
     if registration is None:
         known = benchmark_names()
         raise UsageError(
             f"unknown benchmark '{name}': no entry point of the group {ENTRY_POINTS} has this name."
-            + (f" There are {', '.join(known)}" if known else " There are none: reinstall pytest-llmprops")
+            + (
+                f" Known names: {', '.join(known)}"
+                if known
+                else " No benchmark is installed: reinstall pytest-llmprops"
+            )
         )
     return registration
 
 
 def registrations() -> list[Registration]:
-    """Return all registrations, sorted by name. No benchmark's class is imported.
+    """Return all registrations, sorted by name. Does not import the benchmarks' classes.
 
-    :raises UsageError: when an entry point is not a registration.
+    :raises UsageError: if an entry point is not a registration.
     """
     return [find_registration(name) for name in benchmark_names()]
 
@@ -52,27 +56,27 @@ def registrations() -> list[Registration]:
 def find_benchmark(name: str) -> Benchmark:
     """Return a new benchmark of this name.
 
-    :raises UsageError: when no benchmark has this name.
+    :raises UsageError: if no benchmark has this name.
     """
     return find_registration(name).load_class()()
 
 
 def is_registered(benchmark: type[Benchmark]) -> bool:
-    """Return whether a registration names this class; another class may have its name."""
+    """Return whether this class is registered. Another class may be registered under its name."""
     name = benchmark.name
     known = name in _registered or name in _entry_points()
     return known and find_registration(name).load_class() is benchmark
 
 
 def registration_of(benchmark: type[Benchmark]) -> Registration:
-    """Return the registration of a class; of one that is not registered, a registration without further parts."""
+    """Return the registration of a class; for an unregistered class, a new one with only name and class."""
     if is_registered(benchmark):
         return find_registration(benchmark.name)
     return Registration(name=benchmark.name, benchmark=benchmark)
 
 
 def installed_facts(name: str) -> BenchmarkFacts | None:
-    """Return the facts of a registered benchmark; None if none of this name is installed, or it cannot be imported."""
+    """Return the facts of a registered benchmark; None if it is unknown or cannot be imported."""
     if name not in _registered and name not in _entry_points():
         return None
     try:
@@ -91,11 +95,11 @@ def _installed(name: str) -> Registration | None:
     point = _entry_points().get(name)
     if point is None:
         return None
-    where = f"entry point {name} of {point.dist.name if point.dist else 'an unknown distribution'}"
+    source = f"entry point {name} of {point.dist.name if point.dist else 'an unknown distribution'}"
     try:
         loaded = point.load()
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"{where}: {point.value} cannot be imported: {error}") from None
+        raise UsageError(f"{source}: {point.value} cannot be imported: {error}") from None
     if not isinstance(loaded, Registration) or loaded.name != name:
-        raise UsageError(f"{where}: {point.value} is not a Registration with the name '{name}'")
+        raise UsageError(f"{source}: {point.value} is not a Registration with the name '{name}'")
     return loaded

@@ -62,10 +62,10 @@ def test_listing_imports_no_benchmark() -> None:
 
 def test_unknown_benchmark_names_the_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the group, and the benchmarks that there are."""
-    with pytest.raises(UsageError, match=r"'x': no entry point of the group .* There are dtails, eras"):
+    with pytest.raises(UsageError, match=r"'x': no entry point of the group .* Known names: dtails, eras"):
         find_registration("x")
     points(monkeypatch)
-    with pytest.raises(UsageError, match=r"'htest'.* There are none: reinstall pytest-llmprops"):
+    with pytest.raises(UsageError, match=r"'htest'.* No benchmark is installed: reinstall pytest-llmprops"):
         find_registration("htest")
 
 

@@ -1,1 +1,1 @@
-"""The ``llmprops`` command: a thin shell over the same functions as the plugin."""
+"""The ``llmprops`` command, which calls the same functions as the plugin."""

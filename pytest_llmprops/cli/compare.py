@@ -1,4 +1,4 @@
-"""``llmprops compare``: runs side by side, and the items on which they differ."""
+"""``llmprops compare``: recorded runs in one table, and the items on which they differ."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _compare(options: argparse.Namespace) -> int:
         text = markdown(comparison, limit=options.limit, full=options.full)
         write_whole(options.markdown, lambda new: new.write_text(text, encoding="utf-8", errors="replace"))
     if options.json:
-        # Escaped, so that no reply can drive the terminal.
+        # ASCII only: escaped replies cannot control the terminal.
         print(json.dumps(to_json(comparison), indent=1))
     else:
         lines = terminal_lines(comparison, terminal_width(), limit=options.limit, full=options.full)

@@ -1,4 +1,4 @@
-"""``llmprops data``: published data."""
+"""``llmprops data``: download published data."""
 
 from __future__ import annotations
 

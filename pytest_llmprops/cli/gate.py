@@ -1,4 +1,4 @@
-"""``llmprops gate``: the decision of a gate file on recorded runs."""
+"""``llmprops gate``: apply a gate file to a recorded run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pytest_llmprops.core.errors import UsageError
 
 
 def add(groups: Groups) -> None:
-    """Add the command."""
-    about = "apply a gate to a recorded run: exit status 0 when it passes, otherwise 1"
+    """Add ``gate``."""
+    about = "apply a gate to a recorded run; exit status 0 if it passes, otherwise 1"
     gate = groups.add_parser("gate", help=about, description=about)
     gate.add_argument("run", metavar="RUN", help="run folder, run id or name of a promoted run")
     gate.add_argument("--gate", type=Path, required=True, metavar="FILE", help="gate file")
@@ -39,7 +39,9 @@ def _gate(options: argparse.Namespace) -> int:
     run = read_run(find_run(options.run))
     baseline = read_run(find_run(options.baseline)) if options.baseline else None
     if baseline is None and gate.needs_baseline:
-        raise UsageError(f"{options.gate}: no_regression or max_drop needs a baseline; give --baseline RUN")
+        raise UsageError(
+            f"{options.gate}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
+        )
     result = decide(gate, run.facts, run.records, baseline)
     if options.markdown is not None:
         with open(options.markdown, "a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""``llmprops generate``: fresh items of the benchmarks that can make them."""
+"""``llmprops generate``: new items, for benchmarks with a generator."""
 
 from __future__ import annotations
 

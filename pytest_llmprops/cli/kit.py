@@ -1,4 +1,4 @@
-"""What the commands of ``llmprops`` share: groups, common arguments, and the list of written files."""
+"""Functions that the commands of ``llmprops`` share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noq
 
 
 def add_group(groups: Groups, name: str, about: str) -> Groups:
-    """Add a command that has commands of its own, and return what to add those to."""
+    """Add a command with subcommands, and return the group to add these to."""
     return subcommands(groups.add_parser(name, help=about, description=about))
 
 
 def subcommands(parser: argparse.ArgumentParser) -> Groups:
-    """Let ``parser`` have commands of its own, and return what to add those to."""
+    """Give ``parser`` subcommands, and return the group to add these to."""
     return parser.add_subparsers(required=True, metavar="COMMAND")
 
 
@@ -32,7 +32,7 @@ def add_registered(groups: Groups, name: str, command: registration.Command) -> 
 
 
 def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
-    """Add ``--n``, ``--seed`` and ``--out`` to a command that makes items."""
+    """Add ``--n``, ``--seed`` and ``--out`` to a command that generates items."""
     command.add_argument(
         "--n", type=int, default=number, metavar="N", help=f"number of items (default: {number})"
     )
@@ -43,12 +43,12 @@ def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> Non
 
 
 def wrote(paths: Iterable[Path]) -> int:
-    """Print the files that a command wrote; status 0."""
+    """Print the files that a command wrote, and return the exit status 0."""
     for path in paths:
         print(path)
     return 0
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or ``COLUMNS``; wide where the output goes to a file or a pipe."""
+    """Return the number of columns of the terminal, or ``COLUMNS``; 200 for a file or a pipe."""
     return shutil.get_terminal_size((200, 24)).columns

@@ -1,4 +1,4 @@
-"""``llmprops``: its commands, and how they fail: one line on standard error, status 2."""
+"""The command line of ``llmprops``. A command that fails prints one line on standard error and exits with status 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_llmprops.core.errors import LLMPropsError
 def parser() -> argparse.ArgumentParser:
     """Return the command line of ``llmprops``, with the commands of all registered benchmarks.
 
-    :raises UsageError: when a benchmark's registration or command cannot be imported.
+    :raises UsageError: if a benchmark's registration or command cannot be imported.
     """
     top = argparse.ArgumentParser(
         prog="llmprops",
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command and return its exit status."""
     try:
         options = parser().parse_args(arguments)
         command: Command = options.command
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LLMPropsError, ValueError) as error:
         print(f"llmprops: {error}", file=sys.stderr)
     except BrokenPipeError:
-        # The reader, head or less, has seen enough. Nothing may be written at exit either.
+        # A reader such as head has closed the pipe; Python must not flush to it at exit either.
         sys.stdout = None
         return 0
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``llmprops report``: runs as Markdown, one HTML page and figures."""
+"""``llmprops report``: a report on recorded runs, as HTML, Markdown and figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``llmprops runs``: recorded runs listed, shown, exported, promoted and imported."""
+"""``llmprops runs``: list, show, export, promote and import recorded runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUN = "run folder, or name under reports/runs or baselines"
 
 
 def add(groups: Groups) -> None:
-    """Add ``runs list``, ``show``, ``export``, ``promote``, and ``import-NAME`` of each benchmark that has one."""
+    """Add ``runs list``, ``show``, ``export``, ``promote``, and the ``import-NAME`` of each benchmark that has one."""
     commands = add_group(groups, "runs", "list, show, export, promote and import recorded runs")
     listing = commands.add_parser("list", help="list the runs under reports/runs and baselines, newest first")
     listing.set_defaults(command=_list)
@@ -43,7 +43,7 @@ def _add_export(commands: Groups) -> None:
     export.add_argument("--csv", type=Path, metavar="FILE", help="write CSV")
     export.add_argument(
         "--table",
-        # The names of runs/export.py, which is not imported for the help.
+        # The table names of runs/export.py; importing it here would slow down --help.
         choices=("verdicts", "summary", "metrics", "requests", "searches"),
         default="verdicts",
         help="content of the table (default: verdicts)",
@@ -52,12 +52,14 @@ def _add_export(commands: Groups) -> None:
 
 
 def _add_promote(commands: Groups) -> None:
-    promote = commands.add_parser("promote", help="copy a run to baselines/NAME, for --llm-baseline NAME")
+    promote = commands.add_parser(
+        "promote", help="copy a run to baselines/NAME, to use it with --llm-baseline NAME"
+    )
     promote.add_argument("run", metavar="RUN", help=RUN)
     promote.add_argument("name", metavar="NAME", help="name of the baseline")
     promote.add_argument("--replace", action="store_true", help="replace the baseline of this name")
     promote.add_argument("--without-replies", action="store_true", help="leave out prompts and replies")
-    promote.add_argument("--allow-incomplete", action="store_true", help="accept a run that did not finish")
+    promote.add_argument("--allow-incomplete", action="store_true", help="accept an incomplete run")
     promote.set_defaults(command=_promote)
 
 
@@ -81,7 +83,7 @@ def _show(options: argparse.Namespace) -> int:
 
     run = read_run(find_run(options.run))
     if options.json:
-        # Escaped, so that no text of a model can drive the terminal.
+        # ASCII only: escaped texts of a model cannot control the terminal.
         print(json.dumps(run.facts.to_json(), indent=1))
         for note in run.notes:
             print(f"llmprops: note: {note}", file=sys.stderr)

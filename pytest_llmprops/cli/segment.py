@@ -1,4 +1,4 @@
-"""``llmprops segment``: word segmentations."""
+"""``llmprops segment``: score word segmentations."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def _score(options: argparse.Namespace) -> int:
     known = None
     if options.train_words is not None:
         known = frozenset(word for line in _lines(options.train_words) for word in line)
-    found = score(
+    result = score(
         _lines(options.gold), _lines(options.pred), known=known, whole_text=bool(options.whole_text)
     )
     counts = [
-        ("gold words", found.gold),
-        ("predicted words", found.predicted),
-        ("correct words", found.correct),
+        ("gold words", result.gold),
+        ("predicted words", result.predicted),
+        ("correct words", result.correct),
     ]
-    rates = [("precision", found.precision), ("recall", found.recall), ("F1", found.f1)]
+    rates = [("precision", result.precision), ("recall", result.recall), ("F1", result.f1)]
     if known is not None:
         rates += [
-            ("OOV rate", found.oov_rate),
-            ("OOV recall", found.oov_recall),
-            ("IV recall", found.iv_recall),
+            ("OOV rate", result.oov_rate),
+            ("OOV recall", result.oov_recall),
+            ("IV recall", result.iv_recall),
         ]
     for name, count in counts:
         print(f"{name:<16}{count:>9,}")
@@ -64,10 +64,10 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _lines(file: Path) -> list[list[str]]:
-    """The words of each line of a UTF-8 file."""
+    """Return the words of each line of a UTF-8 file."""
     text = utf8(file.read_bytes(), str(file))
     if not text.strip():
         raise DataError(f"{file}: the file is empty")
-    # Not splitlines(): it also splits at characters that stand inside a line.
+    # splitlines() would also split at other separators, which may occur within a line.
     lines = [line.split() for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]

@@ -1,5 +1,7 @@
-"""The pytest plugin. This module is imported by every pytest run of an environment that has the
-package installed, so it imports next to nothing until ``--model`` is given."""
+"""The pytest plugin.
+
+Every pytest run imports this module once the package is installed, so it imports almost nothing without ``--model``.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        # A class must be given by keyword: pytest takes a mark called with one class for a decorator.
+        # A class needs the keyword: pytest uses a mark that is called with one class as a decorator.
         f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case per item of the benchmark, for each --model",
     )
-    # The ini file may hold the models, too: both are looked up without resolving anything else.
+    # The ini file may name the models, too. No other option is read yet.
     if config.getoption("llm_model") or config.getini("llm_model"):
         from pytest_llmprops.plugin.start import start
 
@@ -65,22 +67,22 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
-    """Return the judgement of this case's item; true exactly when the model was right.
+    """Return the verdict on this case's item; true exactly if the model's answer is correct.
 
-    Its parameter is the case's short id, ``<model label>-<item id>``. If a case has several items it is a
-    :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true when the model was right on all.
+    The parameter is the case's name, ``<model label>-<item id>``. For a case with several items, return a
+    :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true if the answers to all items are correct.
 
-    Waits until the model's replies are in. A call that could not be made is an error of the set-up.
+    Waits for the model's replies. A failed call is an error of the case's setup.
     """
     return request.config.stash[_SESSION].verdicts.wait(request.node)
 
 
 @pytest.fixture
 def search(request: pytest.FixtureRequest) -> Search:
-    """Return the property that measures this case's item, for a test in which hypothesis draws points.
+    """Return the search for a counterexample to the property of this case's item.
 
-    Its parameter is the case's short id, ``<model label>-<item id>``. ``search.holds(*point)`` says whether the
-    property holds; ``search.run(test)`` has hypothesis run a function under ``@given`` that asserts it, and fails with
-    one line on the smallest counterexample. A search makes no verdict and is counted apart.
+    The parameter is the case's name, ``<model label>-<item id>``. ``search.holds(*point)`` returns whether the
+    property holds at a point. ``search.run(test)`` runs ``test``, a function under ``@given`` that asserts it, and
+    fails with one line on the smallest counterexample. A search has no verdict and is counted separately.
     """
     return request.config.stash[_SESSION].searching.begin(request.node)

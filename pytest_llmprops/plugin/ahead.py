@@ -1,9 +1,8 @@
-"""Evaluation ahead of pytest: what a process begins to evaluate once the cases are known."""
+"""The start of evaluation, after collection and before pytest runs the first case."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,26 +13,23 @@ from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit
 from pytest_llmprops.plugin.options import RunOptions
 
-if TYPE_CHECKING:
-    from pytest_llmprops.plugin.sequential import SequentialSchedule
-
 
 def stop_over_budget(
     selected: Sequence[Case], settings: RunOptions, cases: Cases, evaluation: Evaluation
 ) -> None:
-    """Stop the run before its first call when the plan of the selected cases is above a limit."""
+    """Stop the run before its first call if the plan of the selected cases exceeds a limit."""
     if settings.max_calls is None and settings.max_cost is None:
         return
     from pytest_llmprops.plugin.plan import over_budget
 
-    called = [case for case in selected if case.model not in evaluation.in_process_labels]
-    reason = over_budget(called, settings, cases, evaluation.engine.count_stored)
+    with_calls = [case for case in selected if case.model not in evaluation.in_process_labels]
+    reason = over_budget(with_calls, settings, cases, evaluation.engine.count_stored)
     if reason:
         evaluation.engine.stop(reason)
 
 
 def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:
-    """Begin to evaluate in a run without workers; a sequential gate begins its blocks itself."""
+    """Begin to evaluate all cases in a run without workers; a sequential gate starts each block later."""
     if collection.schedule is None:
         evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
         evaluation.begin()
@@ -48,25 +44,21 @@ def begin_in_worker(
     worker: int,
     workers: int,
 ) -> None:
-    """Begin to evaluate in a worker, which reports one batch of the cases.
+    """Begin to evaluate this worker's share of the cases.
 
-    :param worker: its number, from 0. :param workers: how many there are.
+    :param worker: number of the worker, from 0. :param workers: number of workers.
     """
     schedule = collection.schedule
-    share = batch_of if schedule is None else turn_of
-    batches: dict[int, list[Unit]] = {}
+    share_of = batch_of if schedule is None else turn_of
+    shares: dict[int, list[Unit]] = {}
     for position, item in enumerate(items):
         unit = collection.unit_of(item)
         if unit is not None:
-            batches.setdefault(share(position, len(items), workers), []).append(unit)
+            shares.setdefault(share_of(position, len(items), workers), []).append(unit)
     if schedule is not None:
-        _divide(schedule, batches, evaluation)
+        numbers = {u.key: n for n, units in shares.items() for u in units if isinstance(u, Case)}
+        schedule.divide(numbers, evaluation.engine)
         return
-    evaluation.expect(batches)
-    # The scheduler will give this worker the batch of its number; no need to wait until it does.
+    evaluation.expect(shares)
+    # The scheduler will give this worker the share of its number.
     evaluation.begin(worker)
-
-
-def _divide(schedule: SequentialSchedule, batches: dict[int, list[Unit]], evaluation: Evaluation) -> None:
-    shares = {unit.key: n for n, units in batches.items() for unit in units if isinstance(unit, Case)}
-    schedule.divide(shares, evaluation.engine)

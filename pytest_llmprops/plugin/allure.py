@@ -1,8 +1,8 @@
-"""Cases and runs in the results that allure-pytest writes; registered only when ``--alluredir`` is given.
+"""Cases and runs in the results that allure-pytest writes; registered only with ``--alluredir``.
 
-Allure's own plugin makes one result per case and hands it to a logger when the case is over. The logger here takes
-its place in every process that runs cases: it adds title, labels, steps and attachments to the result before it is
-written. Calls run ahead of their case, so their steps are added afterwards, with their real times.
+allure-pytest creates one result per case and passes it to a logger when the case is over. This module replaces the
+logger in every process that runs cases. The new logger adds title, labels, steps and attachments before the result is
+written. Calls run before their case does, so their steps are added at the end, with the measured times.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _VERDICT = "verdict"
 
 @dataclass
 class Current:
-    """The case that is being reported; without an outcome it was skipped before it was evaluated."""
+    """The case that pytest runs now; without an outcome it was skipped before its evaluation."""
 
     item: pytest.Item
     unit: Unit
     outcome: Outcome | GroupOutcome | None = None
-    #: its wrong verdict is reported as an expected failure
-    expected: bool = False
+    #: pytest reports the wrong verdict as an expected failure
+    is_expected: bool = False
 
 
 class AllureCases:
-    """Allure results of a session's cases, in the one process or in a worker."""
+    """Completes the Allure results of the cases that this process runs."""
 
     def __init__(self, session: LLMSession, folder: Path) -> None:
         self._session = session
@@ -61,7 +61,7 @@ class AllureCases:
         self._current: Current | None = None
         self._replaced: Any = None
         self._logger: CaseLogger | None = None
-        #: (model, benchmark, task, language) of which a passed case with attachments was written
+        #: (model, benchmark, task, language) of the passed cases that were written with attachments
         self._shown: set[tuple[str, ...]] = set()
 
     @pytest.hookimpl(tryfirst=True)
@@ -79,7 +79,7 @@ class AllureCases:
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         if self._logger is not None:
-            # Allure's plugin takes its own logger away by name.
+            # allure-pytest unregisters its logger by name.
             allure_commons.plugin_manager.unregister(self._logger)
             allure_commons.plugin_manager.register(self._replaced)
             self._logger = None
@@ -89,18 +89,18 @@ class AllureCases:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        # The outcome is dropped at teardown; whether a failure was expected is known last.
+        # The teardown drops the outcome; only the finished report says whether a failure was expected.
         unit, outcome = item.stash.get(UNIT, None), item.stash.get(OUTCOME, None)
         report = yield
         if unit is not None:
             if self._current is None:
                 self._current = Current(item, unit)
             self._current.outcome = outcome or self._current.outcome
-            self._current.expected |= hasattr(report, "wasxfail") and report.outcome == "skipped"
+            self._current.is_expected |= hasattr(report, "wasxfail") and report.outcome == "skipped"
         return report
 
     def complete(self, result: Any) -> None:
-        """Add to the ``result`` of the case that just ended what the report shows about it."""
+        """Add title, labels, steps and attachments to the ``result`` of the case that just ended."""
         current, self._current = self._current, None
         if current is None:
             return
@@ -108,11 +108,11 @@ class AllureCases:
         case, name = (unit.cases[0], unit.name) if isinstance(unit, CaseGroup) else (unit, unit.item.id)
         outcome = current.outcome or Outcome(case, stopped="not needed")
         record = None if isinstance(outcome, GroupOutcome) else outcome.record()
-        if current.expected:
+        if current.is_expected:
             result.status = Status.SKIPPED
         models = self._session.cases.models
         result.name = name if len(models) == 1 else f"{name} · {case.model}"
-        # With the test function's name these are the case's identity in Allure's history: no text of the item.
+        # Allure's history identifies a case by these and the function's name, so they do not hold the item's text.
         result.parameters = [Parameter("item", name), Parameter("model", case.model)]
         result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
         doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
@@ -137,8 +137,8 @@ class AllureCases:
             for call in outcome.calls
         ]
         if result.start is not None:
-            asked = result.start + round(1000 * allure_case.total_seconds(steps))
-            result.stop = max(result.stop or 0, asked)
+            calls_end = result.start + round(1000 * allure_case.total_seconds(steps))
+            result.stop = max(result.stop or 0, calls_end)
             time = result.start
             for step in steps:
                 result.steps.append(self._step(step, time))
@@ -148,16 +148,16 @@ class AllureCases:
             result.attachments.insert(0, self._attachment(allure_case.Attachment(_VERDICT, text)))
 
     def not_written(self, error: OSError) -> None:
-        """Say once in the summary that results are missing; the run itself goes on."""
-        note = f"Allure: {self._folder}: {error.strerror or error}; results are missing there"
+        """Note once in the summary that results are missing; the run continues."""
+        note = f"Allure: {self._folder}: {error.strerror or error}; some results are missing"
         if note not in self._session.cases.notes:
             self._session.cases.notes.append(note)
 
     def _attaches(self, result: Any, outcome: Outcome) -> bool:
-        """Whether this case carries prompt, reply and verdict."""
-        wanted = self._session.settings.attach
-        if wanted != "failures":
-            return bool(wanted == "all")
+        """Whether the result gets the prompts, the replies and the verdict."""
+        mode = self._session.settings.attach
+        if mode != "failures":
+            return mode == "all"
         if outcome.stopped is not None:
             return False
         if result.status != Status.PASSED:
@@ -180,21 +180,21 @@ class AllureCases:
         )
 
     def _attachment(self, attachment: allure_case.Attachment) -> Any:
-        # One file each: Allure shows a file that two cases share in one of them only.
+        # Each attachment is a separate file: Allure shows a file that two cases share in only one of them.
         name = ATTACHMENT_PATTERN.format(prefix=uuid.uuid4(), ext="txt")
         (self._folder / name).write_text(attachment.text, encoding="utf-8", errors="replace")
         return Attachment(name=attachment.name, source=name, type="text/plain")
 
 
 def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
-    """The first items of a group that are not correct, one per line."""
-    bad = sum(number for status, number in outcome.counts.items() if status != "correct")
+    """Return the first items of a group that are not correct, one per line."""
+    total = sum(number for status, number in outcome.counts.items() if status != "correct")
     rows = [
         f"{r.status}\t{r.id}\texpected {r.expected or '-'}\tgiven {r.given or '-'}\t{r.reason}"
         for r in outcome.failures
     ]
-    if bad > len(rows):
-        rows.append(f"… and {bad - len(rows)} more in verdicts.jsonl: at most {LISTED} are listed here")
+    if total > len(rows):
+        rows.append(f"… and {total - len(rows)} more in verdicts.jsonl; at most {LISTED} are listed here")
     text = "\n".join(" ".join(row.split("\n")) for row in rows)
     return allure_case.Attachment("items that are not correct", allure_case.bounded(text))
 
@@ -205,15 +205,15 @@ def _helper(role: str, case: Case, session: LLMSession) -> str:
     return cases.model_specs()[label].label if label is not None else role
 
 
-def _labels(existing: Sequence[Any], ours: Sequence[tuple[str, str]]) -> list[Any]:
-    """Return the labels of the test itself, without suites, and of ours those that it does not have."""
+def _labels(existing: Sequence[Any], added: Sequence[tuple[str, str]]) -> list[Any]:
+    """Return the test's labels without suites, and the ``added`` labels that it does not have."""
     kept = [label for label in existing if label.name not in _SUITES]
     names = {label.name for label in kept} - {"tag"}
-    return [*kept, *(Label(name, value) for name, value in ours if name not in names)]
+    return [*kept, *(Label(name, value) for name, value in added if name not in names)]
 
 
 def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
-    """Give a case that did not pass one line that begins with what kind of failure it is."""
+    """Set the message of a case that did not pass: one line, which begins with the kind of failure."""
     details = result.statusDetails
     if details is None or outcome.stopped is not None:
         return
@@ -223,14 +223,14 @@ def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
     elif outcome.error is not None:
         details.message, details.trace = allure_case.message("backend error", outcome.error.message), None
     elif not outcome.verdict:
-        # The trace is the one line of the verdict.
+        # The trace holds the verdict's line.
         details.message, details.trace = details.trace or details.message, None
     elif result.status in (Status.FAILED, Status.BROKEN):
         details.message = allure_case.message(allure_case.EXPECTATION, details.message or "")
 
 
 class CaseLogger(AllureFileLogger):
-    """Allure's file logger, with our cases completed and without the containers of their one fixture."""
+    """Allure's file logger; completes results, and leaves out containers that hold only our fixtures."""
 
     def __init__(self, cases: AllureCases, folder: Path) -> None:
         super().__init__(folder)  # type: ignore[no-untyped-call]
@@ -246,14 +246,14 @@ class CaseLogger(AllureFileLogger):
 
     @allure_commons.hookimpl
     def report_container(self, container: Any) -> None:
-        # One file per case would only say that there was a verdict or a search.
+        # Such a file, one per case, would hold no information.
         fixtures = {f.name.partition("::")[0] for f in (*container.befores, *container.afters)}
         if not fixtures <= {_VERDICT, "search"}:
             super().report_container(container)  # type: ignore[no-untyped-call]
 
 
 class AllureRun:
-    """What the controller writes once per run."""
+    """Writes the files of the whole run, in the controller."""
 
     def __init__(self, recording: Recording, folder: Path) -> None:
         self._recording = recording
@@ -265,8 +265,8 @@ class AllureRun:
         self._earlier = sum(1 for _ in self._folder.glob("*-result.json"))
         if self._earlier:
             self._recording.notes.append(
-                f"Allure: {self._folder} held {self._earlier} results of earlier runs, which the report will"
-                " show, too; --clean-alluredir leaves them out"
+                f"Allure: {self._folder}: the report will include {self._earlier} results of earlier runs;"
+                " --clean-alluredir removes them"
             )
 
     @pytest.hookimpl(trylast=True)
@@ -290,7 +290,7 @@ class AllureRun:
 
 
 def register_allure(config: pytest.Config, session: LLMSession, controller: Controller | None) -> None:
-    """Register the parts that this process needs."""
+    """Register the parts for Allure that this process needs."""
     folder = Path(config.getoption("allure_report_dir"))
     folder = folder if folder.is_absolute() else Path.cwd() / folder
     config.pluginmanager.register(AllureCases(session, folder), "llmprops-allure")

@@ -1,4 +1,4 @@
-"""What a pytest item holds of its case: the case itself and, while the item runs, its outcome."""
+"""The case of a pytest item and, while the item runs, its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_NEEDED = pytest.StashKey[Case]()
 
 
 def cases_in(unit: Unit | None) -> tuple[Case, ...]:
-    """Return the cases of a unit; none for None."""
+    """Return the cases of a unit; an empty tuple for None."""
     if isinstance(unit, CaseGroup):
         return unit.cases
     return () if unit is None else (unit,)
@@ -28,7 +28,7 @@ def outcome_of(item: pytest.Item) -> Outcome | GroupOutcome | None:
 
 
 def set_outcome(item: pytest.Item, outcome: Outcome | GroupOutcome) -> None:
-    """Keep the outcome with the item until its teardown."""
+    """Store the outcome in the item until its teardown."""
     if isinstance(item, LeanItem):
         item.outcome = outcome
     else:
@@ -36,6 +36,6 @@ def set_outcome(item: pytest.Item, outcome: Outcome | GroupOutcome) -> None:
 
 
 def drop_outcome(item: pytest.Item) -> None:
-    """Free the outcome: prompts and replies of a long run would otherwise pile up."""
+    """Remove the outcome, to free the memory of its prompts and replies."""
     if OUTCOME in item.stash:
         del item.stash[OUTCOME]

@@ -1,4 +1,4 @@
-"""From a marked test function to its cases: which items, on which models, under which protocol."""
+"""The cases of marked test functions: which items, on which models, under which protocol."""
 
 from __future__ import annotations
 
@@ -33,37 +33,37 @@ from pytest_llmprops.plugin.options import RunOptions
 
 @dataclass(slots=True)
 class Selection:
-    """One benchmark's part of a session."""
+    """The cases of one benchmark in a session."""
 
     benchmark: Benchmark
     protocol: Protocol[Any]
     cases: dict[str, Case | CaseGroup] = field(default_factory=dict)
-    #: model label -> number of items it cannot be asked
+    #: model label -> number of items that the model does not serve
     not_served: dict[str, int] = field(default_factory=dict)
-    #: (benchmark, task, language, source) of the items that some model cannot be asked
+    #: (benchmark, task, language, source) of the items that at least one model does not serve
     places_not_served: set[tuple[str, str, str, str]] = field(default_factory=set)
 
     @property
     def kinds_not_served(self) -> list[str]:
-        """The kinds of request that it would have taken."""
+        """The kinds of request that would serve the items that are not served."""
         tasks = {task for _, task, _, _ in self.places_not_served}
         return sorted({kind for task in tasks for kind in self.benchmark.kinds_of(task)})
 
 
 class Cases:
-    """Loads benchmarks once and makes their cases."""
+    """Loads each benchmark once and creates its cases."""
 
     def __init__(self, settings: RunOptions) -> None:
         self.settings = settings
         self.models: dict[str, ModelSpec] = _labelled(settings)
         self.helpers = Helpers(settings)
         self.selections: dict[str, Selection] = {}
-        #: the folders that each benchmark reads
+        #: benchmark -> the folders that it reads
         self.folders: dict[str, list[DataFolder]] = {}
         #: warnings about data files, for the summary
         self.notes: list[str] = []
-        #: every item is a case of its own: a sequential gate draws items
-        self.apart = False
+        #: each item is a separate case, as a sequential gate needs it
+        self.ungrouped = False
         self._check_sets()
 
     def _check_sets(self) -> None:
@@ -72,22 +72,22 @@ class Cases:
                 self.protocol_of(find_benchmark(name))
 
     def protocol_of(self, benchmark: Benchmark) -> Protocol[Any]:
-        """The protocol in force for a benchmark.
+        """Return a benchmark's protocol, with the values of ``--llm-set``.
 
-        :raises UsageError: for ``--llm-set`` that does not fit it.
+        :raises UsageError: if a value of ``--llm-set`` does not fit the benchmark.
         """
         settings = self.settings
         overrides = settings.sets.get(benchmark.name, {})
         return resolve(benchmark.name, benchmark.protocols, settings.protocol, overrides, settings.seed)
 
-    def select(self, wanted: str | type[Benchmark]) -> Selection:
-        """The cases of a benchmark, by param string ``<model label>-<item id>`` in file order.
+    def select(self, name_or_class: str | type[Benchmark]) -> Selection:
+        """Return the cases of a benchmark, by their names ``<model label>-<item id>``, in file order.
 
-        :raises DataError: for data that cannot be read. :raises UsageError: for settings that do not fit.
+        :raises DataError: if data cannot be read. :raises UsageError: if options do not fit the benchmark.
         """
-        name = wanted if isinstance(wanted, str) else wanted.name
+        name = name_or_class if isinstance(name_or_class, str) else name_or_class.name
         if name not in self.selections:
-            benchmark = find_benchmark(wanted) if isinstance(wanted, str) else wanted()
+            benchmark = find_benchmark(name) if isinstance(name_or_class, str) else name_or_class()
             self.selections[name] = self._make(benchmark)
         return self.selections[name]
 
@@ -97,7 +97,7 @@ class Cases:
         for role in benchmark.helpers(protocol.settings):
             if role not in settings.helpers:
                 raise UsageError(
-                    f"{benchmark.name} needs a model for the role '{role}': --llm-helper {role}=SPEC"
+                    f"{benchmark.name} needs a helper for the role '{role}'; give one with --llm-helper {role}=SPEC"
                 )
         selection = Selection(benchmark, protocol)
         parts = self._parts(benchmark, protocol)
@@ -114,7 +114,7 @@ class Cases:
         return selection
 
     def _served(self, selection: Selection, label: str, kinds: frozenset[Kind], part: Loaded) -> list[Item]:
-        """The items within the limit whose task the model can be asked; the others are counted."""
+        """Return the items within the limit that the model serves, and count the others."""
         benchmark, settings = selection.benchmark, self.settings
         items = limited(
             part.items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster
@@ -124,10 +124,10 @@ class Cases:
         roles = {role for task in tasks for role in benchmark.roles_of(task)}
         roles -= self.helpers.labels(type(benchmark)).keys()
         if roles:
-            without = [task for task in tasks if benchmark.roles_of(task) & roles]
-            refused |= set(without)
+            needing = [task for task in tasks if benchmark.roles_of(task) & roles]
+            refused |= set(needing)
             how = " ".join(f"--llm-helper {role}=SPEC" for role in sorted(roles))
-            note = f"{benchmark.name}: {', '.join(without)} need {how}; their items are not served"
+            note = f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}"
             if note not in self.notes:
                 self.notes.append(note)
         if not refused:
@@ -138,15 +138,15 @@ class Cases:
         return [item for item in items if item.task not in refused]
 
     def _named(self, selection: Selection, label: str, cases: Sequence[Case]) -> dict[str, Case | CaseGroup]:
-        """The pytest cases of ``cases``, by param string: single ones, or the groups that the benchmark wants."""
+        """Return ``cases`` by name, as single cases or as the groups that the benchmark defines."""
         names: Sequence[str] | None = None
-        if not self.apart:
+        if not self.ungrouped:
             names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
         if names is None:
             return {f"{label}-{case.item.id}": case for case in cases}
         if len(names) != len(cases):
             raise DataError(
-                f"{selection.benchmark.name}: case_names gave {len(names)} names for {len(cases)} items"
+                f"{selection.benchmark.name}: case_names returned {len(names)} names for {len(cases)} items"
             )
         groups: dict[str, list[Case]] = {}
         for name, case in zip(names, cases, strict=True):
@@ -159,7 +159,7 @@ class Cases:
         }
 
     def _parts(self, benchmark: Benchmark, protocol: Protocol[Any]) -> list[Loaded]:
-        """The benchmark's items from its own data, from ``--llm-data DIR``, or from both, as ``--llm-source`` says."""
+        """Load the benchmark's items from its own data, from ``--llm-data DIR`` or from both, by ``--llm-source``."""
         registration = registration_of(type(benchmark))
         folders = self._folders(registration)
         parts: list[Loaded] = []
@@ -169,10 +169,10 @@ class Cases:
                 manifest = read_manifest(data_folder(registration) / registration.manifest)
                 self.notes += [note for note in folder.verify(manifest) if note not in self.notes]
             if not part.items:
-                raise DataError(f"{benchmark.name}: no items in {folder.root}")
+                raise DataError(f"{folder.root}: no items of {benchmark.name}")
             if folder.source == "published" and not folder.read:
                 self.notes.append(
-                    f"{benchmark.name} reads no data files: its items are its own, whatever --llm-source says"
+                    f"{benchmark.name} reads no data files, so --llm-source does not change its items"
                 )
                 if parts:
                     continue
@@ -188,15 +188,15 @@ class Cases:
         if source in ("published", "all"):
             if data is None:
                 raise UsageError(
-                    f"--llm-source {source}: give the data's folder with --llm-data DIR or LLMPROPS_DATA;"
-                    " 'llmprops data pull --dest DIR' fetches it"
+                    f"--llm-source {source}: give the folder of the data with --llm-data DIR or LLMPROPS_DATA;"
+                    " 'llmprops data pull --dest DIR' downloads it"
                 )
             kind = DataFolder(data, "published").source_for(registration.name)
             folders.append(DataFolder(data, kind, registration.tools))
         return folders
 
     def check_selected(self, cases: Iterable[Case]) -> None:
-        """Raise UsageError where a benchmark's settings do not cover the selected cases."""
+        """Raise UsageError if a benchmark's settings do not cover the selected cases."""
         parts: dict[tuple[str, int], tuple[Case, dict[str, Item]]] = {}
         for case in cases:
             first, items = parts.setdefault((case.benchmark.name, id(case.context)), (case, {}))
@@ -205,17 +205,17 @@ class Cases:
             first.benchmark.check_selected(list(items.values()), first.context, first.protocol.settings)
 
     def check_all_sets_used(self) -> None:
-        """Raise UsageError for ``--llm-set`` on a benchmark that nobody knows."""
+        """Raise UsageError if ``--llm-set`` names an unknown benchmark."""
         for name in self.settings.sets:
             known = {*benchmark_names(), *self.selections}
             if name not in known:
                 raise UsageError(
-                    f"--llm-set {name}.…: unknown benchmark '{name}': there are {', '.join(sorted(known))}"
+                    f"--llm-set {name}.…: unknown benchmark '{name}'; known are {', '.join(sorted(known))}"
                 )
 
     def data_hashes(self) -> dict[str, str]:
         """Return file -> sha256 of every data file that was read."""
-        return {name: digest for read in map(self._hashes, self.folders) for name, digest in read.items()}
+        return {name: digest for hashes in map(self._hashes, self.folders) for name, digest in hashes.items()}
 
     def _hashes(self, benchmark: str) -> dict[str, str]:
         return {
@@ -223,7 +223,7 @@ class Cases:
         }
 
     def benchmark_facts(self) -> dict[str, BenchmarkFacts]:
-        """Return what gates and reports must know of each selected benchmark."""
+        """Return what gates and reports need to know about each selected benchmark."""
         return {
             name: BenchmarkFacts.of(type(selection.benchmark), data=self._hashes(name))
             for name, selection in self.selections.items()
@@ -235,7 +235,7 @@ class Cases:
 
 
 def _file(name: str, benchmark: str) -> str:
-    """The name of a data file in the record; below the benchmark's name, since others may have a file of its name."""
+    """Return a data file's name in the record, which starts with the benchmark: others may have the same file name."""
     source, _, path = name.partition(":")
     return name if source == "given" or path.startswith(f"{benchmark}/") else f"{source}:{benchmark}/{path}"
 
@@ -260,7 +260,7 @@ def load_benchmark(reference: Sequence[str]) -> Benchmark:
 
 
 def _imported(module: str, file: Path) -> ModuleType:
-    """Return a module that a worker imported: by its name, so that its relative imports work, else from its file."""
+    """Import a worker's module by its name, which relative imports need; if that fails, from its file."""
     parts = (*module.split("."), "__init__") if file.stem == "__init__" else tuple(module.split("."))
     folders = file.with_suffix("").parts
     if folders[-len(parts) :] == parts:

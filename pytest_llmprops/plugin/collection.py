@@ -1,4 +1,4 @@
-"""The cases of a session as pytest items: parameters of marked functions, checks of the selection, its order."""
+"""The cases of a session as pytest items: parameters of test functions, checks and order of the selection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.case_items import UNIT, cases_in
 from pytest_llmprops.plugin.cases import Cases, Selection, class_reference
 from pytest_llmprops.plugin.evaluation import Unit
-from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
+from pytest_llmprops.plugin.markers import (
+    benchmark_of,
+    case_name_of,
+    cases_on_command_line,
+    name_of,
+    parametrize_skipped,
+)
 from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
@@ -24,13 +30,11 @@ if TYPE_CHECKING:
     from pytest_llmprops.plugin.searching import Searching
     from pytest_llmprops.plugin.sequential import SequentialSchedule
 
-MARKER = "llmprops"
-
 
 class Collection:
-    """Makes the pytest items of a session, and knows the cases behind them.
+    """Creates the pytest items of a session, and returns the case of an item.
 
-    :param searching: returns the part that searches for counterexamples; called for test functions that ask for it.
+    :param searching: returns the part that searches for counterexamples; called only if a test function uses it.
     """
 
     def __init__(
@@ -44,12 +48,12 @@ class Collection:
         self._config, self._settings = config, settings
         self._cases, self._gating, self._searching = cases, gating, searching
         self._is_worker = hasattr(config, "workerinput")
-        #: node id of a function whose cases become lean items -> their names
+        #: node id of a function with lean items -> names of its cases
         self._lean: dict[str, list[str]] = {}
-        #: the selected cases in pytest's order
-        self._selected: list[Case] = []
+        #: the selected cases in pytest's order, known after :meth:`settle`
+        self.selected: list[Case] = []
         self._has_searches = False
-        #: the blocks of a sequential gate, once the cases are known
+        #: the blocks of a sequential gate, known after :meth:`settle`
         self.schedule: SequentialSchedule | None = None
 
     @property
@@ -57,7 +61,7 @@ class Collection:
         """Whether a gate ends the run as soon as it is decided."""
         return self._gating is not None and self._gating.gate.sequential
 
-    # ---- making items
+    # ---- creation of items
 
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
         """Give the marked function one parameter per case."""
@@ -76,11 +80,15 @@ class Collection:
 
     def _params(self, metafunc: pytest.Metafunc, selection: Selection) -> list[str]:
         params = list(selection.cases)
-        named = cases_on_command_line(metafunc)
-        if named is not None:
-            # Pytest would make all items and drop the others: a tenth of a millisecond each.
-            params = [param for param in params if param in named]
-        if lean_items.are_enough(params) and not self.is_sequential and lean_items.can_be_lean(metafunc):
+        on_command_line = cases_on_command_line(metafunc)
+        if on_command_line is not None:
+            # Pytest would create all items and drop the others, at a tenth of a millisecond each.
+            params = [param for param in params if param in on_command_line]
+        if (
+            len(params) >= lean_items.LEAN_CASES
+            and not self.is_sequential
+            and lean_items.can_be_lean(metafunc)
+        ):
             self._lean[metafunc.definition.nodeid] = params
             return [lean_items.PLACEHOLDER]
         return params
@@ -88,7 +96,7 @@ class Collection:
     def replace_by_lean(
         self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object]
     ) -> list[pytest.Item] | Any:
-        """Return lean items in place of the one item of a function with very many cases; else ``items``.
+        """Replace the one item of a function with very many cases by lean items; return other ``items`` unchanged.
 
         :param verdict: waits for an item's verdict.
         """
@@ -96,23 +104,20 @@ class Collection:
         if params is None:
             return items
         [template] = items
-        cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker(MARKER)))].cases
+        cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker("llmprops")))].cases
         return lean_items.lean_items(template, {param: cases[param] for param in params}, verdict)
 
-    # ---- the cases behind items
+    # ---- the cases of items
 
     def unit_of(self, item: pytest.Item) -> Unit | None:
-        """Return the case, or the group of cases, behind a pytest item; None for tests of other kinds."""
+        """Return the case, or the group of cases, of a pytest item; None for other tests."""
         if isinstance(item, lean_items.LeanItem):
             return item.unit
         unit = item.stash.get(UNIT, None)
         if unit is None:
-            callspec = getattr(item, "callspec", None)
-            marker = item.get_closest_marker(MARKER)
-            if callspec is None or marker is None or "verdict" not in callspec.params:
-                return None
-            selection = self._cases.selections.get(name_of(benchmark_of(marker)))
-            unit = selection.cases.get(callspec.params["verdict"]) if selection else None
+            benchmark, name = case_name_of(item, "verdict") or ("", "")
+            selection = self._cases.selections.get(benchmark)
+            unit = selection.cases.get(name) if selection else None
             if unit is not None:
                 item.stash[UNIT] = unit
         return unit
@@ -122,24 +127,24 @@ class Collection:
         return cases_in(self.unit_of(item))
 
     def searched_by(self, item: pytest.Item) -> Case | None:
-        """Return the case whose property a pytest item searches; None for all other items."""
+        """Return the case in which a pytest item searches a counterexample; None for other items."""
         return self._searching().case_of(item) if self._has_searches else None
 
-    # ---- when all items are known
+    # ---- after collection
 
     def only_collects(self, session: pytest.Session) -> bool:
-        """Whether pytest runs nothing: as requested, for a plan, or because of errors."""
+        """Whether pytest runs no tests: as requested, for a plan, or because of errors."""
         option = self._config.option
-        # Workers run what could be collected; the session fails all the same.
+        # Workers run the tests that could be collected; the session fails anyway.
         broken = session.testsfailed and not (option.continue_on_collection_errors or self._is_worker)
         return bool(broken or option.collectonly or self._settings.plan)
 
     def settle(self, session: pytest.Session) -> None:
-        """Check the selected cases, and put them into the order of a sequential gate.
+        """Check the selected cases, and order them for a sequential gate.
 
-        :raises UsageError: naming what does not fit.
+        :raises UsageError: if an option or a gate rule does not fit the cases.
         """
-        # After an error of collection, what is missing may be what could not be collected.
+        # After a collection error, cases may be missing only because they could not be collected.
         is_whole = not session.testsfailed
         if is_whole:
             self._cases.check_all_sets_used()
@@ -151,7 +156,7 @@ class Collection:
                 self._gating.check(cases, self._cases)
             if self.is_sequential and cases and not self.only_collects(session):
                 self._order_by_blocks(session, cases)
-        self._selected = [case for item in session.items for case in self.cases_of(item)]
+        self.selected = [case for item in session.items for case in self.cases_of(item)]
 
     def _order_by_blocks(self, session: pytest.Session, cases: list[Case]) -> None:
         from pytest_llmprops.plugin.sequential import SequentialSchedule
@@ -177,11 +182,6 @@ class Collection:
         others = [item for item in session.items if not self.cases_of(item)]
         session.items[:] = [item for case in self.schedule.ordered for item in items[case.key]] + others
 
-    @property
-    def selected(self) -> list[Case]:
-        """The selected cases in pytest's order, known once :meth:`settle` has run."""
-        return self._selected
-
     def _protocols(self) -> dict[str, ProtocolFacts]:
         selections = self._cases.selections
         return {n: ProtocolFacts.from_json(s.protocol.to_json()) for n, s in selections.items()}
@@ -190,15 +190,15 @@ class Collection:
         return {n: dict(s.not_served) for n, s in self._cases.selections.items() if s.not_served}
 
     def facts(self) -> CollectionFacts:
-        """Return what the run record needs to know about the collection."""
+        """Return the facts of the collection for the run record."""
         cases = self._cases
         return CollectionFacts(
-            cases=len({case.key for case in self._selected}),
+            cases=len({case.key for case in self.selected}),
             sequential=self.schedule.plan if self.schedule is not None else None,
             benchmarks=cases.benchmark_facts(),
             protocols=self._protocols(),
             data=cases.data_hashes(),
-            groups=list(dict.fromkeys(_group(case) for case in self._selected)),
+            groups=list(dict.fromkeys(_group(case) for case in self.selected)),
             notes=list(cases.notes),
             classes={n: class_reference(type(s.benchmark)) for n, s in cases.selections.items()},
             not_served=self._not_served(),
@@ -206,10 +206,9 @@ class Collection:
 
 
 def _skip_not_served(metafunc: pytest.Metafunc, selection: Selection) -> None:
-    argument = "verdict" if "verdict" in metafunc.fixturenames else "search"
+    fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
     names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
-    skip = pytest.mark.skip(reason=f"not served: {names} serves no {kinds}")
-    metafunc.parametrize(argument, [pytest.param("none", marks=skip)], indirect=True, ids=["not-served"])
+    parametrize_skipped(metafunc, fixture, "not-served", f"not served: {names} serves no {kinds}")
 
 
 def _group(case: Case) -> Group:

@@ -1,4 +1,4 @@
-"""The one process that keeps the run record and talks to the person: with workers or without."""
+"""The process that writes the run record and the terminal, with or without workers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Controller:
         self.recording = Recording(config, session, self._end)
         self.broker = SessionBroker(session.evaluation, is_distributed=self.is_distributed)
         self.terminal = Terminal()
-        #: what the workers that ended reported
-        self._summaries: list[WorkerSummary] = []
-        #: failures and errors that no gate can excuse: not of an item, or not by its verdict
+        #: the reports of the workers that ended
+        self.summaries: list[WorkerSummary] = []
+        #: number of failures and errors that a gate does not replace: all except wrong verdicts and failed calls
         self._other_failures = 0
         self._refused: str | None = None
         self._pytest_session: pytest.Session | None = None
@@ -57,9 +57,9 @@ class Controller:
             self.start_progress(total)
 
     def start_progress(self, total: int) -> None:
-        """Show the live line, on a terminal."""
+        """Show the progress line if the output is a terminal."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None or not Progress.wanted(reporter, self.config):
+        if reporter is None or not Progress.is_shown(reporter, self.config):
             return
         capture = None if self.is_distributed else self.config.pluginmanager.get_plugin("capturemanager")
         self.terminal.progress = Progress(reporter, total, self.broker.report, capture)
@@ -87,17 +87,13 @@ class Controller:
         self.recording.is_interrupted = True
 
     def _end(self, reason: str) -> None:
-        """End the session, and that of the workers."""
+        """End the session in this process and in the workers."""
         reason = f"llmprops: {reason}"
         if self._pytest_session is not None:
             self._pytest_session.shouldstop = reason
         distributed_session = self.config.pluginmanager.get_plugin("dsession")
         if distributed_session is not None:
             distributed_session.shouldstop = reason
-
-    def add_worker(self, summary: WorkerSummary) -> None:
-        """Keep what a worker reports at its end."""
-        self._summaries.append(summary)
 
     # ---- end
 
@@ -113,15 +109,15 @@ class Controller:
             self._finish(summary, processes)
             session.exitstatus = self._exit_status(session.exitstatus)
         else:
-            # As without workers, where nothing was begun: one line, and no record.
+            # Like a run without workers: one line, and no record.
             self._refused, session.exitstatus = summary.refused, pytest.ExitCode.USAGE_ERROR
         self.close()
         if self._refused:
             self.recording.discard()
 
     def _whole_summary(self) -> tuple[WorkerSummary, list[dict[str, InProcessUse]]]:
-        """Return the summary of all processes that ran cases, and what each served itself."""
-        summaries = self._summaries or [self.session.summary()]
+        """Return the summary of all processes that ran cases, and the models that each served in process."""
+        summaries = self.summaries or [self.session.summary()]
         last = summaries[-1]
         stopped = next((s.stopped for s in summaries if s.stopped), None)
         whole = WorkerSummary(last.collection, last.in_process, last.refused, stopped)
@@ -137,7 +133,7 @@ class Controller:
     def _exit_status(self, status: int) -> int:
         gate = self.recording.record.facts.gate if self.recording.record is not None else None
         if gate is not None and status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            # The gate decides on the items; any other failure still fails the session.
+            # The gate decides about the items; every other failure still fails the session.
             passed = gate.passed and not self._other_failures
             status = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
         if self.recording.stopped and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -145,7 +141,7 @@ class Controller:
         return status
 
     def close(self) -> None:
-        """End the broker and all that uses it; safe to call twice."""
+        """End the broker and everything that uses it; safe to call twice."""
         self.session.close()
         self.broker.close()
         self.recording.close()
@@ -155,7 +151,7 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
-        with self.terminal.own_failures_hidden(terminalreporter.stats):
+        with self.terminal.failures_of_cases_hidden(terminalreporter.stats):
             yield
         if self._refused:
             terminalreporter.write_line(f"ERROR: {terminal_line(self._refused)}", red=True)

@@ -1,4 +1,4 @@
-"""Runs with xdist workers: the broker's process, what workers are sent, and who runs which case."""
+"""Runs with xdist workers: the broker's process, the setup of workers, and the schedule of cases."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pytest_llmprops.plugin.session import MESSAGES
 class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives each worker one contiguous share of the cases, which it evaluates ahead as a whole.
 
-    The share is the pure function :func:`~pytest_llmprops.engine.planning.batch_of` of a case's position, so
-    that the worker knows it too.
+    :func:`~pytest_llmprops.engine.planning.batch_of` computes the share from a case's position. The workers call the
+    same function.
     """
 
     _positions: dict[str, int] | None = None
@@ -31,10 +31,10 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         return f"batch-{self.share(self._positions[nodeid], len(self._positions), self.numnodes)}"
 
     def _assign_work_unit(self, node: Any) -> None:
-        # The replacement of a killed worker is registered once it has collected; pytest-xdist 3.8 ends in a KeyError.
+        # The replacement of a killed worker is not registered before it has collected: KeyError in pytest-xdist 3.8.
         if node not in self.registered_collections:
             return
-        # Worker gw3 begins with batch 3 as soon as it has collected, without waiting for the others.
+        # Worker gw3 starts batch 3 after its collection and does not wait for the other workers.
         own = f"batch-{node.workerinput['workerid'].removeprefix('gw')}"
         if own in self.workqueue:
             self.workqueue.move_to_end(own, last=False)
@@ -42,7 +42,7 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 
 class Distributed:
-    """Hooks that only the controller of a distributed run needs."""
+    """The hooks of a controller with workers."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller, self._session = controller, controller.session
@@ -55,7 +55,7 @@ class Distributed:
             recording.open()
         # Workers of a sequential gate exchange verdicts through the broker, whatever the model.
         if evaluation.needs_broker or self._session.collection.is_sequential:
-            # pytest-xdist's option is a text.
+            # pytest-xdist's option is a string.
             replaces_workers = str(node.config.option.maxworkerrestart) != "0"
             recording.notes += broker.start_process(replaces_workers=replaces_workers)
         setup = WorkerSetup(broker.socket, sorted(evaluation.in_process_labels))
@@ -75,4 +75,4 @@ class Distributed:
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}
         if MESSAGES in output:
-            self._controller.add_worker(WorkerSummary.from_json(output[MESSAGES]))
+            self._controller.summaries.append(WorkerSummary.from_json(output[MESSAGES]))

@@ -1,9 +1,9 @@
-"""How a process that runs cases gets their outcomes: ahead through the engine, or at once in this process."""
+"""Outcomes of cases: evaluated ahead through the engine, or in batches by a model inside this process."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from pytest_llmprops.engine.in_process import InProcess
     from pytest_llmprops.engine.session import Engine
 
-#: longest time that reporting waits for replies that are stored
+#: maximum time that a run waits for stored replies before it reports the first case
 SETTLE_SECONDS = 2.0
-#: under a gate, stored replies of a model whose version is not pinned are not trusted for longer (seconds)
+#: with a gate, maximum age in seconds of stored replies of a model whose version is not pinned
 CACHE_AGE = 24 * 3600.0
-#: cases that are judged at once ahead of the one that pytest has come to
-AHEAD = 1000
+#: maximum number of cases per batch for a model inside this process
+BATCH_SIZE = 1000
 Key = tuple[str, str, str]
 Unit = Case | CaseGroup
 
 
 class Evaluation:
-    """The engine of one process, the models served inside it, and which cases are in work.
+    """The engine of one process, the models inside it, and the cases that they evaluate.
 
-    :param setup: what the controller sends a worker; None in the process that talks to the person.
+    :param setup: what the controller sends a worker; None outside of workers.
     """
 
     def __init__(self, settings: RunOptions, cases: Cases, setup: WorkerSetup | None) -> None:
@@ -47,30 +47,30 @@ class Evaluation:
         self.in_process_labels: frozenset[str] = frozenset(setup.in_process if setup is not None else ())
         #: set by the controller before the engine starts
         self.run_dir: Path | None = None
-        #: how a waiting case reports progress; set by the controller of a run without workers
+        #: called while a case waits; set by the controller of a run without workers
         self.on_wait: Callable[[], None] | None = None
         #: why this process ended the run; None if it did not
         self.ended: str | None = None
-        #: cases and groups in pytest's order, by batch
+        #: share of a worker -> its cases and groups in pytest's order
         self._units: dict[int, list[Unit]] = {}
-        self._batches: dict[int, int] = {}
+        self._shares: dict[int, int] = {}
         self._begun: set[int] = set()
-        #: by batch, the single cases that are judged at once, and how far that is
-        self._at_once: dict[int, list[Case]] = {}
-        self._place: dict[int, int] = {}
-        #: outcomes that were judged at once and not fetched yet
+        #: share -> single cases that a model inside this process judges in batches, and the next one's position
+        self._batched: dict[int, list[Case]] = {}
+        self._next: dict[int, int] = {}
+        #: outcomes of batches that pytest did not fetch yet
         self._ready: dict[Key, Outcome] = {}
-        #: (benchmark, model) of cases that proved to be judged item by item
+        #: (benchmark, model) of the benchmarks that declined to judge a batch
         self._item_by_item: set[tuple[str, str]] = set()
 
     def check_models(self) -> None:
-        """Find missing packages and files of every model, and which models are served in process.
+        """Check the packages and files of every model, and note the models that are served in process.
 
-        Default helpers are left out: they are known to be there, and most runs never ask them.
+        Default helpers are left out: they are known to be available, and most runs do not call them.
         """
         in_process = set()
         for label, spec in self._cases.model_specs().items():
-            if label in self._unnamed:
+            if label in self._default_helpers:
                 continue
             backend = find_backend(spec.backend)
             backend.check(spec, self._options())
@@ -86,22 +86,22 @@ class Evaluation:
     def needs_broker(self) -> bool:
         """Whether the broker may be needed: by a model under test, a named helper, or a default helper."""
         specs = self._cases.model_specs()
-        asked = specs.keys() - self._unnamed
-        if not self.in_process_labels.issuperset(asked):
+        chosen = specs.keys() - self._default_helpers
+        if not self.in_process_labels.issuperset(chosen):
             return True
-        # Nothing that is asked of a segmenter takes a helper.
-        return bool(self._unnamed) and any(
+        # Requests to a segmenter never need a helper.
+        return bool(self._default_helpers) and any(
             find_backend(spec.backend).kinds(spec) & {"chat", "translate"}
-            for spec in map(specs.__getitem__, asked)
+            for spec in map(specs.__getitem__, chosen)
         )
 
     @property
-    def _unnamed(self) -> frozenset[str]:
+    def _default_helpers(self) -> frozenset[str]:
         """Labels of the default helpers."""
         return frozenset(HELPER + role for role in self._cases.helpers.defaults)
 
     def import_sdks(self) -> None:
-        """Start to import what the first calls need, beside collection."""
+        """Start to import the packages of the first calls, in parallel with collection."""
         if self.needs_broker:
             from pytest_llmprops.engine.imports import import_sdks
 
@@ -109,7 +109,7 @@ class Evaluation:
 
     @property
     def engine(self) -> Engine:
-        """Started when first used."""
+        """The engine of this process, started when first used."""
         if self._engine is None:
             from pytest_llmprops.engine.session import Engine, calm_collector
 
@@ -134,7 +134,7 @@ class Evaluation:
         return self._in_process
 
     def broker_config(self) -> BrokerConfig:
-        """The broker's configuration from the session's settings."""
+        """Return the broker's configuration, from the session's options."""
         from pytest_llmprops.engine.store import default_store
 
         settings = self._settings
@@ -159,49 +159,49 @@ class Evaluation:
 
     @property
     def engine_started(self) -> bool:
-        """Whether anything was evaluated, or is about to be."""
+        """Whether this process has begun to evaluate cases."""
         return self._engine is not None
 
-    # ---- what is in work
+    # ---- evaluation of cases
 
-    def expect(self, batches: Mapping[int, Sequence[Unit]]) -> None:
-        """Set what will be waited for, in pytest's order; with workers, by batch."""
-        self._units = {batch: list(units) for batch, units in batches.items()}
+    def expect(self, shares: Mapping[int, Sequence[Unit]]) -> None:
+        """Set the cases of each worker's share, in pytest's order."""
+        self._units = {share: list(units) for share, units in shares.items()}
         if len(self._units) > 1:
-            self._batches = {id(unit): batch for batch, units in self._units.items() for unit in units}
+            self._shares = {id(unit): share for share, units in self._units.items() for unit in units}
 
-    def _batch_of(self, unit: Unit) -> int:
-        return self._batches.get(id(unit), 0)
+    def _share_of(self, unit: Unit) -> int:
+        return self._shares.get(id(unit), 0)
 
-    def begin(self, batch: int = 0) -> None:
-        """Begin to evaluate a batch ahead, except the cases that are judged at once when pytest comes to them."""
-        if batch in self._begun:
+    def begin(self, share: int = 0) -> None:
+        """Begin to evaluate a share, except the cases that are judged in batches when pytest runs them."""
+        if share in self._begun:
             return
-        self._begun.add(batch)
+        self._begun.add(share)
         served = self._served_here()
-        at_once = self._at_once[batch] = []
+        batched = self._batched[share] = []
         ahead: list[Case] = []
-        for unit in self._units.get(batch, ()):
+        for unit in self._units.get(share, ()):
             first = unit.cases[0] if isinstance(unit, CaseGroup) else unit
             if served is None or not served.takes_batches(first):
                 ahead.extend(unit.cases if isinstance(unit, CaseGroup) else (unit,))
             elif not isinstance(unit, CaseGroup):
-                at_once.append(first)
+                batched.append(first)
         self.engine.submit(ahead)
 
     def let_settle(self) -> None:
-        """Wait a moment for replies that are stored."""
+        """Wait for stored replies, at most ``SETTLE_SECONDS``."""
         self.engine.let_settle(SETTLE_SECONDS)
 
     def wait(self, case: Case, *, begin: bool = True) -> Outcome:
         """Wait for the outcome of a case.
 
-        :param begin: begin its batch where necessary; otherwise the caller does.
+        :param begin: begin the case's share if necessary; False if the caller has submitted the case.
         """
         if begin:
-            batch = self._batch_of(case)
-            self.begin(batch)
-            outcome = self._judged_at_once(case, batch)
+            share = self._share_of(case)
+            self.begin(share)
+            outcome = self._judged_in_batch(case, share)
             if outcome is not None:
                 return outcome
         while True:
@@ -212,7 +212,7 @@ class Evaluation:
 
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items that one pytest case reports."""
-        self.begin(self._batch_of(group))
+        self.begin(self._share_of(group))
         outcomes: Iterable[Outcome] | None = None
         served = self._served_here()
         if served is not None and served.takes_batches(group.cases[0]):
@@ -220,65 +220,62 @@ class Evaluation:
             outcomes = served.evaluate(group.cases)
         if outcomes is None:
             self.engine.submit(group.cases)
-            outcomes = self._one_by_one(group.cases)
+            outcomes = (self.wait(case, begin=False) for case in group.cases)
         return group_outcome(group, outcomes)
 
-    def _one_by_one(self, cases: Sequence[Case]) -> Iterator[Outcome]:
-        return (self.wait(case, begin=False) for case in cases)
-
     def show_waiting(self) -> None:
-        """Report progress while a case of this process waits."""
+        """Update the progress line while a case of this process waits."""
         if self.on_wait is not None:
             self.on_wait()
 
-    def _judged_at_once(self, case: Case, batch: int) -> Outcome | None:
-        served, same = self._served_here(), _pair(case)
-        if served is None or same in self._item_by_item or not served.takes_batches(case):
+    def _judged_in_batch(self, case: Case, share: int) -> Outcome | None:
+        served, pair = self._served_here(), _pair(case)
+        if served is None or pair in self._item_by_item or not served.takes_batches(case):
             return None
         outcome = self._ready.pop(case.key, None)
         if outcome is not None:
             return outcome
         self.show_waiting()
-        cases, start = self._at_once[batch], self._place.get(batch, 0)
+        cases, start = self._batched[share], self._next.get(share, 0)
         if start >= len(cases) or cases[start] is not case:
-            # Reported in another order than expected.
+            # Pytest runs the cases in another order than expected.
             start = next((n for n, c in enumerate(cases) if c is case), len(cases))
-        end = min(start + AHEAD, len(cases))
-        chunk = [c for c in cases[start:end] if _pair(c) == same and c.key not in self._ready] or [case]
+        end = min(start + BATCH_SIZE, len(cases))
+        chunk = [c for c in cases[start:end] if _pair(c) == pair and c.key not in self._ready] or [case]
         outcomes = served.evaluate(chunk)
         if outcomes is None:
-            self._item_by_item.add(same)
-            self.engine.submit(c for c in cases if _pair(c) == same)
+            self._item_by_item.add(pair)
+            self.engine.submit(c for c in cases if _pair(c) == pair)
             return None
-        self._place[batch] = end
+        self._next[share] = end
         self._ready.update((c.key, outcome) for c, outcome in zip(chunk, outcomes, strict=True))
         return self._ready.pop(case.key)
 
     # ---- the end
 
     def end(self, reason: str) -> None:
-        """End the run for a reason that may be known in this process only; the broker ends the other workers."""
+        """End the run for a reason that other processes may not know; the broker ends the other workers."""
         if self.ended is None and reason != CLOSED:
             try:
                 self.engine.stop(reason)
             except (LLMPropsError, TimeoutError):
-                # Without its broker the run ends by itself.
+                # A run without its broker ends anyway.
                 return
             self.ended = " ".join(reason.split())
 
     def skip_rest(self, item: pytest.Item, reason: str) -> NoReturn:
-        """Skip an item of a run that is over, and end the session once all verdicts that exist are reported."""
+        """Skip an item of a run that is over; end the session once all existing verdicts are reported."""
         self.end(reason)
         if not self.engine.has_verdicts():
             item.session.shouldstop = f"llmprops: {reason}"
         pytest.skip(f"not run: {reason}")
 
     def in_process_use(self) -> dict[str, InProcessUse]:
-        """Return what this process served with models of its own, by label."""
+        """Return the use of each model inside this process, by label."""
         return self._in_process.use() if self._in_process is not None else {}
 
     def close(self) -> None:
-        """Drop open work; safe to call twice."""
+        """Cancel open work; safe to call twice."""
         if self._engine is not None:
             engine, self._engine = self._engine, None
             engine.close()

@@ -1,4 +1,4 @@
-"""The gate of a session: its file and baseline, checked before the first call, and its decision."""
+"""The gate of a session: its file and baseline, the checks before the first call, and the decision."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from pytest_llmprops.runs.reader import Run, read_run
 
 
 class Gating:
-    """What ``--llm-gate`` and ``--llm-baseline`` name.
+    """The gate of ``--llm-gate`` with the run of ``--llm-baseline``.
 
-    :param read: read the baseline now, as the process does that speaks to the person.
-    :raises UsageError: for a gate file or a baseline that cannot be used. :raises DataError: for a
-        baseline's record that cannot be read.
+    :param read: read the baseline now, so that its errors are reported at the start.
+    :raises UsageError: if the gate file or the baseline cannot be used. :raises DataError: if the
+        baseline's record cannot be read.
     """
 
     def __init__(self, settings: RunOptions, root: Path, *, read: bool) -> None:
@@ -38,51 +38,52 @@ class Gating:
         self.gate = read_gate(settings.gate)
         if len(settings.models) != 1:
             raise UsageError(
-                f"--llm-gate judges one model, and {len(settings.models)} are given; run pytest for each"
+                f"--llm-gate needs exactly one model, not {len(settings.models)}; run pytest once per model"
             )
         self._folder = None if settings.baseline is None else find_run(settings.baseline, root)
         if self._folder is None and self.gate.needs_baseline:
             raise UsageError(
-                f"--llm-gate {settings.gate}: has a rule with no_regression or max_drop, which needs"
-                " --llm-baseline RUN"
+                f"--llm-gate {settings.gate}: a rule with no_regression or max_drop needs a baseline; give one"
+                " with --llm-baseline RUN"
             )
         if read:
-            self.baseline  # noqa: B018 - for what it raises
+            self.baseline  # noqa: B018 - for its exceptions
 
     @cached_property
     def baseline(self) -> Run | None:
-        """The run to compare with, read when first wanted: a worker that only asks needs none of it.
+        """The run to compare with, read when first used: most workers do not need it.
 
-        :raises DataError: for a record that cannot be read.
+        :raises DataError: if the record cannot be read.
         """
         return None if self._folder is None else read_run(self._folder)
 
     def describe(self) -> str:
-        """For the header of the session."""
+        """Return one line for pytest's header."""
         against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
         return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}"
 
     def warnings(self, cases: Cases, settings: RunOptions) -> list[str]:
-        """What is known to differ from the baseline before anything is measured: the gate will be invalid."""
+        """Return the differences from the baseline that will make the gate invalid, before anything is measured."""
         if self.baseline is None or not self.gate.needs_baseline:
             return []
-        compared = [rule.where.get("benchmark", "*") for rule in self.gate.rules if rule.paired]
+        patterns = [rule.where.get("benchmark", "*") for rule in self.gate.rules if rule.paired]
         names = [
             name
             for name in self.baseline.facts.protocols
-            if name in benchmark_names() and any(fnmatchcase(name, pattern) for pattern in compared)
+            if name in benchmark_names() and any(fnmatchcase(name, pattern) for pattern in patterns)
         ]
-        ours = {n: cases.protocol_of(find_benchmark(n)).to_json() for n in names}
-        protocols = {n: ProtocolFacts.from_json(protocol) for n, protocol in ours.items()}
+        protocols = {
+            n: ProtocolFacts.from_json(cases.protocol_of(find_benchmark(n)).to_json()) for n in names
+        }
         facts = replace(self.baseline.facts, protocols=protocols, options={"params": dict(settings.params)})
         return [
             f"the gate will be invalid: {line}" for line in differences(self.baseline.facts, facts, names)
         ]
 
     def check(self, selected: Sequence[Case], cases: Cases) -> None:
-        """Refuse rules that fit nothing selected; benchmarks that no model serves are left to the end.
+        """Check that each rule fits a selected benchmark; those that no model serves count as selected.
 
-        :raises UsageError: naming the rule.
+        :raises UsageError: with the rule.
         """
         places: list[Placed] = [place for case in selected for place in _possible(case)]
         for selection in cases.selections.values():
@@ -91,39 +92,41 @@ class Gating:
         known = RunFacts("", benchmarks=cases.benchmark_facts())
         for problem in misplaced(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
-        self._check_drawn(cases)
+        self._check_sequential(cases)
         self.gate.check_metrics(
             {name: dict(s.benchmark.metric_directions) for name, s in cases.selections.items()}
         )
 
-    def _check_drawn(self, cases: Cases) -> None:
-        """A sequential gate must know beforehand which items a rule is about."""
+    def _check_sequential(self, cases: Cases) -> None:
+        """Check that a sequential gate knows the items of each rule before the first reply."""
         for rule in self.gate.rules if self.gate.sequential else ():
             for name, selection in cases.selections.items():
-                decided = selection.benchmark.tasks_by_answer
-                task = rule.where.get("task", "*")
+                tasks = selection.benchmark.tasks_by_answer
+                pattern = rule.where.get("task", "*")
                 if fnmatchcase(name, rule.where.get("benchmark", "*")) and any(
-                    fnmatchcase(one, task) != fnmatchcase(other, task) for one in decided for other in decided
+                    fnmatchcase(one, pattern) != fnmatchcase(other, pattern)
+                    for one in tasks
+                    for other in tasks
                 ):
                     raise UsageError(
-                        f"{self.gate.file}: rule {rule.name}: which items of {name} are"
-                        f" {' or '.join(sorted(decided))} is known from the answers only; name no task, or drop"
-                        " sequential = true"
+                        f"{self.gate.file}: rule {rule.name}: only the answers of {name} decide which items are"
+                        f" {' or '.join(sorted(tasks))}; remove the rule's task or sequential = true"
                     )
 
     def decide(self, facts: RunFacts, records: Sequence[VerdictRecord]) -> GateResult:
-        """The decision on a finished run."""
+        """Return the decision on a finished run."""
         return decide(self.gate, facts, records, self.baseline)
 
 
 def _possible(case: Case) -> list[ItemPlace]:
-    """Where a case may stand once its answer is known."""
-    place, decided = place_of(case), case.benchmark.tasks_by_answer
-    tasks = sorted(decided) if case.item.task in decided else [case.item.task]
+    """Return the places that a case may have once its answer is known."""
+    tasks_by_answer = case.benchmark.tasks_by_answer
+    tasks = sorted(tasks_by_answer) if case.item.task in tasks_by_answer else [case.item.task]
+    place = place_of(case)
     return [place._replace(task=task) for task in tasks]
 
 
 def place_of(case: Case) -> ItemPlace:
-    """Where a case stands, as rules name it, with its id and cluster."""
+    """Return the case's place in the words of gate rules, with its id and cluster."""
     item = case.item
     return ItemPlace(case.benchmark.name, item.task, item.language, item.source, item.id, item.cluster)

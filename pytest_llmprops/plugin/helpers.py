@@ -1,4 +1,4 @@
-"""The models of helper roles: those that the command line names, and the defaults of registered benchmarks."""
+"""The models of helper roles: from the command line, and the defaults of registered benchmarks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pytest_llmprops.models.registry import find_backend, parse_spec, together
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import RunOptions
 
-#: before a helper's name in the label of its model
+#: prefix of the label of a helper's model
 HELPER = "helper:"
 
 
 class Helpers:
-    """Which model serves which role for which benchmark.
+    """The helper models of a session, by role and benchmark.
 
-    A broker must know all models before anything is collected, so the defaults of every registered benchmark are here.
+    The broker needs all models before collection, so this includes the defaults of every registered benchmark.
     """
 
     def __init__(self, settings: RunOptions) -> None:
-        #: name -> model; the name is the role, or ``ROLE@BENCHMARK`` for a default that differs from another's
+        #: name -> model; the name is the role, or ``ROLE@BENCHMARK`` if two benchmarks have different defaults
         self.specs: dict[str, ModelSpec] = {
             role: parse_spec(text, base_url=settings.base_url) for role, text in settings.helpers.items()
         }
@@ -42,13 +42,13 @@ class Helpers:
 
     @property
     def defaults(self) -> frozenset[str]:
-        """The names of helpers that the command line does not name."""
+        """The names of the helpers that are not on the command line."""
         return frozenset(self.specs) - self._named
 
     def labels(self, benchmark: type[Benchmark]) -> dict[str, str]:
-        """Return role -> label of the helpers that a benchmark can ask.
+        """Return role -> label of the helpers of a benchmark.
 
-        A class that nobody registered has no defaults of its own and gets those of the others.
+        A class that is not registered has no defaults; it gets those of the registered benchmarks.
         """
         if is_registered(benchmark):
             names = {role: role for role in self._named} | self._defaults[benchmark.name]
@@ -63,10 +63,10 @@ class Helpers:
 
 
 def _available(texts: Sequence[str]) -> ModelSpec | None:
-    """The specification of the default models that are on this machine; None if none is."""
+    """Return the specification of the default models that this machine has; None if it has none."""
     available: dict[str, ModelSpec] = {}
     for spec in map(parse_spec, texts):
-        # Of one backend the first model: another would only make this run unlike those of other machines.
+        # Use only the first model of each backend, so that runs on different machines are more alike.
         if spec.backend not in available and find_backend(spec.backend).ready(spec):
             available[spec.backend] = spec
     return together(list(available.values())) if available else None

@@ -1,4 +1,4 @@
-"""The hooks of every process that runs cases; each hands over to a part of the session."""
+"""The hooks of every process that runs cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 
 
 class CaseHooks:
-    """Registered once per process."""
+    """Passes each hook on to a part of the session."""
 
     def __init__(self, session: LLMSession) -> None:
         self._session = session
@@ -28,7 +28,7 @@ class CaseHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
-        # What is wrong is reported before anything begins.
+        # Errors of the selection are reported before the first call.
         self._session.settle(session)
         result = yield
         self._session.begin(session)

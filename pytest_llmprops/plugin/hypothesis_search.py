@@ -1,4 +1,4 @@
-"""One search: hypothesis looks for a point at which an item's property does not hold, and shrinks it."""
+"""The search of one case: hypothesis looks for a point at which the property does not hold, and shrinks it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.runs.searches import CUT_SHORT
 
-#: points that hypothesis tries before it gives up, those of shrinking not counted
+#: maximum number of points that hypothesis tries, without those of shrinking
 EXAMPLES = 100
 
 
-class _Over(BaseException):
-    """Leaves hypothesis, which takes an Exception for a counterexample and shrinks it."""
+class _SearchEnded(BaseException):
+    """Ends hypothesis, which would shrink an ``Exception`` like a counterexample."""
 
 
 class Search:
-    """What the fixture ``search`` gives a test function: an item's property, and hypothesis to look into it.
+    """The value of the fixture ``search``: the property of an item, and the search for a counterexample to it.
 
-    :param asking: the case's way to its models, which has counted every call. :param wait: runs a coroutine on the
-        engine's loop. :param on_end: called with the search when it is over, in the test's call. :param stop: skips the
-        case, as the run is over.
+    :param asking: sends the case's requests and counts them. :param wait: runs a coroutine on the engine's loop.
+    :param on_end: called with the search when it is over, in the test's call. :param stop: skips the case of a run
+        that is over.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Search:
         self.case = case
         self.size = searched.size
         self.examples = 0
-        #: the calls that a search may make were spent before hypothesis was done
+        #: the search used all its calls before hypothesis finished
         self.spent = False
         self.counterexample: Counterexample | None = None
         self.failure: BaseException | None = None
@@ -49,34 +49,34 @@ class Search:
         self._before = len(asking.calls)
 
     def holds(self, *point: int) -> bool:
-        """Whether the property holds at ``point``. To be asserted in a function under ``@given``, given to :meth:`run`.
+        """Whether the property holds at ``point``. Assert it in the function under ``@given`` that :meth:`run` gets.
 
-        What keeps it from being known ends the whole search at once.
+        A failed call, the end of the run, or the call limit ends the search.
         """
         self.examples += 1
         try:
-            held: bool | None = self._wait(self._searched.holds(*point))
+            holds: bool | None = self._wait(self._searched.holds(*point))
         except (BackendError, RunStopped) as error:
             self.failure = error
-            raise _Over from None
-        if held is None:
+            raise _SearchEnded from None
+        if holds is None:
             self.examples -= 1
             self.spent = True
-            raise _Over
-        return held
+            raise _SearchEnded
+        return holds
 
     def run(self, test: Callable[[], object]) -> None:
-        """Have hypothesis run ``test``, a function under ``@given`` that asserts :meth:`holds`.
+        """Run ``test``, a function under ``@given`` that asserts :meth:`holds`, with hypothesis.
 
-        The same on every run. Draws, then shrinks what fails; explains and stores nothing.
+        Every run draws the same points. Hypothesis draws and shrinks; it neither explains nor stores anything.
 
-        :raises AssertionError: there is a counterexample; one line on it. One that is not shrunk, as
-            the calls were spent, counts too. :raises BackendError: a call could not be made.
+        :raises AssertionError: if there is a counterexample, with one line on it. If all calls were used, it may not
+            be the smallest. :raises BackendError: if a call failed.
         """
         from hypothesis import HealthCheck, Phase, Verbosity, settings
 
-        # With derandomize hypothesis takes no example database. Settings of inner functions, as ``test`` is one, do
-        # not nest from case to case, which without a database ended in a RecursionError near 950 cases.
+        # With derandomize, hypothesis uses no example database. Without a database, nested settings ended in a
+        # RecursionError after about 950 cases; the settings of an inner function such as ``test`` do not nest.
         quietly = settings(
             max_examples=EXAMPLES,
             deadline=None,
@@ -90,7 +90,7 @@ class Search:
         failed: AssertionError | None = None
         try:
             quietly(test)()
-        except _Over:
+        except _SearchEnded:
             if isinstance(self.failure, RunStopped):
                 self._stop(str(self.failure))
             if self.failure is not None:
@@ -108,17 +108,17 @@ class Search:
 
     @property
     def requests(self) -> int:
-        """Questions since the search began."""
+        """Number of requests since the search began."""
         return len(self._asking.calls) - self._before
 
     @property
     def calls(self) -> int:
-        """Those of them whose reply was not in the store."""
+        """Number of these requests whose reply was not in the store."""
         calls = self._asking.calls[self._before :]
         return sum(call.reply is None or not call.reply.cached for call in calls)
 
     def failed_by(self, error: BaseException | None) -> bool:
-        """Whether ``error`` is what the search ended with."""
+        """Whether ``error`` ended the search."""
         return error is not None and error is self.failure
 
     @property
@@ -128,7 +128,7 @@ class Search:
         return terminal_line(f"counterexample: {self.counterexample.why}{CUT_SHORT if self.spent else ''}")
 
     def record(self) -> SearchRecord:
-        """The line of ``searches.jsonl``."""
+        """Return the line of ``searches.jsonl``."""
         item = self.case.item
         backend = isinstance(self.failure, BackendError)
         shown = None
@@ -155,7 +155,7 @@ class Search:
 
 
 def properties(search: Search) -> list[tuple[str, str]]:
-    """What a JUnit report says of a search."""
+    """Return the properties of a search for JUnit reports."""
     case = search.case
     rows = [
         ("llmprops.model", case.model),

@@ -1,22 +1,22 @@
-"""Pytest items for very many cases: small, and with a run protocol of their own.
+"""Small pytest items for very many cases, with a separate run protocol.
 
-An ordinary parametrized case costs about 6 kB and half a millisecond, most of it for fixtures that it does not
-have. From ``LEAN_CASES`` cases on, a test function becomes lean items, provided that
+An ordinary parametrized case costs about 6 kB and half a millisecond, mostly for fixtures that it does not have. A test
+function with at least ``LEAN_CASES`` cases gets lean items if
 
 * ``verdict`` is its only argument, and no autouse fixture applies to it,
-* ``llmprops`` is its only mark, and that of its module, and it is not in a class,
+* it is not in a class, and ``llmprops`` is the only mark of the function and its module,
 * no option shows or debugs the run of a case: ``--pdb``, ``--trace``, ``--setup-show``, ``--alluredir``.
 
-Node ids, ``-k``, ``-m``, ``--lf``, ``-x``, ``--durations``, JUnit and xdist work as with others. A lean item to
-which a ``conftest.py`` adds a mark is run by pytest's own protocol. Left out are the report of a set-up that
-passed and the hooks ``pytest_runtest_setup``, ``_call`` and ``_teardown``; the report of a teardown is made where
-another plugin may need it (JUnit, workers).
+Node ids, ``-k``, ``-m``, ``--lf``, ``-x``, ``--durations``, JUnit and xdist work as usual. If a ``conftest.py`` adds a
+mark to a lean item, pytest's own protocol runs it. Lean items have no report of a setup that passed, and do not call
+the hooks ``pytest_runtest_setup``, ``_call`` and ``_teardown``. They report the teardown only if another plugin may
+need it (JUnit, workers).
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ from pytest_llmprops.plugin.evaluation import Unit
 
 #: waits for the verdict of an item
 WaitForVerdict = Callable[[pytest.Item], object]
-#: from how many cases of one test function on its items are lean
+#: minimum number of cases of a test function with lean items
 LEAN_CASES = 20_000
-#: name of the parameter of the item that lean ones take the place of
+#: parameter of the item that lean items replace
 PLACEHOLDER = "lean"
 _FIXTURES = {"verdict", "request"}
 _WATCHING = ("usepdb", "trace", "setupshow", "setuponly", "setupplan", "allure_report_dir")
-#: plugins that do nothing with the report of a teardown that passed
+#: plugins that ignore the report of a teardown that passed
 _IGNORE_TEARDOWN = {
     "session",
     "terminalreporter",
@@ -47,7 +47,7 @@ _IGNORE_TEARDOWN = {
 
 
 def can_be_lean(metafunc: pytest.Metafunc) -> bool:
-    """Whether the function's cases may be lean."""
+    """Whether the function's cases may be lean items."""
     option = metafunc.config.option
     if metafunc.cls is not None or not set(metafunc.fixturenames) <= _FIXTURES:
         return False
@@ -58,7 +58,7 @@ def can_be_lean(metafunc: pytest.Metafunc) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """What the lean items of one test function share."""
+    """The values that the lean items of one test function share."""
 
     verdict: WaitForVerdict
     function: Callable[[Any], object]
@@ -67,12 +67,12 @@ class Source:
     path: Path
     marks: tuple[pytest.Mark, ...]
     hook: Any
-    #: user properties are made for a JUnit report only
+    #: items get user properties, which only a JUnit report needs
     properties: bool
-    #: another plugin reads reports, and may need that of the teardown
+    #: another plugin may need the report of the teardown
     reports_teardown: bool
     keywords: Mapping[str, Any] = field(default_factory=dict)
-    #: the one empty list of all reports
+    #: the empty list that all reports share
     empty: list[Any] = field(default_factory=list)
 
 
@@ -83,7 +83,7 @@ class LeanItem(pytest.Item):
         super().__init__(**kw)
         self.source, self.unit = source, unit
         self.own_markers.extend(source.marks)
-        #: while the item runs
+        #: set while the item runs
         self.outcome: Outcome | GroupOutcome | None = None
         self._verdict: Any = None
 
@@ -112,7 +112,7 @@ class LeanItem(pytest.Item):
 
 
 def lean_items(template: Any, units: Mapping[str, Unit], verdict: WaitForVerdict) -> list[pytest.Item]:
-    """Lean items in place of the one item ``template``, named as parametrized ones would be."""
+    """Return the lean items that replace ``template``, named like parametrized items."""
     file, line, _ = template.location
     source = Source(
         verdict,
@@ -125,15 +125,15 @@ def lean_items(template: Any, units: Mapping[str, Unit], verdict: WaitForVerdict
         bool(template.config.getoption("xmlpath", None)),
         _others_read_reports(template.config),
     )
-    name, make, parent = template.originalname, LeanItem.from_parent, template.parent
-    # Given whole: newer pytests take an id apart, and would not find the parameter in one that they make.
+    name, parent = template.originalname, template.parent
+    # Pass the whole node id: newer pytest versions split an id, and do not recognise the parameter in the name.
     stem = f"{parent.nodeid}::{name}"
-    # A quarter of a million objects that all stay: there is nothing to collect among them.
+    # All of up to a quarter of a million objects stay, so garbage collection would only cost time.
     enabled = gc.isenabled()
     gc.disable()
     try:
         return [
-            make(parent, name=f"{name}[{p}]", nodeid=f"{stem}[{p}]", source=source, unit=unit)
+            LeanItem.from_parent(parent, name=f"{name}[{p}]", nodeid=f"{stem}[{p}]", source=source, unit=unit)
             for p, unit in units.items()
         ]
     finally:
@@ -144,8 +144,3 @@ def lean_items(template: Any, units: Mapping[str, Unit], verdict: WaitForVerdict
 def _others_read_reports(config: pytest.Config) -> bool:
     readers = config.hook.pytest_runtest_logreport.get_hookimpls()
     return any(impl.plugin_name not in _IGNORE_TEARDOWN for impl in readers)
-
-
-def are_enough(cases: Sequence[str]) -> bool:
-    """Whether there are so many cases that their items should be lean."""
-    return len(cases) >= LEAN_CASES

@@ -1,4 +1,4 @@
-"""The run protocol of lean items: a case is set up, run and reported without pytest's hooks for fixtures."""
+"""The run protocol of lean items: set up, run and report a case without pytest's hooks for fixtures."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import GroupOutcome
 from pytest_llmprops.plugin.lean_items import LeanItem
-from pytest_llmprops.plugin.outcomes import by_its_verdict, line_of
+from pytest_llmprops.plugin.outcomes import failure_line, is_wrong_verdict
 from pytest_llmprops.plugin.reporting import attach, case_report
 
 _RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
-    """Run one lean item and log its reports; return None where pytest's own protocol must run it.
+    """Run one lean item and log its reports; return None if pytest's own protocol must run it.
 
-    :param expect_failures: wrong verdicts are reported as expected failures.
+    :param expect_failures: report wrong verdicts as expected failures.
     """
     source = item.source
     if len(item.own_markers) != len(source.marks):
@@ -30,11 +30,11 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
         call = pytest.CallInfo.from_call(item.runtest, when="call", reraise=_RERAISE)
     report = _report(item, location, call, item.outcome, expect_failures)
     if report is None:
-        # Anything but a verdict goes the ordinary way and has a traceback.
+        # Everything except a verdict is reported as usual, with a traceback.
         report = hook.pytest_runtest_makereport(item=item, call=call)
     hook.pytest_runtest_logreport(report=report)
     if not report.user_properties:
-        # Pytest keeps all reports; an empty list in each of a quarter of a million is 14 MB.
+        # Pytest keeps all reports; a quarter of a million empty lists need 14 MB.
         report.user_properties = source.empty
     if source.reports_teardown:
         last = _test_report(item, location, "teardown", "passed", call.stop, 0.0)
@@ -51,18 +51,18 @@ def _report(
     location: tuple[str, int | None, str],
     call: pytest.CallInfo[Any],
     outcome: Outcome | GroupOutcome | None,
-    expected: bool,
+    expect_failures: bool,
 ) -> pytest.TestReport | None:
-    """The report of a verdict; None for anything else."""
-    wrong = call.excinfo is not None and outcome is not None and by_its_verdict(outcome, call)
+    """Return the report of a verdict; None for everything else."""
+    wrong = call.excinfo is not None and outcome is not None and is_wrong_verdict(outcome, call)
     if outcome is None or not (wrong or (call.excinfo is None and call.when == "call")):
         return None
-    line = line_of(outcome) if wrong else None
-    result: Any = "passed" if not wrong else "skipped" if expected else "failed"
+    line = failure_line(outcome) if wrong else None
+    result: Any = "passed" if not wrong else "skipped" if expect_failures else "failed"
     report = _test_report(item, location, "call", result, call.start, call.duration, line)
-    if line is not None and expected:
+    if line is not None and expect_failures:
         report.wasxfail = line
-    attach(report, case_report(outcome, by_model=wrong and not expected))
+    attach(report, case_report(outcome, by_model=wrong and not expect_failures))
     return report
 
 
@@ -87,7 +87,7 @@ def _test_report(
         stop=start + duration,
         user_properties=item.user_properties,
     )
-    # Pytest keeps all reports, see above.
+    # Shared, as above.
     report.sections = item.source.empty
     if not item.user_properties:
         report.user_properties = item.source.empty

@@ -1,4 +1,4 @@
-"""The benchmark that a test function's marker names, and the cases that the command line names."""
+"""The benchmark of a test function's marker, the case of an item, and the cases on the command line."""
 
 from __future__ import annotations
 
@@ -9,36 +9,50 @@ from pytest_llmprops.core.errors import UsageError
 
 
 def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
-    """The benchmark's name or class.
+    """Return the name or class of the marker's benchmark.
 
-    :raises UsageError: for a marker that gives neither.
+    :raises UsageError: if the marker has neither.
     """
     values = [*marker.args, *(value for name, value in marker.kwargs.items() if name == "benchmark")]
     if len(values) != 1 or len(marker.args) + len(marker.kwargs) != 1:
         raise UsageError(
-            'the marker takes a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)'
+            'the marker llmprops needs a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)'
         )
     benchmark = values[0]
     if not isinstance(benchmark, str) and not (
         isinstance(benchmark, type) and issubclass(benchmark, Benchmark)
     ):
-        raise UsageError(f"llmprops({benchmark!r}): give a benchmark's name or a Benchmark class")
+        raise UsageError(f"llmprops({benchmark!r}): must be a benchmark's name or a Benchmark class")
     return benchmark
 
 
 def name_of(benchmark: str | type[Benchmark]) -> str:
-    """The name of what :func:`benchmark_of` returns."""
+    """Return the name of what :func:`benchmark_of` returns."""
     return benchmark if isinstance(benchmark, str) else benchmark.name
 
 
+def case_name_of(item: pytest.Item, fixture: str) -> tuple[str, str] | None:
+    """Return benchmark and name of the case that ``fixture`` gets in this item; None for other items."""
+    callspec, marker = getattr(item, "callspec", None), item.get_closest_marker("llmprops")
+    if callspec is None or marker is None or fixture not in callspec.params:
+        return None
+    return name_of(benchmark_of(marker)), callspec.params[fixture]
+
+
+def parametrize_skipped(metafunc: pytest.Metafunc, fixture: str, name: str, reason: str) -> None:
+    """Give the marked function one case, which is skipped for ``reason``."""
+    param = pytest.param(name, marks=pytest.mark.skip(reason=reason))
+    metafunc.parametrize(fixture, [param], indirect=True, ids=[name])
+
+
 def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:
-    """The cases of this function that the command line names one by one; None when it asks for all."""
-    names_here = set()
+    """Return the cases of this function that the command line names; None if it selects all."""
+    selected = set()
     for arg in metafunc.config.args:
         _, _, names = arg.partition("::")
         function, bracket, param = names.rpartition("::")[2].partition("[")
         if bracket and function == metafunc.function.__name__ and param.endswith("]"):
-            names_here.add(param[:-1])
+            selected.add(param[:-1])
         elif not bracket or function == metafunc.function.__name__:
             return None
-    return names_here or None
+    return selected or None

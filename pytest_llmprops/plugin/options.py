@@ -1,4 +1,4 @@
-"""Command-line options, their ini keys, and the settings they resolve to: CLI, then ini, then default."""
+"""Command-line options, their ini keys, and their values: from the command line, the ini file or the default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ FAILURES = ("fail", "xfail")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. ``parse`` turns its text (or list of texts) into a value and raises ValueError."""
+    """One option.
+
+    :param parse: returns the value of the option's text, or of its list of texts; raises ValueError.
+    """
 
     name: str
     parse: Callable[[Any], Any]
@@ -82,10 +85,10 @@ def _url(value: str) -> str:
 def _pairs(values: Sequence[str]) -> dict[str, str]:
     pairs = {}
     for value in values:
-        name, mark, rest = value.partition("=")
-        if not (name.strip() and mark and rest):
+        name, _, text = value.partition("=")
+        if not (name.strip() and text):
             raise ValueError(f"'{value}' must be NAME=VALUE")
-        pairs[name.strip()] = rest
+        pairs[name.strip()] = text
     return pairs
 
 
@@ -102,8 +105,8 @@ def _params(values: Sequence[str]) -> dict[str, Any]:
 def _sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
     sets: dict[str, dict[str, str]] = {}
     for name, text in _pairs(values).items():
-        benchmark, mark, field = name.partition(".")
-        if not (mark and benchmark and field):
+        benchmark, _, field = name.partition(".")
+        if not (benchmark and field):
             raise ValueError(f"'{name}={text}' must be BENCHMARK.FIELD=VALUE")
         sets.setdefault(benchmark, {})[field] = text
     return sets
@@ -195,7 +198,7 @@ OPTIONS: tuple[Option, ...] = (
         "llm-cache-age",
         _age,
         None,
-        "maximum age of a stored reply of an unpinned model: 24h, 7d (default: 24h under a gate, else no limit)",
+        "maximum age of a stored reply of an unpinned model: 24h, 7d (default: 24h with a gate, otherwise no limit)",
         "TIME",
     ),
     Option(
@@ -230,14 +233,14 @@ OPTIONS: tuple[Option, ...] = (
         "llm-max-calls",
         _positive,
         None,
-        "call limit: do not start a run that is planned above it, and stop a run that reaches it",
+        "maximum number of calls: a run that plans more does not start, a run that reaches it stops",
         "N",
     ),
     Option(
         "llm-max-cost",
         _amount,
         None,
-        "cost limit: do not start a run that is planned above it, and stop a run that reaches it",
+        "maximum cost: a run that plans more does not start, a run that reaches it stops",
         "USD",
     ),
     Option(
@@ -278,35 +281,26 @@ class RunOptions:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare every option and its ini key (the same name with underscores)."""
+    """Add every option and its ini key, which is the name with underscores."""
     group = parser.getgroup("llmprops", GROUP)
     for option in OPTIONS:
         names = [f"--{option.name}"]
         if option.name == "llm-model":
             names.insert(0, "--model")
+        details: dict[str, str] = {} if option.flag else {"metavar": option.metavar}
+        action, kind = "store", "string"
         if option.flag:
-            group.addoption(*names, dest=option.dest, action="store_true", default=None, help=option.help)
-            kind = "bool"
+            action, kind = "store_true", "bool"
         elif option.repeatable:
-            group.addoption(
-                *names,
-                dest=option.dest,
-                action="append",
-                default=None,
-                metavar=option.metavar,
-                help=option.help,
-            )
-            kind = "linelist"
-        else:
-            group.addoption(*names, dest=option.dest, default=None, metavar=option.metavar, help=option.help)
-            kind = "string"
+            action, kind = "append", "linelist"
+        group.addoption(*names, dest=option.dest, action=action, default=None, help=option.help, **details)
         parser.addini(option.dest, option.help, type=kind, default=None)  # type: ignore[arg-type]
 
 
 def resolve_options(config: pytest.Config) -> RunOptions:
-    """The session's settings.
+    """Return the values of all options.
 
-    :raises pytest.UsageError: naming the option, the value and what would be accepted.
+    :raises pytest.UsageError: with the option, its value and the accepted values.
     """
     values = {option.dest.removeprefix("llm_"): _value(config, option) for option in OPTIONS}
     values["models"] = values.pop("model")
@@ -316,7 +310,7 @@ def resolve_options(config: pytest.Config) -> RunOptions:
     if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
         values["data"] = Path(os.environ["LLMPROPS_DATA"])
     if values["data"] is not None:
-        # xdist workers share the controller's folder, but a test may change directory.
+        # Workers start in the controller's folder, but a test may change the directory.
         values["data"] = (config.invocation_params.dir / values["data"]).absolute()
     if values["gate"] is not None:
         values["gate"] = (config.invocation_params.dir / values["gate"]).absolute()
@@ -324,20 +318,20 @@ def resolve_options(config: pytest.Config) -> RunOptions:
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
-    given = config.getoption(option.dest)
-    where = f"--{option.name}"
-    if given is None:
-        given = config.getini(option.dest)
-        where = f"ini key {option.dest}"
-    if given is None or given == [] or (given == "" and not option.flag):
+    value = config.getoption(option.dest)
+    origin = f"--{option.name}"
+    if value is None:
+        value = config.getini(option.dest)
+        origin = f"ini key {option.dest}"
+    if value is None or value == [] or (value == "" and not option.flag):
         return option.default
-    if option.choices and given not in option.choices:
-        raise pytest.UsageError(f"{where} {given}: must be one of {', '.join(option.choices)}")
+    if option.choices and value not in option.choices:
+        raise pytest.UsageError(f"{origin} {value}: must be one of {', '.join(option.choices)}")
     try:
-        return option.parse(given)
+        return option.parse(value)
     except (UsageError, ValueError) as error:
-        text = " ".join(given) if isinstance(given, list) else given
+        text = " ".join(value) if isinstance(value, list) else value
         reason = (
             str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
         )
-        raise pytest.UsageError(f"{where} {text}: {reason}") from None
+        raise pytest.UsageError(f"{origin} {text}: {reason}") from None

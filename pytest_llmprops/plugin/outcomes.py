@@ -1,4 +1,4 @@
-"""How the outcome of a case shows in pytest's reports."""
+"""The outcome of a case in pytest's reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
 
 
-def line_of(outcome: Outcome | GroupOutcome) -> str | None:
-    """The one line that a failed case shows."""
+def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
+    """Return the line that pytest shows for a failed case; None if the case did not fail."""
     if outcome.error is not None:
         return f"backend error: {outcome.error.message}"
     verdict = outcome.verdict
@@ -25,21 +25,21 @@ def line_of(outcome: Outcome | GroupOutcome) -> str | None:
     )
 
 
-def by_the_model(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Whether a case failed by its verdict, or by having none, and by nothing else."""
+def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Whether a case failed only because its verdict is wrong or missing."""
     if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
         return True
-    return by_its_verdict(outcome, call)
+    return is_wrong_verdict(outcome, call)
 
 
-def by_its_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Whether a case failed by its verdict, and by nothing else."""
+def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Whether a case failed only because its verdict is wrong."""
     failed = call.excinfo is not None and call.excinfo.errisinstance(AssertionError)
     return failed and call.when == "call" and outcome.verdict is not None and not outcome.verdict
 
 
 def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
-    """What a JUnit report says of a case."""
+    """Return the properties of a case for JUnit reports."""
     case = unit.cases[0] if isinstance(unit, CaseGroup) else unit
     rows = [
         ("llmprops.model", case.model),

@@ -1,4 +1,4 @@
-"""``--llm-plan`` and the budgets: what the selected cases would cost."""
+"""The planned calls and cost of the selected cases, for ``--llm-plan`` and the limits."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ def prices_of(cases: Cases) -> dict[str, tuple[float, float]]:
     """Return the known prices, in USD per token of prompt and completion, by model label."""
     prices = {}
     for label, spec in cases.models.items():
-        known = price(spec.name, spec.params)
-        if known is not None:
-            prices[label] = (known.input_per_token, known.output_per_token)
+        listed = price(spec.name, spec.params)
+        if listed is not None:
+            prices[label] = (listed.input_per_token, listed.output_per_token)
         elif spec.backend in ("llamacpp", "smollm2", "hf", "fake"):
             prices[label] = (0.0, 0.0)
     return prices
 
 
 def over_budget(
-    cases: Sequence[Case], settings: RunOptions, known: Cases, count_stored: CountStored
+    cases: Sequence[Case], settings: RunOptions, session_cases: Cases, count_stored: CountStored
 ) -> str | None:
-    """Why the plan of ``cases`` may not start under the session's limits; None when it may."""
+    """Return why ``cases`` exceed ``--llm-max-calls`` or ``--llm-max-cost``; None if they do not."""
     rows = plan(cases)
-    asked = [pair for row in rows for pair in row.asked]
+    pairs = [pair for row in rows for pair in row.asked]
     calls = total_calls(rows)
-    # With --llm-cache refresh or off, stored replies save nothing.
-    stored = count_stored(asked) if settings.cache in ("reuse", "only") else 0
+    # With --llm-cache refresh or off, stored replies are not used.
+    stored = count_stored(pairs) if settings.cache in ("reuse", "only") else 0
     if settings.max_calls is not None and calls - stored > settings.max_calls:
         return (
             f"refused to start: the plan needs {calls - stored} calls ({stored} more are stored), above"
-            f" --llm-max-calls {settings.max_calls}; raise it, or take fewer items with --llm-limit N"
+            f" --llm-max-calls {settings.max_calls}; raise the limit, or select fewer items with --llm-limit N"
         )
     if settings.max_cost is None:
         return None
-    prices = prices_of(known)
+    prices = prices_of(session_cases)
     share = (calls - stored) / calls if calls else 0.0
     total = 0.0
     for row in rows:
@@ -58,21 +58,21 @@ def over_budget(
     if total > settings.max_cost:
         return (
             f"refused to start: the plan costs about {total:.4f} USD, above --llm-max-cost {settings.max_cost:g};"
-            " raise it, or take fewer items with --llm-limit N"
+            " raise the limit, or select fewer items with --llm-limit N"
         )
     return None
 
 
-def without_calls(cases: Sequence[Case], here: Container[str]) -> list[Planned]:
-    """The rows of models that are served inside the pytest processes."""
-    counts = Counter((case.benchmark.name, case.model) for case in cases if case.model in here)
+def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned]:
+    """Return the rows of the models with these labels, which are served inside the pytest processes."""
+    counts = Counter((case.benchmark.name, case.model) for case in cases if case.model in labels)
     return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
 
 
 def plan_lines(
     rows: Sequence[Planned], prices: dict[str, tuple[float, float]], settings: RunOptions
 ) -> list[str]:
-    """The plan as a table: calls, tokens, cost and time per benchmark and model."""
+    """Return the plan as a table: calls, tokens, cost and time per benchmark and model."""
     table: list[tuple[str, ...]] = [
         ("benchmark", "model", "items", "calls", "prompt tokens", "reply tokens", "USD", "minutes")
     ]
@@ -92,11 +92,11 @@ def plan_lines(
             )
         )
     calls, prompts = total_calls(rows), sum(row.prompts for row in rows)
-    together = (
-        f" ({prompts} where the API gives all samples of a prompt by one call)" if prompts < calls else ""
+    batched = (
+        f" ({prompts} if the API returns all samples of a prompt in one call)" if prompts < calls else ""
     )
     note = (
-        f"  {calls} calls{together}, fewer where replies are stored; tokens by 4 characters a token; time at"
-        f" {SECONDS_PER_CALL:g} s a call and {settings.concurrency} at once"
+        f"  {calls} calls{batched}, fewer if replies are stored; tokens estimated at 4 characters per token; time"
+        f" estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
     )
-    return ["llmprops plan: nothing is sent", *aligned_table(table), note]
+    return ["llmprops plan: no call is made", *aligned_table(table), note]

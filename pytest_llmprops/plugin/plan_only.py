@@ -1,4 +1,4 @@
-"""``--llm-plan``: prints what the selected cases would cost, and runs nothing."""
+"""The run of ``--llm-plan``: prints the plan and runs no tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_llmprops.plugin.session import LLMSession
 
 
 class PlanOnly:
-    """Prints the plan in place of running anything."""
+    """Prints the plan instead of running the tests."""
 
     def __init__(self, session: LLMSession) -> None:
         self._session = session
@@ -20,7 +20,7 @@ class PlanOnly:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
-            # A plan of half a collection would mislead.
+            # The plan of an incomplete collection would mislead.
             return False
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
@@ -32,9 +32,9 @@ class PlanOnly:
     def _lines(self, items: Sequence[pytest.Item]) -> list[str]:
         collection = self._session.collection
         cases = [case for item in items for case in collection.cases_of(item)]
-        here = self._session.evaluation.in_process_labels
-        rows = [*plan(c for c in cases if c.model not in here), *without_calls(cases, here)]
-        prices = prices_of(self._session.cases) | dict.fromkeys(here, (0.0, 0.0))
+        in_process = self._session.evaluation.in_process_labels
+        rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
+        prices = prices_of(self._session.cases) | dict.fromkeys(in_process, (0.0, 0.0))
         lines = plan_lines(rows, prices, self._session.settings)
         searches = sum(collection.searched_by(item) is not None for item in items)
         if searches:

@@ -1,4 +1,4 @@
-"""The live line of a long run, on a terminal and outside of CI."""
+"""The progress line of a run, on a terminal and outside of CI."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.run_facts import CallFacts
 
-EVERY_SECONDS = 0.5
+INTERVAL_SECONDS = 0.5
 
 
 class Progress:
-    """Rewrites one line twice a second: done and total, calls a second, in flight, errors, cost.
+    """Rewrites one line twice per second: cases done and total, calls per second and in flight, verdicts, cost.
 
-    :param capture: pytest's capture manager where cases run in this process: what is written while a case
-        waits would be captured. Without it, cases run in workers and a thread keeps the line fresh.
+    :param report: returns the broker's report. :param capture: pytest's capture manager, which would capture the line
+        while a case waits; None if cases run in workers. Then a thread rewrites the line.
     """
 
     def __init__(
@@ -43,36 +43,40 @@ class Progress:
             threading.Thread(target=self._run, name="llmprops-progress", daemon=True).start()
 
     @staticmethod
-    def wanted(reporter: Any, config: pytest.Config) -> bool:
-        """On a terminal, not under CI, and not where pytest itself prints a line a test."""
+    def is_shown(reporter: Any, config: pytest.Config) -> bool:
+        """Whether the line is shown: on a terminal, outside of CI, and if pytest does not print one line per test."""
         return bool(reporter.isatty) and not under_ci() and config.get_verbosity() <= 0
 
     def count(self, status: str, counts: Mapping[str, int] | None = None) -> None:
-        """A case was reported; ``gate decided``: it was not needed. ``counts``: those of its several items."""
+        """Count a reported case.
+
+        :param status: status of the verdict; ``gate decided`` if the case was not needed.
+        :param counts: status -> number of items, for a case with several items.
+        """
         self._cases += 1
         for name, number in ({status: 1} if counts is None else counts).items():
             self._done[name] += number
         if self._capture is not None:
-            self._refresh_now_and_then()
+            self._refresh_if_due()
 
     def waiting(self) -> None:
-        """A case in this process waits for its verdict."""
-        if time.monotonic() - self._shown >= EVERY_SECONDS:
+        """Refresh the line while a case in this process waits for its verdict."""
+        if time.monotonic() - self._shown >= INTERVAL_SECONDS:
             with self._capture.global_and_fixture_disabled():
-                self._refresh_now_and_then()
+                self._refresh_if_due()
 
-    def _refresh_now_and_then(self) -> None:
+    def _refresh_if_due(self) -> None:
         now = time.monotonic()
-        if now - self._shown >= EVERY_SECONDS:
+        if now - self._shown >= INTERVAL_SECONDS:
             self._shown = now
             self.refresh()
 
     def _run(self) -> None:
-        while not self._over.wait(EVERY_SECONDS):
+        while not self._over.wait(INTERVAL_SECONDS):
             self.refresh()
 
     def refresh(self) -> None:
-        """Rewrite the line."""
+        """Rewrite the line with the current counts."""
         if self._over.is_set() or not self._writing.acquire(blocking=False):
             return
         try:
@@ -83,9 +87,9 @@ class Progress:
             self._writing.release()
 
     def _line(self, counters: CallFacts) -> str:
-        now, (then, before) = time.monotonic(), self._last
-        if now - then >= EVERY_SECONDS:
-            self._rate = (counters.answered - before) / (now - then)
+        now, (earlier, answered) = time.monotonic(), self._last
+        if now - earlier >= INTERVAL_SECONDS:
+            self._rate = (counters.answered - answered) / (now - earlier)
             self._last = (now, counters.answered)
         parts = [f"{self._cases}/{self._total} cases"]
         if counters.requests or not self._cases:
@@ -98,7 +102,7 @@ class Progress:
         if counters.cost_usd:
             parts.append(f"{counters.cost_usd:.4f} USD")
         line = "llmprops: " + " · ".join(parts)
-        # A line that wraps could not be rewritten.
+        # A terminal cannot rewrite a line that wraps.
         return line[: shutil.get_terminal_size().columns - 1]
 
     def clear(self) -> None:
@@ -109,5 +113,5 @@ class Progress:
 
 
 def under_ci() -> bool:
-    """Whether a CI system runs us: no live display then."""
+    """Whether the process runs in a CI system."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")

@@ -1,4 +1,4 @@
-"""The run record of a session as it grows: verdicts, searches and notes, then the final facts."""
+"""The run record of a session: verdicts and searches as they come, then the final facts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from pytest_llmprops.runs.searches import SearchLog
 
 
 class Recording:
-    """Writes the record, in the one process that talks to the person.
+    """Writes the record, in the controller.
 
-    :param end_run: called with the reason when the record cannot be written any more.
+    :param end_run: called with the reason if the record cannot be written any more.
     """
 
     def __init__(self, config: pytest.Config, session: LLMSession, end_run: Callable[[str], None]) -> None:
         self._config, self._session, self._end_run = config, session, end_run
         self.record: RunRecord | None = None
         self.searches: SearchLog | None = None
-        #: lines for the summary that are neither results nor errors of a case
+        #: notes for the summary
         self.notes: list[str] = []
         #: why the run ended early; None if it did not
         self.stopped: str | None = None
@@ -42,9 +42,9 @@ class Recording:
         self._not_needed: set[str] = set()
 
     def open(self) -> None:
-        """Make the run's folder and write the first ``run.json``.
+        """Create the run's folder and write the first ``run.json``.
 
-        :raises pytest.UsageError: when the folder cannot be used.
+        :raises pytest.UsageError: if the folder cannot be used.
         """
         models = list(self._session.cases.models)
         root = Path(self._config.rootpath)
@@ -71,7 +71,7 @@ class Recording:
         )
 
     def add(self, message: CaseReport) -> None:
-        """Append what a report says about a case; when the disk is full the run ends."""
+        """Append the verdicts or the search of a case; a full disk ends the run."""
         if message.not_needed:
             self._not_needed.add(message.not_needed)
         if self.record is None or self.searches is None:
@@ -87,8 +87,8 @@ class Recording:
             if self.stopped is None:
                 kept = len(self.record.records)
                 self.stopped = (
-                    f"run record {self.record.folder}: {error.strerror or error}; {kept} verdicts are kept, and all"
-                    " replies so far are in the store: make room and run again"
+                    f"run record {self.record.folder}: {error.strerror or error}; the record has"
+                    f" {kept} verdicts, and the store has all replies; free disk space and run again"
                 )
                 self._end_run(self.stopped)
 
@@ -105,8 +105,8 @@ class Recording:
     ) -> None:
         """Write the final facts, with the gate's decision.
 
-        :param report: the broker's; None when it could not be asked.
-        :param processes: for each process that ran cases, what it served with models of its own.
+        :param report: the broker's report; None if the broker did not answer.
+        :param processes: for each process that ran cases, the use of the models that it served in process.
         """
         assert self.record is not None
         record, session, collection = self.record, self._session, summary.collection

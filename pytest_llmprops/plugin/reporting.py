@@ -1,7 +1,7 @@
 """Pytest's report of a case: one line for a failure, and the typed report that the controller reads.
 
-The typed report travels as a user property. The process that runs the case adds it, pytest-xdist carries it as plain
-values, and the controller takes it out before other plugins see the report: pytest keeps every report to its end.
+The typed report is a user property of pytest's report. The process that runs the case adds it, and pytest-xdist sends
+it as plain values. The controller removes it before other plugins see the report, since pytest keeps every report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
 from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import GroupOutcome
 from pytest_llmprops.plugin.case_items import NOT_NEEDED, drop_outcome, outcome_of
-from pytest_llmprops.plugin.outcomes import by_its_verdict, by_the_model, line_of
+from pytest_llmprops.plugin.outcomes import failure_line, is_model_failure, is_wrong_verdict
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
 #: name of the user property
@@ -28,24 +28,24 @@ def attach(report: pytest.TestReport, message: CaseReport) -> None:
 
 
 def detach(report: pytest.TestReport) -> CaseReport | None:
-    """Take the typed report out of pytest's; None where there is none."""
-    for place, (name, value) in enumerate(report.user_properties):
+    """Remove the typed report from pytest's report and return it; None if there is none."""
+    for position, (name, value) in enumerate(report.user_properties):
         if name == PROPERTY:
-            del report.user_properties[place]
+            del report.user_properties[position]
             assert isinstance(value, CaseReport)
             return value
     return None
 
 
 def to_plain(data: dict[str, Any]) -> None:
-    """Replace the typed report in a serialised report by plain values."""
+    """Replace the typed report in a serialized report by plain values."""
     data["user_properties"] = [
         (name, value.to_json() if name == PROPERTY else value) for name, value in data["user_properties"]
     ]
 
 
 def from_plain(report: pytest.TestReport) -> None:
-    """Read the typed report of a worker."""
+    """Replace the plain values in a worker's report by the typed report."""
     report.user_properties = [
         (name, CaseReport.from_json(value) if name == PROPERTY else value)  # type: ignore[arg-type]
         for name, value in report.user_properties
@@ -53,7 +53,7 @@ def from_plain(report: pytest.TestReport) -> None:
 
 
 def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseReport:
-    """Return what the controller needs to know about the outcome of a case or group."""
+    """Return the outcome of a case or group as the controller needs it."""
     if isinstance(outcome, Outcome):
         return CaseReport(outcome.record(), by_model=by_model)
     group = GroupLines(outcome.status, outcome.counts, outcome.lines, outcome.records)
@@ -61,45 +61,45 @@ def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseRepor
 
 
 def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Make pytest render one line for a failure by the model: a traceback costs milliseconds and says nothing."""
+    """Make pytest render one line for a model's failure; a traceback would cost milliseconds and not help."""
     outcome = outcome_of(item)
     if outcome is None or call.excinfo is None:
         return
     if call.excinfo.errisinstance(BackendError):
         call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(call.excinfo.value))
     elif call.when == "call" and call.excinfo.errisinstance(AssertionError):
-        line = line_of(outcome)
+        line = failure_line(outcome)
         if line is not None:
             set_failure_line(item, line)
 
 
 def set_failure_line(item: pytest.Item, line: str) -> None:
-    """Make pytest render ``line`` in place of a failure's traceback."""
+    """Make pytest render ``line`` instead of a failure's traceback."""
     setattr(item, "repr_failure", lambda *args, **options: line)  # noqa: B010
 
 
 def complete_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, *, expect_failures: bool
 ) -> None:
-    """Add to the report of an item what is known about its case.
+    """Add the typed report of the item's case to pytest's report.
 
-    :param expect_failures: wrong verdicts are reported as expected failures.
+    :param expect_failures: report wrong verdicts as expected failures.
     """
     if call.when == "setup" and (case := item.stash.get(NOT_NEEDED, None)) is not None:
         attach(report, CaseReport(not_needed="|".join(case.key)))
     outcome = outcome_of(item)
     if outcome is None:
         return
-    if expect_failures and by_its_verdict(outcome, call):
+    if expect_failures and is_wrong_verdict(outcome, call):
         report.outcome = "skipped"
-        report.wasxfail = line_of(outcome) or ""
-    by_model = report.failed and by_the_model(outcome, call)
+        report.wasxfail = failure_line(outcome) or ""
+    by_model = report.failed and is_model_failure(outcome, call)
     if _has_verdict(outcome, call, report):
         attach(report, case_report(outcome, by_model=by_model))
     elif by_model:
         attach(report, CaseReport(by_model=True))
     if call.excinfo is not None and call.excinfo.errisinstance(BackendError):
-        report.longrepr = line_of(outcome)
+        report.longrepr = failure_line(outcome)
     if call.when == "teardown":
         drop_outcome(item)
 
@@ -107,8 +107,8 @@ def complete_report(
 def _has_verdict(
     outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None], report: pytest.TestReport
 ) -> bool:
-    """Whether this is the one report of the case that carries its verdict."""
+    """Whether this report, of the reports of the case, gets the verdict."""
     if call.when != "call" and not (call.when == "setup" and report.outcome != "passed"):
         return False
-    # Of a group that a stopped run cut off, what was judged is recorded.
+    # If a run stops within a group, the verdicts so far are recorded.
     return outcome.stopped is None or (isinstance(outcome, GroupOutcome) and bool(outcome.records))

@@ -1,4 +1,4 @@
-"""The final facts of ``run.json``: from the verdicts, the broker's report and the collection."""
+"""The final facts of ``run.json``, from the verdicts, the broker's report and the collection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_llmprops.runs.summary import metric_rows, summary_rows
 def in_order(records: Iterable[VerdictRecord], collection: CollectionFacts) -> list[VerdictRecord]:
     """Return the verdicts in the order of the suites; workers report in any order.
 
-    A case that was reported twice counts once, with its last verdict, as readers of the record count it.
+    Of a case that was reported twice, only the last verdict counts, as for readers of the record.
     """
     latest = {r.key: r for r in records}
     places = {tuple(group): place for place, group in enumerate(collection.groups)}
@@ -38,41 +38,40 @@ def final_facts(
     default_roles: Collection[str] = (),
     searches: Sequence[SearchRecord] = (),
 ) -> RunFacts:
-    """Return the record's facts with those that are known only at the end.
+    """Return the record's facts, completed with those that are known only at the end.
 
-    :param report: the broker's. :param is_whole: the run was neither interrupted nor stopped.
+    :param is_whole: the run was neither interrupted nor stopped.
     :param not_needed: number of cases that a sequential gate did not need.
-    :param default_roles: roles of default helpers, which are recorded only if they served something.
-    :param searches: those of :class:`~pytest_llmprops.runs.searches.SearchLog`.
+    :param default_roles: roles of default helpers, which are recorded only if they served a request.
     """
-    used = report.models
-    served = {label.removeprefix(HELPER) for label, model in used.items() if model.served_as}
-    models = {label: _used(model, used.get(label)) for label, model in record.facts.models.items()}
+    uses = report.models
+    served = {label.removeprefix(HELPER) for label, use in uses.items() if use.served_as}
+    models = {label: _used(model, uses.get(label)) for label, model in record.facts.models.items()}
     helpers = {
-        role: _used(helper, used.get(f"{HELPER}{role}"))
+        role: _used(helper, uses.get(f"{HELPER}{role}"))
         for role, helper in record.facts.helpers.items()
         if role not in default_roles or role in served
     }
     recorded = {*models, *(f"{HELPER}{role}" for role in helpers)}
     deviations = {
-        label: model.deviations for label, model in used.items() if label in recorded and model.deviations
+        label: use.deviations for label, use in uses.items() if label in recorded and use.deviations
     }
     calls = report.counters
     if calls.unpriced:
-        # Readers would take a sum without the calls of unknown price for the price of the run.
+        # Without the calls of unknown price, the sum is not the cost of the run.
         calls = replace(calls, cost_usd=None)
-    # In a distributed run only the workers collect; the benchmarks are loaded here from their classes.
+    # With workers, this process did not collect: it loads the benchmarks from their classes.
     benchmarks = {name: load_benchmark(c) for name, c in collection.classes.items()}
     metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
     expected, done = collection.cases, len(verdicts)
     sequential = collection.sequential
     if sequential is not None:
-        # An interrupted or stopped run leaves cases that have no verdict and are not known to be unnecessary.
+        # An interrupted or stopped run has cases without a verdict that the gate may still need.
         ended = is_whole and not_needed > 0 and done + not_needed >= expected
         sequential = replace(sequential, ended=ended)
     return replace(
         record.facts,
-        # Searches have no verdicts; a run of searches only is complete without any.
+        # A run that only searches is complete without verdicts.
         complete=bool(expected or searches) and done == expected and is_whole,
         expected=expected,
         models=models,
@@ -92,7 +91,7 @@ def final_facts(
 
 
 def _used(model: ModelFacts, use: ModelUse | None) -> ModelFacts:
-    """Return ``model`` with what is known once it was used."""
+    """Return ``model`` with the facts of its use."""
     if use is None:
         return model
     return replace(model, identity=use.identity, pinned=use.pinned, served_as=use.served_as)

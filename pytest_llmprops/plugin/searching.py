@@ -1,7 +1,7 @@
-"""Cases in which hypothesis looks for a counterexample of what an item's measurement tests.
+"""Cases in which hypothesis searches a counterexample to the property of an item.
 
-A search writes no verdict and claims no bound; it is counted apart (``runs/searches.py``). Imported only where
-a test function asks for the fixture ``search``; hypothesis itself only when such a case runs.
+A search has no verdict and proves no bound; it is counted separately (``runs/searches.py``). This module is imported
+only if a test function uses the fixture ``search``, and hypothesis only when such a case runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_llmprops.engine.evaluator import Asking, Case, Outcome, evaluate
 from pytest_llmprops.plugin.cases import Cases, Selection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.hypothesis_search import Search, properties
-from pytest_llmprops.plugin.markers import benchmark_of, cases_on_command_line, name_of
+from pytest_llmprops.plugin.markers import case_name_of, cases_on_command_line, parametrize_skipped
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.reporting import attach, set_failure_line
 from pytest_llmprops.plugin.tracebacks import with_one_frame
@@ -37,9 +37,9 @@ _SEARCH = pytest.StashKey[Search]()
 
 
 class Searching:
-    """The searches of a session, in the process that runs their cases.
+    """The searches of a session, in each process that runs cases.
 
-    :param is_sequential: a gate ends the run as early as it can: nothing is searched.
+    :param is_sequential: a sequential gate ends the run early, so nothing is searched.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Searching:
         *,
         is_sequential: bool,
     ) -> None:
-        self._settings, self._all_cases, self._evaluation = settings, cases, evaluation
+        self._settings, self._session_cases, self._evaluation = settings, cases, evaluation
         self._is_sequential = is_sequential
         self._writes_allure = bool(config.getoption("allure_report_dir", None))
         self._cases: dict[str, dict[str, Case]] = {}
-        #: keys of the cases that a search may need the verdict of
+        #: keys of the cases whose verdict a search may need
         self._needed: set[tuple[str, str, str]] = set()
         self._measured: dict[tuple[str, str, str], Verdict] = {}
         self._failed: set[tuple[str, str, str]] = set()
@@ -63,24 +63,23 @@ class Searching:
     # ---- collection
 
     def parametrize(self, metafunc: pytest.Metafunc, selection: Selection) -> None:
-        """Give the marked function one parameter per item that can be searched, or one that says why there is none."""
+        """Give the marked function one parameter per item that can be searched, or skip it with the reason."""
         name = selection.benchmark.name
         cases = self._of(selection)
-        why, param = "", "not-searched"
+        reason = ""
         if not cases:
-            why = f"not searched: {name} has no item to search under these settings"
+            reason = f"not searched: {name} has no item to search under these settings"
         elif self._is_sequential:
-            why = "not searched: a sequential gate ends the run as early as it can"
+            reason = "not searched: a sequential gate ends the run early"
         elif find_spec("hypothesis") is None:
-            why = f"not searched: {MissingExtra('a search', package='hypothesis', extra='search')}"
-        if why:
-            skip = pytest.mark.skip(reason=why)
-            metafunc.parametrize("search", [pytest.param(param, marks=skip)], indirect=True, ids=[param])
+            reason = f"not searched: {MissingExtra('a search', package='hypothesis', extra='search')}"
+        if reason:
+            parametrize_skipped(metafunc, "search", "not-searched", reason)
             return
         self._cases[name] = cases
         self._needed |= {case.key for case in cases.values()}
-        named = cases_on_command_line(metafunc)
-        params = [param for param in cases if named is None or param in named]
+        selected = cases_on_command_line(metafunc)
+        params = [param for param in cases if selected is None or param in selected]
         metafunc.parametrize("search", params, indirect=True, ids=params)
 
     def _of(self, selection: Selection) -> dict[str, Case]:
@@ -92,12 +91,9 @@ class Searching:
         }
 
     def case_of(self, item: pytest.Item) -> Case | None:
-        """The case that a pytest item searches; None for other items."""
-        callspec = getattr(item, "callspec", None)
-        marker = item.get_closest_marker("llmprops")
-        if callspec is None or marker is None or "search" not in callspec.params:
-            return None
-        return self._cases.get(name_of(benchmark_of(marker)), {}).get(callspec.params["search"])
+        """Return the case of a pytest item that searches; None for other items."""
+        benchmark, name = case_name_of(item, "search") or ("", "")
+        return self._cases.get(benchmark, {}).get(name)
 
     # ---- the search
 
@@ -107,13 +103,13 @@ class Searching:
         if key not in self._needed:
             return
         if outcome.verdict is not None:
-            # The texts of a long run would pile up.
+            # Without the evidence, whose texts would fill the memory in a long run.
             self._measured[key] = dataclasses.replace(outcome.verdict, evidence={})
         elif outcome.stopped is None:
             self._failed.add(key)
 
     def begin(self, item: pytest.Item) -> Search:
-        """Return the search of the item's case; called in its set-up."""
+        """Return the search of the item's case; called in its setup."""
         case = self.case_of(item)
         if case is None:
             raise pytest.UsageError(
@@ -121,15 +117,15 @@ class Searching:
             )
         self._label(case)
         if case.key in self._failed:
-            pytest.skip("not searched: its measurement is an error")
+            pytest.skip("not searched: the item's case is an error")
         engine = self._evaluation.engine
         asking = Asking(case, engine.ask)
 
         async def measured() -> Verdict:
-            known = self._measured.get(case.key)
-            if known is not None:
-                return known
-            # By another worker, or not selected: measured here, from the store where it has the replies.
+            verdict = self._measured.get(case.key)
+            if verdict is not None:
+                return verdict
+            # The case is not selected or runs in another worker. Stored replies are used here, too.
             outcome = await evaluate(case, engine.ask)
             if outcome.stopped is not None:
                 raise RunStopped(outcome.stopped)
@@ -139,9 +135,9 @@ class Searching:
             assert outcome.verdict is not None
             return outcome.verdict
 
-        make = case.benchmark.search(case.item, case.context, asking, case.protocol, measured)
+        preparation = case.benchmark.search(case.item, case.context, asking, case.protocol, measured)
         try:
-            searched = self._wait(make)
+            searched = self._wait(preparation)
         except RunStopped as stop:
             self._evaluation.skip_rest(item, str(stop))
         if isinstance(searched, str):
@@ -170,10 +166,10 @@ class Searching:
             future.cancel()
             raise
 
-    # ---- Allure, where its results are written
+    # ---- Allure results
 
     def _label(self, case: Case) -> None:
-        """Label the result as that of the item's own case."""
+        """Give the result the labels of the item's case."""
         if not self._writes_allure:
             return
         import allure
@@ -185,14 +181,14 @@ class Searching:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        # Allure names results after their set-up.
+        # allure-pytest sets the title after the setup.
         search = item.stash.get(_SEARCH, None)
         if search is not None and self._writes_allure:
             import allure
 
             title = f"{search.case.item.id} · search"
-            whole = title if len(self._all_cases.models) == 1 else f"{title} · {search.case.model}"
-            allure.dynamic.title(whole)  # type: ignore[no-untyped-call]
+            full_title = title if len(self._session_cases.models) == 1 else f"{title} · {search.case.model}"
+            allure.dynamic.title(full_title)  # type: ignore[no-untyped-call]
 
     def _attach(self, search: Search) -> None:
         if not self._writes_allure or search.counterexample is None or self._settings.attach == "none":
@@ -227,7 +223,7 @@ class Searching:
     def _complete_report(
         self, search: Search | None, error: BaseException | None, report: pytest.TestReport
     ) -> None:
-        """Add to the report of an item what is known about its search."""
+        """Add the facts of the search to the report of an item."""
         by_model = isinstance(error, BackendError) or (search is not None and search.failed_by(error))
         if isinstance(error, BackendError):
             report.longrepr = f"backend error: {terminal_line(error.message)}"

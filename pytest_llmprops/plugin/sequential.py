@@ -1,9 +1,9 @@
-"""The items of a sequential gate: they are asked block by block, until the decision is settled.
+"""The items of a sequential gate, which are evaluated block by block until the gate is decided.
 
-Before each block an interim analysis names the rules that are still open. With workers, each block is divided among
-all of them. A worker posts each verdict to the broker's process. The worker that owns the first case of the next block
-makes the interim analysis; the others wait for its result. When a worker is lost, the waiting ones do its work: replies
-that were paid for come from the store.
+Before each block, an interim analysis returns the rules that are still open. With workers, each block is divided among
+all of them. A worker posts each verdict to the broker's process. The worker with the first case of the next block runs
+the interim analysis; the others wait for its result. If a worker is lost, the waiting workers do its work; they take
+replies that were already paid for from the store.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pytest_llmprops.runs.gate import decide, rule_open, settled
 from pytest_llmprops.runs.gate_draw import blocks, plan_of
 
 Key = tuple[str, str, str]
-#: names of the rules that still need items; empty when the decision is settled
+#: names of the rules that still need items; empty if the gate is decided
 OpenRules = list[str]
 
 
 class SequentialSchedule:
-    """The blocks of one session, and which of them were started.
+    """The blocks of a session and the state of their evaluation.
 
-    :param facts: what ``run.json`` has before any reply (models, protocols, data, options).
+    :param facts: the facts of ``run.json`` that are known before the first reply (models, protocols, data, options).
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SequentialSchedule:
         baseline = gating.baseline
         records = baseline.records if baseline is not None else ()
         self.plan = plan_of(gating.gate, places, records, seed, tasks_by_answer(facts))
-        # What is known from replies only is compared at the end; until then, assume what the baseline has.
+        # Facts that need replies are compared at the end; until then, assume those of the baseline.
         self._facts = replace(
             facts,
             helpers=baseline.facts.helpers if baseline else {},
@@ -65,20 +65,20 @@ class SequentialSchedule:
 
     @property
     def ordered(self) -> list[Case]:
-        """All cases, block after block."""
+        """All cases in the order of the blocks."""
         return [case for block in self._blocks for case in block]
 
     def divide(self, share: Mapping[Key, int], exchange: Engine) -> None:
         """Divide the cases among several workers.
 
-        :param share: case -> number of the worker's share. :param exchange: carries verdicts between workers.
+        :param share: key of a case -> number of its worker's share. :param exchange: passes verdicts between workers.
         """
         self._share, self._exchange = share, exchange
 
     def reach(self, case: Case, engine: Engine) -> bool:
-        """Start the case's block where necessary; return False when the case is not needed.
+        """Start the case's block if necessary; return whether the gate needs the case.
 
-        :raises RunStopped: when the run was stopped. :raises BackendError: when the broker's process ended.
+        :raises RunStopped: if the run was stopped. :raises BackendError: if the broker's process ended.
         """
         share, block = self._share_of(case), self._block_of[case.key]
         while len(self._open_rules) <= block:
@@ -100,12 +100,12 @@ class SequentialSchedule:
     def record(self, outcome: Outcome) -> None:
         """Keep the outcome for the interim analyses, and send it to the other workers.
 
-        :raises BackendError: when the broker's process ended.
+        :raises BackendError: if the broker's process ended.
         """
         key = outcome.case.key
         if outcome.stopped is not None or key in self._records:
             return
-        # An interim analysis reads no text and no number of the benchmark's own: they are not kept.
+        # Drop the texts and values, which an interim analysis does not read.
         record = replace(
             outcome.record(), expected="", given="", reason="", values={}, evidence={}, requests=()
         )
@@ -127,7 +127,7 @@ class SequentialSchedule:
         ]
 
     def _complete(self, cases: Sequence[Case], engine: Engine, *, wait: bool = False) -> None:
-        """Make sure that all ``cases`` have a record: from other workers, or made here.
+        """Get the records of all ``cases`` from other workers, or evaluate the cases here.
 
         :param wait: wait for the other workers.
         """

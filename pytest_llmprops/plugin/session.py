@@ -1,4 +1,4 @@
-"""The parts of a session with a model, wherever cases run: in the one process, or in each worker."""
+"""A session with a model, in each process that runs cases: without workers, or in every worker."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MESSAGES = "llmprops"
 
 
 class LLMSession:
-    """Makes the parts and knows the order in which they work.
+    """Creates the parts of the session and calls them in order.
 
-    :param worker_input: pytest-xdist's ``workerinput``; None in the process that talks to the person.
-    :raises LLMPropsError: for models, data or options that cannot be used.
+    :param worker_input: pytest-xdist's ``workerinput``; None outside of workers.
+    :raises LLMPropsError: if models, data or options cannot be used.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class LLMSession:
         self.collection = Collection(config, settings, self.cases, self.gating, lambda: self.searching)
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
         self._searching: Searching | None = None
-        #: why nothing may start, known once all cases are; None where it may
+        #: why the run may not start, set after collection; None if it may
         self.refused: str | None = None
-        self.cases.apart = self.collection.is_sequential
+        self.cases.ungrouped = self.collection.is_sequential
         if not self.is_worker:
             self.evaluation.check_models()
 
     @property
     def searching(self) -> Searching:
-        """The searches for counterexamples; imported and registered when first used: few sessions have any."""
+        """The searches for counterexamples; imported and registered when first used, since few sessions have any."""
         if self._searching is None:
             from pytest_llmprops.plugin import searching
 
@@ -68,26 +68,25 @@ class LLMSession:
         return self._searching
 
     def settle(self, session: pytest.Session) -> None:
-        """Check and order the selected items, once all plugins have selected and reordered.
+        """Check and order the selected items, after all plugins have selected and ordered them.
 
-        :raises pytest.UsageError: naming what does not fit; in a worker, the controller reports it.
+        :raises pytest.UsageError: if an option does not fit the items; in a worker, the controller reports it.
         """
         try:
             self.collection.settle(session)
         except UsageError as error:
             if not self.is_worker:
                 raise pytest.UsageError(str(error)) from None
-            # An exception here would look like a crash of the worker.
+            # pytest-xdist would report an exception as a crash of the worker.
             self.refused = str(error)
             session.items.clear()
         self.verdicts.schedule = self.collection.schedule
 
     def begin(self, session: pytest.Session) -> None:
-        """Begin to evaluate what this process will report."""
-        selected = self.collection.selected
-        if not selected or self.collection.only_collects(session):
+        """Begin to evaluate the cases that this process will report."""
+        if not self.collection.selected or self.collection.only_collects(session):
             return
-        stop_over_budget(selected, self.settings, self.cases, self.evaluation)
+        stop_over_budget(self.collection.selected, self.settings, self.cases, self.evaluation)
         if self._worker_input is None:
             begin_alone(session.items, self.collection, self.evaluation)
             return
@@ -100,7 +99,7 @@ class LLMSession:
         )
 
     def summary(self) -> WorkerSummary:
-        """Return what this process reports at its end."""
+        """Return what this process reports to the controller at its end."""
         return WorkerSummary(
             self.collection.facts(),
             self.evaluation.in_process_use(),
@@ -109,7 +108,7 @@ class LLMSession:
         )
 
     def close(self) -> None:
-        """Drop open work; safe to call twice."""
+        """Cancel open work; safe to call twice."""
         self.evaluation.close()
 
 
@@ -117,7 +116,7 @@ def _gating(config: pytest.Config, settings: RunOptions, *, read: bool) -> Gatin
     if settings.gate is None:
         if settings.baseline is not None:
             raise UsageError(
-                "--llm-baseline: needs --llm-gate FILE; 'llmprops compare' shows two recorded runs"
+                "--llm-baseline: needs --llm-gate FILE; to compare two recorded runs, use 'llmprops compare'"
             )
         return None
     from pytest_llmprops.plugin.gating import Gating

@@ -1,4 +1,4 @@
-"""The broker of a session, as the controller sees it: its process in a distributed run, and its reports."""
+"""The controller's side of the broker: its process in a run with workers, and its reports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pytest_llmprops.engine.session import BrokerProcess, Engine
 from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.plugin.evaluation import Evaluation
 
-#: the report of a run that needs no broker: it costs nothing
+#: report of a run that needs no broker and costs nothing
 NO_CALLS = BrokerReport(CallFacts(cost_usd=0.0))
 
 
 class SessionBroker:
-    """Starts the broker's process where there are workers, and asks whatever broker there is for reports."""
+    """Starts the broker's process for workers, and gets reports from the broker of the session."""
 
     def __init__(self, evaluation: Evaluation, *, is_distributed: bool) -> None:
         self._evaluation, self._is_distributed = evaluation, is_distributed
@@ -28,14 +28,14 @@ class SessionBroker:
 
     @property
     def socket(self) -> str | None:
-        """The path of the process's socket; None where there is no process."""
+        """The path of the process's socket; None without a process."""
         return None if self._process is None else self._process.socket
 
     def start_process(self, *, replaces_workers: bool) -> list[str]:
-        """Start the process unless it runs, and return notes about the store.
+        """Start the process unless it is running, and return notes on the store.
 
-        :param replaces_workers: pytest-xdist starts a new worker for one that was lost.
-        :raises pytest.UsageError: when the store cannot be used.
+        :param replaces_workers: pytest-xdist replaces a lost worker.
+        :raises pytest.UsageError: if the store cannot be used.
         """
         if self._process is not None:
             return []
@@ -43,7 +43,7 @@ class SessionBroker:
         notes: list[str] = []
         if config.cache != "off":
             try:
-                # Opened here once, so that trouble with the file is reported before anything starts.
+                # Open it once here to report a bad file before the run starts.
                 store = ReplyStore(Path(config.store))
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
@@ -67,7 +67,7 @@ class SessionBroker:
             return None
 
     def failure(self) -> str | None:
-        """Return one line on why the process ended; None while it runs or where there is none."""
+        """Return one line on why the process ended; None while it is running, or without a process."""
         return None if self._process is None else self._process.failure()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Registers the plugin's parts; imported only where ``--model`` is given."""
+"""Register the plugin's parts; imported only with ``--model``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_llmprops.plugin.session import LLMSession
 
 
 def start(config: pytest.Config) -> LLMSession:
-    """Make the session and register the hooks that this process needs.
+    """Create the session and register the hooks that this process needs.
 
-    :raises pytest.UsageError: when an option cannot be used.
+    :raises pytest.UsageError: if an option cannot be used.
     """
     settings = resolve_options(config)
     worker_input = getattr(config, "workerinput", None)
@@ -28,7 +28,7 @@ def start(config: pytest.Config) -> LLMSession:
         from pytest_llmprops.plugin.controller import Controller
 
         if settings.plan:
-            # A plan is made in one process and sends nothing; workers would be idle.
+            # A plan makes no calls, so workers would be idle.
             config.option.dist = "no"
         controller = Controller(config, session)
         if settings.plan:

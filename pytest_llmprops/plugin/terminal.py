@@ -1,4 +1,4 @@
-"""What the controller shows in the terminal: header, letters, the live line, and the final summary."""
+"""The controller's output in the terminal: header, letters, progress line and summary."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pytest_llmprops.plugin.verdicts import DECIDED
 
 _LETTERS = {"correct": ".", "refused": "r", "unparsed": "u"}
 _GREEN, _RED = {"green": True}, {"red": True}
-#: what pytest shows of a report: category, letter, and word with its markup
+#: category, letter, and word (with its markup) that pytest shows for a report
 Shown = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
 class Terminal:
-    """Remembers how each case ended, for the word that pytest prints and for the failures that the summary lists."""
+    """Stores how each case ended, which decides the word that pytest prints and the failures that it lists."""
 
     def __init__(self) -> None:
         self.progress: Progress | None = None
         #: node id -> status of the case's verdict
         self._statuses: dict[str, str] = {}
-        #: node id -> whether the search of an item ended in an error
+        #: node id -> whether the search ended with an error
         self._searches: dict[str, bool] = {}
         #: node ids of items that cannot be searched
         self._not_searched: set[str] = set()
 
     def add(self, report: pytest.TestReport, message: CaseReport) -> None:
-        """Remember what a report says about a case, and count it in the live line."""
+        """Store the end of a case, and count it in the progress line."""
         status = message.status
         if report.when == "call":
             if status:
@@ -54,15 +54,15 @@ class Terminal:
             self.progress.count(status, message.group.counts if message.group else None)
 
     def clear_progress(self) -> None:
-        """Remove the live line."""
+        """Remove the progress line."""
         if self.progress is not None:
             self.progress.clear()
 
     def shown(self, report: Any) -> Shown | None:
-        """Return what pytest shows of a report; None for reports that say nothing about a case."""
+        """Return what pytest shows for a report; None to let pytest decide."""
         nodeid, is_live = report.nodeid, self.progress is not None
         if report.when != "call":
-            # A letter would break the live line.
+            # A letter would break the progress line.
             return (report.outcome, "", "SKIPPED") if is_live and nodeid in self._not_searched else None
         status = self._statuses.get(nodeid)
         if status is None and nodeid not in self._searches:
@@ -80,19 +80,19 @@ class Terminal:
 
     def _search(self, report: Any) -> tuple[str, str, str]:
         if self._searches[report.nodeid]:
-            # Hypothesis runs in the call, where pytest knows no errors.
+            # Hypothesis runs in the call, where pytest reports failures only.
             return "error", "E", "ERROR"
         return (report.outcome, ".", "PASSED") if report.passed else (report.outcome, "F", "COUNTEREXAMPLE")
 
     @contextmanager
-    def own_failures_hidden(self, stats: dict[str, list[Any]]) -> Iterator[None]:
-        """Hide this plugin's failures from pytest's own summary, which would print a section for each.
+    def failures_of_cases_hidden(self, stats: dict[str, list[Any]]) -> Iterator[None]:
+        """Hide failed cases from pytest's summary, which would print a section for each.
 
-        They are put back before pytest counts.
+        They are restored before pytest counts the failures.
         """
         failed = stats.get("failed", [])
-        own = self._statuses.keys() | self._searches.keys()
-        others = [r for r in failed if r.when != "call" or r.nodeid not in own]
+        cases = self._statuses.keys() | self._searches.keys()
+        others = [r for r in failed if r.when != "call" or r.nodeid not in cases]
         if len(others) < len(failed):
             stats["failed"] = others
         try:
@@ -118,7 +118,7 @@ def header_lines(session: LLMSession) -> list[str]:
 
 
 def write_not_served(reporter: Any, session: LLMSession) -> None:
-    """Write how many items no selected model serves; for a run without a record."""
+    """Write how many items are not served, in a run without a record."""
     for name, selection in session.cases.selections.items():
         for model, items in selection.not_served.items():
             reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")

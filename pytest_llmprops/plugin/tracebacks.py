@@ -1,4 +1,4 @@
-"""Exceptions that are cheap to render. A file of its own: pytest parses the file of every frame that it renders."""
+"""Exceptions that are cheap to render. The file is small because pytest parses the file of every frame it renders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fixture ``verdict`` waits for: the outcome of an item's case, or the end of the run."""
+"""The fixture ``verdict``: waits for the outcome of an item's case, or for the end of the run."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from pytest_llmprops.plugin.outcomes import properties
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.sequential import SequentialSchedule
 
-#: why a case is skipped that a sequential gate does not need
+#: why pytest skips a case that a sequential gate does not need
 DECIDED = "gate decided"
 
 
 class Verdicts:
-    """Waits for verdicts, under a sequential gate for those of the blocks that it needs.
+    """Waits for verdicts; skips the cases that a sequential gate does not need.
 
-    :param unit_of: the case or group behind a pytest item.
+    :param unit_of: returns the case or group of a pytest item.
     """
 
     def __init__(self, evaluation: Evaluation, unit_of: Callable[[pytest.Item], Unit | None]) -> None:
         self._evaluation, self._unit_of = evaluation, unit_of
-        #: set once the cases of a sequential gate are known
+        #: the blocks of a sequential gate; set after collection
         self.schedule: SequentialSchedule | None = None
         #: called with the outcome of each single case
         self.on_outcome: Callable[[Outcome], None] | None = None
 
     def wait(self, item: pytest.Item) -> Verdict | GroupVerdict:
-        """Return the verdict on the item's case or group; called in the item's set-up.
+        """Return the verdict on the item's case or group; called in the item's setup.
 
-        :raises BackendError: a call could not be made.
+        :raises BackendError: if a call failed.
         """
         unit = self._unit_of(item)
         if unit is None:
@@ -69,13 +69,13 @@ class Verdicts:
             return self._evaluation.wait(unit)
         self._require(item, unit, schedule)
         outcome = schedule.pop_outcome(unit) or self._evaluation.wait(unit, begin=False)
-        # Without a broker the other workers cannot be informed; the next block notices it.
+        # If the broker has ended, the next block reports it.
         with contextlib.suppress(BackendError):
             schedule.record(outcome)
         return outcome
 
     def _require(self, item: pytest.Item, case: Case, schedule: SequentialSchedule) -> None:
-        """Skip the item where the gate does not need its case or the run is over."""
+        """Skip the item if the gate does not need its case or the run is over."""
         try:
             is_needed = schedule.reach(case, self._evaluation.engine)
         except (BackendError, RunStopped) as error:
@@ -85,7 +85,7 @@ class Verdicts:
             pytest.skip(DECIDED)
 
     def leave(self, reason: str) -> None:
-        """Stop the other workers of a sequential gate, which would wait for the verdicts of this one."""
+        """Stop the other workers of a sequential gate, which would wait for this worker's verdicts."""
         if self.schedule is not None:
             with contextlib.suppress(LLMPropsError, TimeoutError):
                 self._evaluation.engine.stop(reason)

@@ -82,7 +82,7 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["gate", "better", "--gate", "none.toml"], "none.toml: cannot be read"),
-        (["gate", "better", "--gate", "gate.toml"], "needs a baseline; give --baseline RUN"),
+        (["gate", "better", "--gate", "gate.toml"], "needs a baseline; give one with --baseline RUN"),
         (["gate", "nothing", "--gate", "gate.toml"], "nothing"),
         (["gate", "better", "--gate", "gate.toml", "--baseline", "nothing"], "nothing"),
         (["gate", "better", "--gate", "wrong.toml"], "unknown key 'oops'"),

@@ -205,6 +205,6 @@ def test_full_disk_while_recording(run: Runner, tmp_path: Path) -> None:
     done = run("--model", run.adder)
     assert done.code == 2
     assert "No space left on device" in done.output
-    assert "make room and run again" in done.output
+    assert "free disk space and run again" in done.output
     assert len(done.verdicts) == 5
     assert done.run["complete"] is False

@@ -448,7 +448,7 @@ def test_a_plan_under_a_gate(run: Runner, workers: str, option: str, sequential:
     assert done.code == 0, done.output
     assert "gate decision" not in done.output
     assert not done.folder.exists()
-    assert ("nothing is sent" if option == "--llm-plan" else "sums/0001") in done.output
+    assert ("no call is made" if option == "--llm-plan" else "sums/0001") in done.output
     assert calls(run) == []
     wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))
     assert wrong.code == 4

@@ -82,7 +82,7 @@ def test_published_data_must_be_given(run: Runner) -> None:
     run.write("test_cities.py", CITIES)
     done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-source", "published")
     assert done.code == 2
-    assert "--llm-source published: give the data's folder with --llm-data DIR" in done.output
+    assert "--llm-source published: give the folder of the data with --llm-data DIR" in done.output
 
 
 def test_a_benchmark_without_data_has_its_items_once(run: Runner) -> None:
@@ -91,7 +91,7 @@ def test_a_benchmark_without_data_has_its_items_once(run: Runner) -> None:
     (run.folder / "pulled").mkdir()
     done = run("test_sums.py", "--model", run.adder, "--llm-source", "all", "--llm-data", "pulled")
     assert len(done.verdicts) == 3
-    assert "sums reads no data files: its items are its own" in done.output
+    assert "sums reads no data files, so --llm-source does not change its items" in done.output
 
 
 def test_a_gate_refuses_what_the_class_rules_out(run: Runner) -> None:

@@ -145,7 +145,7 @@ def test_plan_sends_nothing(run: Runner) -> None:
     for n in ("0", "2"):
         done = run("--model", run.adder, "--llm-plan", "-n", n)
         assert done.code == 0
-        assert "nothing is sent" in done.output
+        assert "no call is made" in done.output
         assert " 12 " in next(line for line in done.output.splitlines() if line.startswith("  sums"))
         assert not done.folder.exists()
 

@@ -169,7 +169,7 @@ def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> N
     assert done.code == 4, done.output
     [line] = [text for text in done.output.splitlines() if "known from the answers only" in text][:1]
     assert "which items of oracle are no or yes" in line
-    assert "name no task, or drop sequential = true" in line
+    assert "remove the rule's task or sequential = true" in line
     assert not (run.folder / "asked").exists()
 
 

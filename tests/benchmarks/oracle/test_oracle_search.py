@@ -293,7 +293,7 @@ def test_a_sequential_gate_searches_nothing(project: Project) -> None:
     """It is there to save calls."""
     gate = str(project.runner.write("gate.toml", "sequential = true\n" + GATE + "0.5\n"))
     done = project("--llm-gate", gate, "-rs")
-    assert "not searched: a sequential gate ends the run as early as it can" in done.output
+    assert "not searched: a sequential gate ends the run early" in done.output
     assert "searches" not in done.run
 
 
@@ -376,7 +376,7 @@ def test_a_measurement_in_error_is_not_searched(project: Project) -> None:
     project.extractor(BROKEN.replace("MARKED", 'sentence.startswith("Fine")'))
     done = project("-rs", search="all")
     assert "4 failed, 2 skipped, 2 errors" in done.output
-    assert "not searched: its measurement is an error" in done.output
+    assert "not searched: the item's case is an error" in done.output
     assert sorted(searches(done)) == ["oracle/own/0001", "oracle/own/0003"]
 
 
