@@ -1,1 +1,1 @@
-"""DTAiLS: the right word in translation (Barua, Subramanian, Yin and Suhr)."""
+"""DTAiLS: choosing the right word in translation (Barua, Subramanian, Yin and Suhr)."""

@@ -1,4 +1,4 @@
-"""The DTAiLS benchmark: loading, asking, judging, counting."""
+"""The DTAiLS benchmark: load the items, ask the model, judge its replies, compute the metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.dtails.context import (
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.prompts import language_name, variation_name
-from pytest_llmprops.benchmarks.dtails.rule_making import MadeRules, make_rules
+from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.benchmarks.dtails.selecting import runs_without_choice, select_in_runs
 from pytest_llmprops.benchmarks.dtails.translating import translate
@@ -32,11 +32,11 @@ from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
-    "lists of variations as the authors' files print them, rules and sentences as JSON objects",
-    "a system prompt goes in front of the user's, for every model",
-    "of forms that match equally well the longest wins, then the leftmost",
-    "the deviation over runs is the sample's (n - 1)",
-    "chat models as translators are not in the paper: their prompt is this project's",
+    "lists of variations are printed as in the authors' files, rules and sentences as JSON objects",
+    "the system prompt is put before the user prompt, for every model",
+    "if several forms match equally well, the longest wins, then the leftmost",
+    "the deviation over runs is the sample standard deviation (n - 1)",
+    "the paper has no chat models as translators: their prompt is this project's",
 )
 
 
@@ -44,12 +44,12 @@ _ASSUMED = (
 class DtailsSettings:
     """How an item is measured.
 
-    :param rules: ``none``; ``self``, rules that the model under test writes; or rules files of another model or a
-        person, one a language, joined by commas (section 4).
-    :param runs: how often a choice is asked for, each time in another order (appendix B.4).
-    :param max_tokens: of a choice or a chat model's translation. :param rule_max_tokens: of rules.
-    :param tokenizer: what splits translations into words: the helper ``parse`` where it has a model of the
-        language (``auto``), only that (``stanza``), or ``unicode``.
+    :param rules: ``none``; ``self``: the model under test writes the rules; or rules files by another model or a
+        person, one per language, separated by commas (section 4).
+    :param runs: Number of times each choice is asked for, each time in another order (appendix B.4).
+    :param max_tokens: Limit for a choice or a chat model's translation. :param rule_max_tokens: Limit for rules.
+    :param tokenizer: How translations are split into words. ``stanza`` uses the helper ``parse``, ``unicode`` the
+        Unicode rules, and ``auto`` the helper if it has a model of the language and Unicode otherwise.
     """
 
     rules: str = NONE
@@ -65,20 +65,20 @@ class DtailsSettings:
         if self.max_tokens < 1 or self.rule_max_tokens < 1 or not 0 <= self.temperature < math.inf:
             raise ValueError("max_tokens and rule_max_tokens must be at least 1 and temperature at least 0")
         if not all(path.strip() for path in self.rules.split(",")):
-            raise ValueError("rules must be none, self, or rules files joined by commas")
+            raise ValueError("rules must be none, self, or rules files separated by commas")
 
 
 class Dtails(Benchmark):
-    """Which of several words of the target language is right in this sentence?"""
+    """Measures whether a model chooses the right one of several translations of a word in a sentence."""
 
     name = "dtails"
     title = "DTAiLS"
     noun = "DTAiLS items"
     side_tasks = frozenset({TRANSLATE})
-    about = "Does the model choose the right one of several translations of a word, as the sentence demands?"
+    about = "Does the model choose the translation of a word that fits the sentence?"
     task_about = {
-        SELECT: "The English sentence and a shuffled list of words: which one translates the concept here?",
-        TRANSLATE: "The sentence is translated: which of the words is in the translation?",
+        SELECT: "Given the English sentence and a shuffled list of words, which word translates the concept?",
+        TRANSLATE: "The model translates the sentence. Which of the words does its translation use?",
     }
     metric_directions = metrics.DIRECTIONS
     kinds = frozenset({"chat", "translate"})
@@ -87,7 +87,7 @@ class Dtails(Benchmark):
         "paper": NamedSettings(DtailsSettings(runs=3), assumed=_ASSUMED),
         "quick": NamedSettings(
             DtailsSettings(),
-            gives_up="two of three runs with other orders: no deviation over runs",
+            gives_up="two of the three runs in different orders, so no deviation over runs",
         ),
     }
 
@@ -120,12 +120,12 @@ class Dtails(Benchmark):
             )
         rules: ConceptRules | None = None
         if settings.rules != NONE:
-            made = await self._rules(item, context, ask, settings)
-            more["rules_read"] = float(made.rules is not None)
-            if made.rules is None:
-                return _without_rules(item, made, more, settings.runs)
-            more["sentences"] = float(made.rules.sentences)
-            rules = made.rules
+            outcome = await self._rules(item, context, ask, settings)
+            more["rules_read"] = float(outcome.rules is not None)
+            if outcome.rules is None:
+                return _without_rules(item, outcome, more, settings.runs)
+            more["sentences"] = float(outcome.rules.sentences)
+            rules = outcome.rules
         return await select_in_runs(
             item,
             ask,
@@ -138,9 +138,9 @@ class Dtails(Benchmark):
             more=more,
         )
 
-    async def _rules(self, item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> MadeRules:
+    async def _rules(self, item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
         if settings.rules != SELF:
-            return MadeRules(context.rules_of(item))
+            return RulesOutcome(context.rules_of(item))
         return await make_rules(
             ask,
             item["concept"],
@@ -153,21 +153,26 @@ class Dtails(Benchmark):
         )
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Positions, baselines, means over runs; how translations were read."""
+        """Yield positions chosen, baselines, means over runs, and how translations were read."""
         return metrics.metric_rows(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Whether the choice depends on the order of the list."""
+        """Yield a remark for each list length at which the choice depends on the order of the list."""
         return metrics.remarks(records)
 
 
-def _without_rules(item: Item, made: MadeRules, more: dict[str, float], runs: int) -> Verdict:
-    """A model whose own rules cannot be read has not done what ``rules = self`` measures: no run is right."""
-    reason = f"its rules for {item['concept']!r} could not be read in {made.tries} tries: {made.problem}"
-    if made.refused:
+def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], runs: int) -> Verdict:
+    """Return the verdict for a model whose own rules cannot be read.
+
+    ``rules = self`` measures choices with the model's own rules, so no run counts as right.
+    """
+    reason = (
+        f"its rules for {item['concept']!r} could not be read in {outcome.tries} tries: {outcome.problem}"
+    )
+    if outcome.refused:
         reason = f"a content filter refused its rules for {item['concept']!r}"
     return Verdict(
-        "refused" if made.refused else "unparsed",
+        "refused" if outcome.refused else "unparsed",
         variation_name(item["label"]),
         "",
         reason,

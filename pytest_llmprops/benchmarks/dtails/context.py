@@ -1,4 +1,4 @@
-"""What the evaluation of DTAiLS items needs beside the items: baselines, rules, sentences for rules."""
+"""Baselines, rules and sentences for rules, which the evaluation of DTAiLS items needs."""
 
 from __future__ import annotations
 
@@ -21,81 +21,84 @@ Sentences = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Of one folder of data.
+    """The data shared by all items of one data folder.
 
-    :param baselines: by language, over its whole file.
-    :param sentences: cluster -> variation name -> sentences to make rules from; only for ``rules = self``.
-    :param rules: by language, as the files of the setting ``rules`` have them. :param given: the setting.
+    :param baselines: By language, over its whole file.
+    :param sentences: Example sentences for rules by variation name, by cluster; only for ``rules = self``.
+    :param rules: The rules files of the setting ``rules``, by language. :param rules_setting: The setting.
     """
 
     baselines: Mapping[str, Baseline]
     sentences: Mapping[str, Sentences] = field(default_factory=dict)
     rules: Mapping[str, RulesFile] = field(default_factory=dict)
-    given: str = NONE
+    rules_setting: str = NONE
 
     def rules_of(self, item: Item) -> ConceptRules:
-        """The rules in the given files for the item's concept; ``check_selected`` saw that there are some."""
-        found = self.rules[item.language].find(item["concept"], item["variations"], item["pos"])
-        assert found is not None
-        return found
+        """Return the rules for the item's concept. ``check_rules`` has checked that they exist."""
+        rules = self.rules[item.language].find(item["concept"], item["variations"], item["pos"])
+        assert rules is not None
+        return rules
 
 
 def load_items(files: DataFiles) -> Loaded:
-    """The items of every language, and the frequency baseline of each."""
+    """Load the items of every language, and compute each language's frequency baseline."""
     every = tuple(items(files))
     rows: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for item in every:
         if item.task == SELECT:
             rows.setdefault(item.language, []).append((item.cluster, item["label"]))
-    return Loaded(every, Context({language: frequency_baseline(those) for language, those in rows.items()}))
+    baselines = {language: frequency_baseline(labels) for language, labels in rows.items()}
+    return Loaded(every, Context(baselines))
 
 
-def with_rules(part: Loaded, files: DataFiles, given: str) -> Loaded:
-    """``part`` with what the setting ``rules`` needs.
+def with_rules(part: Loaded, files: DataFiles, setting: str) -> Loaded:
+    """Return ``part`` with the rules or sentences that the setting ``rules`` needs.
 
-    :param given: ``none``, ``self``, or rules files joined by commas, one a language.
-    :raises DataError: a file is not what it should be. :raises UsageError: two files for one language.
+    :param setting: ``none``, ``self``, or rules files separated by commas, one per language.
+    :raises DataError: A file is invalid. :raises UsageError: Two files are for one language.
     """
     context: Context = part.context
-    if given == NONE:
+    if setting == NONE:
         return part
-    if given == SELF:
-        return Loaded(part.items, replace(context, given=SELF, sentences=_sentences(part.items, files)))
+    if setting == SELF:
+        sentences = _sentences(part.items, files)
+        return Loaded(part.items, replace(context, rules_setting=SELF, sentences=sentences))
     rules: dict[str, RulesFile] = {}
-    for path in (text.strip() for text in given.split(",")):
-        found = parse_rules_file(files.given(path), path)
-        if found.language in rules:
-            raise UsageError(f"dtails.rules={given}: two files for '{found.language}'; give one a language")
-        rules[found.language] = found
-    return Loaded(part.items, replace(context, given=given, rules=rules))
+    for path in (text.strip() for text in setting.split(",")):
+        file = parse_rules_file(files.given(path), path)
+        if file.language in rules:
+            raise UsageError(f"dtails.rules={setting}: two files for '{file.language}'; use one per language")
+        rules[file.language] = file
+    return Loaded(part.items, replace(context, rules_setting=setting, rules=rules))
 
 
 def check_rules(selected: Sequence[Item], context: Context) -> None:
-    """Refuse items whose concepts the rules files do not have.
+    """Check that the rules files have the concepts of all items.
 
-    :raises UsageError: naming the language or the first concept.
+    :raises UsageError: A language or a concept is missing; the message names the first.
     """
-    if context.given in (NONE, SELF):
+    setting = context.rules_setting
+    if setting in (NONE, SELF):
         return
-    wanted: dict[str, dict[str, tuple[str, str, Variations]]] = {}
+    concepts_by_language: dict[str, dict[str, tuple[str, str, Variations]]] = {}
     for item in selected:
         if item.task == SELECT:
             concept = (item["concept"], item["pos"], item["variations"])
-            wanted.setdefault(item.language, {}).setdefault(item.cluster, concept)
-    for language, concepts in wanted.items():
+            concepts_by_language.setdefault(item.language, {}).setdefault(item.cluster, concept)
+    for language, concepts in concepts_by_language.items():
         if language not in context.rules:
-            there = ", ".join(sorted(context.rules))
+            known = ", ".join(sorted(context.rules))
             raise UsageError(
-                f"dtails.rules={context.given}: rules for {there}, not for '{language}'; give that language's file"
-                f" too (joined by a comma), or select with -k dtails/{sorted(context.rules)[0]}"
+                f"dtails.rules={setting}: rules for {known}, not for '{language}'; add that language's file"
+                f" (after a comma), or select with -k dtails/{sorted(context.rules)[0]}"
             )
-        check_covers(context.rules[language], language, concepts.values(), context.given)
+        check_covers(context.rules[language], language, concepts.values(), setting)
 
 
 def concept_sentences(
     train: Iterable[Row], concept: str, variations: Variations, test_sentences: Iterable[str]
 ) -> Sentences:
-    """Sentences for one concept's rules: of train rows of the concept with one of these variations."""
+    """Return the sentences for one concept's rules, from its train rows with one of these variations."""
     forms = {form for variation in variations for form in variation}
     rows = [
         (row.sentence, row.variations[row.label].forms)
@@ -106,7 +109,7 @@ def concept_sentences(
 
 
 def _sentences(every: Sequence[Item], files: DataFiles) -> dict[str, Sentences]:
-    found: dict[str, Sentences] = {}
+    sentences: dict[str, Sentences] = {}
     for language in dict.fromkeys(item.language for item in every):
         own = [item for item in every if item.language == language and item.task == SELECT]
         test = [item["sentence"] for item in own]
@@ -115,7 +118,7 @@ def _sentences(every: Sequence[Item], files: DataFiles) -> dict[str, Sentences]:
         for row in train:
             by_concept.setdefault(row.concept, []).append(row)
         for item in own:
-            if item.cluster not in found:
+            if item.cluster not in sentences:
                 rows = by_concept.get(item["concept"], [])
-                found[item.cluster] = concept_sentences(rows, item["concept"], item["variations"], test)
-    return found
+                sentences[item.cluster] = concept_sentences(rows, item["concept"], item["variations"], test)
+    return sentences

@@ -1,4 +1,4 @@
-"""What a verdict keeps of one item, so that a report can show it: see ``docs/record.md``."""
+"""The evidence in a DTAiLS verdict, which reports show (``docs/record.md``)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import shortened
 
-#: characters of a translation that the record keeps; the whole reply is in ``requests.jsonl``
+#: Maximum characters of a translation in the record; ``requests.jsonl`` has the whole reply.
 LONGEST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionEvidence:
-    """How a choice was asked for. What the model chose is in the verdict's values.
+    """How a choice was asked for. The verdict's values say what the model chose.
 
-    :param variations: in the item's order, their forms joined by ``/``.
-    :param shown: the variations of each run in the order shown; empty where nothing could be asked.
-    :param rules: of the rules in the prompt, those of the right variation and of the ones chosen: all of them in
-        every verdict would make a run's record half as large again.
-    :param clue: the words of the sentence that decide, where the data names them.
+    :param variations: In the item's order, their forms joined by ``/``.
+    :param shown: The variations of each run in the order shown; empty if nothing could be asked.
+    :param rules: The rules in the prompt for the right variation and for those chosen. Storing all rules in every
+        verdict would make a run's record half as large again.
+    :param clue: The words of the sentence that decide, if the data names them.
     """
 
     concept: str = ""
@@ -52,8 +52,8 @@ class SelectionEvidence:
     ) -> SelectionEvidence:
         """Return the evidence of an item.
 
-        :param orders: of each run, the index of the variation at each shown place.
-        :param chosen: indexes of the variations chosen. :param rules: those in the prompt.
+        :param orders: For each run, the index of the variation at each position shown.
+        :param chosen: Indexes of the variations chosen. :param rules: The rules in the prompt.
         """
         names = tuple(map(variation_name, item["variations"]))
         shown = tuple(tuple(names[index] for index in order) for order in orders)
@@ -63,7 +63,7 @@ class SelectionEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> SelectionEvidence:
-        """Read a verdict's evidence; what it lacks is empty."""
+        """Read a verdict's evidence; missing parts are empty."""
         rules = (
             Rule(text_in(rule, "variation"), text_in(rule, "rule"), count_in(rule, "sentences"))
             for rule in objects_in(evidence, "rules")
@@ -98,10 +98,10 @@ class SelectionEvidence:
 
 @dataclass(frozen=True, slots=True)
 class TranslationEvidence:
-    """What was translated, and how.
+    """A sentence, its translation by the model, and its reference translation.
 
-    :param translation: at most :data:`LONGEST` characters. :param reference: the corpus's own translation.
-    :param tokenizer: what split the translation into words; empty where none were needed.
+    :param translation: At most :data:`LONGEST` characters. :param reference: The corpus's own translation.
+    :param tokenizer: What split the translation into words; empty if words were not needed.
     """
 
     concept: str = ""
@@ -112,7 +112,7 @@ class TranslationEvidence:
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> TranslationEvidence:
-        """Read a verdict's evidence; what it lacks is empty."""
+        """Read a verdict's evidence; missing parts are empty."""
         return cls(*(text_in(evidence, key) for key in cls.__slots__))
 
     def to_json(self) -> Evidence:

@@ -1,13 +1,13 @@
 """Items of DTAiLS, from the built-in files and from files in the authors' layout.
 
-Layouts, under the data folder:
+Layouts in the data folder:
 
 - built-in: ``dtails/XX.csv`` and ``dtails/XX.words``, the project's own sentences. They are **not verified by
   native speakers**; ``dtails/README.md`` says what to check first.
-- published and generated: ``dtails/en-XX/{expert_dataset.csv, XX.words, train_dataset.csv}``. The last two
-  may be missing.
+- published and generated: ``dtails/en-XX/{expert_dataset.csv, XX.words, train_dataset.csv}``. The last two are
+  optional.
 
-:mod:`~pytest_llmprops.benchmarks.dtails.rows` says what a row is and what is refused.
+:mod:`~pytest_llmprops.benchmarks.dtails.rows` describes rows and their checks.
 """
 
 from __future__ import annotations
@@ -41,47 +41,47 @@ __all__ = [
 ]
 
 SELECT, TRANSLATE = "select", "translate"
-#: the languages of the paper: Afrikaans, Armenian, Farsi, Galician, Hindi, Japanese, Latvian, Tamil, Telugu
+#: The paper's languages: Afrikaans, Armenian, Farsi, Galician, Hindi, Japanese, Latvian, Tamil, Telugu
 LANGUAGES = ("af", "hy", "fa", "gl", "hi", "ja", "lv", "ta", "te")
 _ID_MARK = {"published": "p", "generated": "g"}
 
 
 def languages(files: DataFiles) -> tuple[str, ...]:
-    """Codes of the languages whose test rows are there: the paper's first, then any other of two letters."""
+    """Return the codes of the languages with test rows: the paper's first, then other two-letter codes."""
     others = (a + b for a, b in product(ascii_lowercase, repeat=2) if a + b not in LANGUAGES)
     return tuple(code for code in (*LANGUAGES, *others) if files.exists(_path(files, code)))
 
 
 def words(files: DataFiles, language: str) -> tuple[Entry, ...]:
-    """The ``.words`` file of a language; empty where there is none. :raises DataError: see ``parse_words``."""
+    """Read the ``.words`` file of a language; empty if it is missing. :raises DataError: See ``parse_words``."""
     folder = _folder(files, language)
     path = f"{folder}/{language}.words"
     return parse_words(files.text(path), path) if files.exists(path) else ()
 
 
 def expert_rows(files: DataFiles, language: str) -> tuple[Row, ...]:
-    """The rows that are asked about. :raises DataError: no such file, or see :func:`parse_rows`."""
+    """Read the test rows of a language. :raises DataError: The file is missing, or see :func:`parse_rows`."""
     return _read(files, language, _path(files, language))
 
 
 def train_rows(files: DataFiles, language: str) -> tuple[Row, ...]:
-    """The rows that rules are made from, never asked about; empty where the file is missing.
+    """Read the train rows of a language, the examples for rules; empty if the file is missing.
 
-    :raises DataError: see :func:`parse_rows`.
+    :raises DataError: See :func:`parse_rows`.
     """
     path = f"{_folder(files, language)}/train_dataset.csv"
     return _read(files, language, path, training=True) if files.exists(path) else ()
 
 
 def row_items(rows: Sequence[Row], language: str, source: str) -> Iterator[Item]:
-    """Each row as an item of ``select``, followed by the same as one of ``translate``.
+    """Yield each row as an item of ``select``, followed by the same row as an item of ``translate``.
 
-    The id is ``dtails/<lang>/<concept>/<n>``, n counting the concept's rows from 01 (``p01`` in published and
-    ``g01`` in generated files); ``translate`` adds ``+translate``, so that a limited run takes the same rows
-    for both. Words that share a spelling but not their variations (``build``, noun and verb) are two concepts.
+    The id is ``dtails/<lang>/<concept>/<n>``; n counts the concept's rows from 01 (``p01`` in published and ``g01`` in
+    generated files). ``translate`` adds ``+translate``, so a limited run takes the same rows for both tasks. Words with
+    the same spelling but different variations (``build``, noun and verb) are two concepts.
 
     Fields: ``concept``, ``pos``, ``sentence``, ``target``, ``variations`` (a tuple of tuples of forms),
-    ``label`` (the one of them that is right), ``clue``, ``repeats`` (id of the row that it repeats, or "").
+    ``label`` (the right one of them), ``clue``, ``repeats`` (id of the row that it repeats, or "").
     """
     slugs = _slugs(rows)
     counts: dict[str, int] = {}
@@ -109,14 +109,16 @@ def row_items(rows: Sequence[Row], language: str, source: str) -> Iterator[Item]
 
 
 def items(files: DataFiles) -> Iterator[Item]:
-    """The items of every language that is there, in file order.
+    """Yield the items of every language with test rows, in file order.
 
-    :raises DataError: no language is there, or a file is not what it should be.
+    :raises DataError: No language has test rows, or a file is invalid.
     """
-    found = languages(files)
-    if not found:
-        files.text(_path(files, LANGUAGES[0]))  # names a missing file, and how to get it
-    for language in found:
+    codes = languages(files)
+    if not codes:
+        files.text(
+            _path(files, LANGUAGES[0])
+        )  # Raises the error that names a missing file and how to get it.
+    for language in codes:
         yield from row_items(expert_rows(files, language), language, files.source)
 
 
@@ -139,7 +141,7 @@ def _concept_key(row: Row) -> tuple[str, frozenset[Variation]]:
 
 
 def _slugs(rows: Sequence[Row]) -> dict[tuple[str, frozenset[Variation]], str]:
-    """A short ASCII name for each concept: two that would have the same get their tag or a number."""
+    """Return a short ASCII name for each concept; equal names get their tag or a number."""
     slugs: dict[tuple[str, frozenset[Variation]], str] = {}
     taken: set[str] = set()
     for row in rows:

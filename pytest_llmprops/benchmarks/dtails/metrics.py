@@ -1,4 +1,4 @@
-"""The metrics of DTAiLS, from the values of verdicts alone."""
+"""The metrics of DTAiLS, computed from the values of verdicts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
 Values = Mapping[str, float]
-#: the language of rows over all languages: whether places are chosen evenly is a matter of the model
+#: The language of rows over all languages. Position bias is a property of the model, not of a language.
 ALL = "all"
 DIRECTIONS = {
     "frequency_baseline": "none",
-    # k is the number of variations, and each row says its own.
+    # k is the number of variations; each row has its own.
     "position_rate": "target:1/k",
     "position_p": "none",
     "order_invariant": "higher",
@@ -41,7 +41,7 @@ DIRECTIONS = {
 
 
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
-    """Rows of every task, language and source, and positions over all languages of a source."""
+    """Yield rows for every task, language and source, and positions over all languages of a source."""
     places = by_place(records)
     by_source: dict[str, list[Values]] = {}
     for place, members in places.items():
@@ -59,18 +59,18 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 
 def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """What the summary says of a model whose choice depends on the order shown, over all its languages."""
+    """Yield a remark for each list length at which the choice depends on the order, over all languages."""
     values = [r.values for r in records if r.task == SELECT and r.status != "error"]
-    found = positions(v for v in values if runs_of(v))
-    for size in order_dependent(found):
-        shares = ", ".join(f"{share:.0%}" for share in found[size].rates)
-        yield f"{RULE}; of {size} variations: {shares} of {found[size].n} choices"
+    by_size = positions(v for v in values if runs_of(v))
+    for size in order_dependent(by_size):
+        shares = ", ".join(f"{share:.0%}" for share in by_size[size].rates)
+        yield f"{RULE}; of {size} variations: {shares} of {by_size[size].n} choices"
 
 
 def _baseline(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     known = [v for v in values if "frequency_baseline" in v]
     if known:
-        # In-sample, over the language's whole file, whatever part of it was asked.
+        # In-sample: over the language's whole file, even if only part of it was asked.
         yield Metric(
             *place, "frequency_baseline", known[0]["frequency_baseline"], int(known[0]["frequency_n"])
         )
@@ -83,21 +83,21 @@ def _selected(place: Place, values: Sequence[Values], asked: Sequence[Values]) -
     if len(accuracies) > 1:
         yield Metric(*place, "accuracy_mean", mean, len(accuracies), direction="higher")
         yield Metric(*place, "accuracy_sd", deviation, len(accuracies))
-    # Without rules nothing was chosen, so nothing could be asked twice.
+    # If a model's own rules could not be read, no choice was asked for, so no retry was possible.
     runs = [(v, f"run{n}_") for v in asked if v.get("rules_read", 1.0) for n in range(1, runs_of(v) + 1)]
     yield rate(place, "retry_rate", [bool(v[run + "retried"]) for v, run in runs], "lower")
     named = [v[run + "leftmost"] != v[run + "position"] for v, run in runs if v[run + "position"]]
     yield rate(place, "longest_decided_rate", named, "none")
-    made = [not v["rules_read"] for v in values if "rules_read" in v]
-    if made:
-        yield rate(place, "rules_failed_rate", made, "lower")
+    unread = [not v["rules_read"] for v in values if "rules_read" in v]
+    if unread:
+        yield rate(place, "rules_failed_rate", unread, "lower")
 
 
 def _positions(place: Place, asked: Sequence[Values]) -> Iterator[Metric]:
-    found = positions(asked)
-    adjusted = holm_p_values(found)
-    dependent = order_dependent(found)
-    for size, places in found.items():
+    by_size = positions(asked)
+    adjusted = holm_p_values(by_size)
+    dependent = order_dependent(by_size)
+    for size, places in by_size.items():
         for number, count in enumerate(places.counts, 1):
             interval = wilson(count, places.n)
             yield Metric(

@@ -1,8 +1,8 @@
-"""Does a model choose by place in the list? Positions chosen, tests of uniformity, runs with other orders.
+"""Position bias: positions chosen, tests of uniformity, and accuracy over runs in different orders.
 
-The order of the variations is a fresh uniform shuffle for each item and run. So a model that chooses without
-looking at the order chooses each place of k with probability 1/k, independently from item to item and from run to
-run, however good it is (Barua et al., appendix B.4, figures 5 and 6).
+The order of the variations is a new uniform shuffle for each item and run. A model that ignores the order therefore
+chooses each of k positions with probability 1/k, independently over items and runs, for any accuracy (Barua et al.,
+appendix B.4, figures 5 and 6).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: family-wise error of naming a model that is order-invariant
+#: Family-wise error rate: the probability of flagging an order-invariant model.
 ALPHA = 0.05
-#: a place chosen this much more or less often than 1/k is worth naming; less is not, however sure it is
+#: Minimum difference of a position's share from 1/k. Smaller differences are not flagged, even if significant.
 DEVIATION = 0.05
-#: fewer choices a place than this, and the chi-square's p-value is no good approximation
+#: Minimum choices per position; with fewer, the p-value of the chi-square test is a poor approximation.
 FEWEST = 5
-#: what the summary says of a named model's rule
+#: The rule by which a model is flagged, for the summary.
 RULE = (
     f"not order-invariant: some place is chosen at least {DEVIATION:.2f} more or less often than 1/k, and places are"
     f" not uniform at {ALPHA} (chi-square, exact binomial for 2; Holm over numbers of variations)"
@@ -27,29 +27,29 @@ RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """How often each place in a list of ``len(counts)`` variations was chosen."""
+    """How often each position in a list of ``len(counts)`` variations was chosen."""
 
     counts: tuple[int, ...]
 
     @property
     def n(self) -> int:
-        """Readings that name a variation."""
+        """The number of choices."""
         return sum(self.counts)
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Shares of the places, which sum to 1; all NaN when nothing was chosen."""
+        """The share of each position; all NaN without choices."""
         return tuple(count / self.n if self.n else math.nan for count in self.counts)
 
     @property
     def deviation(self) -> float:
-        """Largest distance of a share from 1/k; NaN when nothing was chosen."""
+        """The largest difference of a share from 1/k; NaN without choices."""
         return max(abs(rate - 1 / len(self.counts)) for rate in self.rates) if self.n else math.nan
 
     def p_value(self) -> float:
-        """Of "all places are equally likely": exact binomial for two, chi-square for more.
+        """Return the p-value of "all positions are equally likely": exact binomial for two, chi-square for more.
 
-        NaN without choices, and for more than two places with fewer than :data:`FEWEST` choices a place.
+        NaN without choices, and for more than two positions with fewer than :data:`FEWEST` choices per position.
         """
         if not self.n or (len(self.counts) > 2 and self.n < FEWEST * len(self.counts)):
             return math.nan
@@ -61,10 +61,9 @@ class Positions:
 
 
 def run_values(run: int, position: int | None, right: bool) -> dict[str, float]:
-    """What a verdict's values keep of one run (from 1): ``run1_right`` (0, 1) and ``run1_position``.
+    """Return a verdict's values of one run (from 1): ``run1_right`` (0 or 1) and ``run1_position``.
 
-    :param position: place chosen, from 0; kept counted from 1. None, where no variation could be read, is kept
-        as 0.
+    :param position: Position chosen, from 0; stored from 1. None (no variation could be read) is stored as 0.
     """
     return {
         f"run{run}_right": float(right),
@@ -73,7 +72,7 @@ def run_values(run: int, position: int | None, right: bool) -> dict[str, float]:
 
 
 def runs_of(values: Mapping[str, float]) -> int:
-    """How many runs a verdict's values hold."""
+    """Return the number of runs in a verdict's values."""
     count = 0
     while f"run{count + 1}_right" in values:
         count += 1
@@ -81,10 +80,10 @@ def runs_of(values: Mapping[str, float]) -> int:
 
 
 def positions(verdicts: Iterable[Mapping[str, float]]) -> dict[int, Positions]:
-    """Places chosen over all items and runs, by number of variations in ascending order.
+    """Return the positions chosen over all items and runs, by number of variations in ascending order.
 
-    :param verdicts: the values of records: ``variations`` (their number) and :func:`run_values`. A run in which
-        no variation was read counts nowhere.
+    :param verdicts: The values of records: ``variations`` (their number) and :func:`run_values`. A run without a
+        choice is not counted.
     """
     counts: dict[int, list[int]] = {}
     for values in verdicts:
@@ -96,30 +95,30 @@ def positions(verdicts: Iterable[Mapping[str, float]]) -> dict[int, Positions]:
     return {size: Positions(tuple(counts[size])) for size in sorted(counts)}
 
 
-def holm_p_values(found: Mapping[int, Positions]) -> dict[int, float]:
-    """The p-values of :meth:`Positions.p_value`, Holm-adjusted over the numbers of variations that have one."""
+def holm_p_values(by_size: Mapping[int, Positions]) -> dict[int, float]:
+    """Return the p-values of :meth:`Positions.p_value`, Holm-adjusted over the numbers of variations with one."""
     from pytest_llmprops.core.comparison import holm
 
-    raw = {size: places.p_value() for size, places in found.items()}
+    raw = {size: places.p_value() for size, places in by_size.items()}
     tested = {size: p for size, p in raw.items() if not math.isnan(p)}
     return dict(zip(tested, holm(list(tested.values())), strict=True))
 
 
-def order_dependent(found: Mapping[int, Positions]) -> tuple[int, ...]:
-    """Numbers of variations at which the model is not order-invariant, by :data:`RULE`; empty: none shown."""
-    adjusted = holm_p_values(found)
+def order_dependent(by_size: Mapping[int, Positions]) -> tuple[int, ...]:
+    """Return the numbers of variations at which the model is not order-invariant by :data:`RULE`."""
+    adjusted = holm_p_values(by_size)
     return tuple(
-        size for size, p in adjusted.items() if p < ALPHA and found[size].deviation >= DEVIATION - 1e-12
+        size for size, p in adjusted.items() if p < ALPHA and by_size[size].deviation >= DEVIATION - 1e-12
     )
 
 
 def position_group(place: int, size: int) -> str:
-    """The ``group`` of a ``position_rate``: ``1of2`` for the first of two (``place`` counts from 1)."""
+    """Return the ``group`` of a ``position_rate``: ``1of2`` for the first of two (``place`` counts from 1)."""
     return f"{place}of{size}"
 
 
 def run_accuracies(verdicts: Iterable[Mapping[str, float]]) -> tuple[float, ...]:
-    """The accuracy of each run over the items that have it, in the order of runs; fractions in [0, 1]."""
+    """Return the accuracy of each run in [0, 1], over the items that have this run."""
     right: list[list[float]] = []
     for values in verdicts:
         for run in range(runs_of(values)):
@@ -130,9 +129,9 @@ def run_accuracies(verdicts: Iterable[Mapping[str, float]]) -> tuple[float, ...]
 
 
 def mean_and_deviation(accuracies: Sequence[float]) -> tuple[float | None, float | None]:
-    """Mean and sample standard deviation (n - 1) over runs; None where undefined.
+    """Return the mean and sample standard deviation (n - 1) over runs; None if undefined.
 
-    The paper's figure 2 shows mean ± standard deviation over 3 runs and does not say which deviation.
+    The paper's figure 2 shows mean ± standard deviation over 3 runs and does not say which standard deviation.
     """
     if not accuracies:
         return None, None

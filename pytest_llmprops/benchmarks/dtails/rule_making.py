@@ -1,4 +1,4 @@
-"""Having a model write the rules of one concept (Barua et al., section 3 and figure 9)."""
+"""Ask a model to write the rules of one concept (Barua et al., section 3 and figure 9)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule
 from pytest_llmprops.benchmarks.dtails.rules_reply import read_rules_reply
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 
-#: how often a model is asked at most until its reply is the JSON that was asked for
+#: Maximum number of calls until the reply is the JSON that was asked for.
 TRIES = 3
-#: a rule as long as most, for a plan of what a run would cost
-_SUPPOSED = "x" * 300
+#: A placeholder of typical length, to plan the cost of a run.
+_PLACEHOLDER = "x" * 300
 
 
 @dataclass(frozen=True, slots=True)
-class MadeRules:
-    """What came of asking for rules.
+class RulesOutcome:
+    """The outcome of asking a model for rules.
 
-    :param rules: None where no reply could be read; :param problem: then says why, in one phrase.
-    :param tries: calls made. :param fenced: the JSON stood between fences, which were not asked for.
-    :param refused: a content filter kept the rules back.
+    :param rules: None if no reply could be read. :param problem: A short phrase that says why there are no rules.
+    :param tries: Number of calls. :param fenced: The JSON was between code fences, which were not asked for.
+    :param refused: A content filter blocked the rules.
     """
 
     rules: ConceptRules | None
@@ -49,33 +49,34 @@ async def make_rules(
     *,
     temperature: float,
     max_tokens: int,
-) -> MadeRules:
+) -> RulesOutcome:
     """Ask for the rules of one concept, up to :data:`TRIES` times.
 
-    The prompt is the same for every item of the concept, so that within a run it goes out once.
+    The prompt is the same for every item of the concept, so a run sends it once.
 
-    :param language: two-letter code. :param sentences: example sentences by variation name; may be empty.
+    :param language: Two-letter code. :param sentences: Example sentences by variation name; may be empty.
     """
     first = prompt = rule_generation(concept, variations, language_name(language), sentences)
     problem = ""
     for number in range(TRIES):
-        # Told apart, as the same fault twice makes the same prompt.
+        # The same problem twice gives the same prompt; ``sample`` makes the third call a new request.
         reply = await ask(
             Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=max(0, number - 1))
         )
         if reply.finish_reason == "content_filter":
-            return MadeRules(None, "a content filter refused", number + 1, refused=True)
-        read = read_rules_reply(reply.text, variations)
-        if read.texts is not None:
+            return RulesOutcome(None, "a content filter refused", number + 1, refused=True)
+        parsed = read_rules_reply(reply.text, variations)
+        if parsed.texts is not None:
             counts = sentence_counts(sentences)
             rules = tuple(
-                Rule(name, read.texts[name], counts.get(name, 0)) for name in map(variation_name, variations)
+                Rule(name, parsed.texts[name], counts.get(name, 0))
+                for name in map(variation_name, variations)
             )
-            return MadeRules(ConceptRules(concept, pos, rules), "", number + 1, read.fenced)
-        problem = f"{read.problem}, cut off" if reply.finish_reason == "length" else read.problem
+            return RulesOutcome(ConceptRules(concept, pos, rules), "", number + 1, parsed.fenced)
+        problem = f"{parsed.problem}, cut off" if reply.finish_reason == "length" else parsed.problem
         prompt = repaired(first, problem)
     if reply.key == PLANNED:
-        # Rules that can be read are the dearer case: only then are the choices asked for, too.
-        supposed = tuple(Rule(variation_name(forms), _SUPPOSED) for forms in variations)
-        return MadeRules(ConceptRules(concept, pos, supposed), "", TRIES)
-    return MadeRules(None, problem, TRIES)
+        # Plan the more expensive case: choices are only asked for if the rules can be read.
+        placeholders = tuple(Rule(variation_name(forms), _PLACEHOLDER) for forms in variations)
+        return RulesOutcome(ConceptRules(concept, pos, placeholders), "", TRIES)
+    return RulesOutcome(None, problem, TRIES)

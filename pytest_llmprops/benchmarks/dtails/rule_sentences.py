@@ -1,4 +1,4 @@
-"""Which sentences a prompt for rules shows: for each variation the 50 longest under 50 tokens (section 3)."""
+"""Example sentences for a prompt for rules: for each variation, the 50 longest under 50 tokens (section 3)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from pytest_llmprops.benchmarks.dtails.text import (
     unicode_words,
 )
 
-#: sentences a variation, and the number of tokens that none reaches
+#: Maximum sentences per variation. Every sentence has fewer than ``TOKENS`` tokens.
 MOST, TOKENS = 50, 50
 
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def english_tokens(sentence: str) -> int:
-    """Number of tokens: words (``don't`` and ``well-known`` are one) and punctuation marks.
+    """Return the number of words and punctuation marks; ``don't`` and ``well-known`` are one word each.
 
-    The paper does not say by which tokenizer its sentences are shorter than 50 tokens.
+    The paper does not name the tokenizer for its limit of 50 tokens.
     """
     return len(_TOKEN.findall(sentence))
 
 
 def sentence_key(sentence: str) -> str:
-    """What two sentences share that are the same but for case, spacing and punctuation."""
+    """Return a key that ignores case, spacing and punctuation."""
     letters = "".join(c if is_word_character(c) else " " for c in folded(sentence))
     return " ".join(letters.split())
 
@@ -43,29 +43,29 @@ def choose_sentences(
     most: int = MOST,
     tokens: int = TOKENS,
 ) -> dict[str, tuple[str, ...]]:
-    """For each variation's name its longest sentences, longest first; an empty tuple where there are none.
+    """Return each variation's longest sentences by variation name, longest first; an empty tuple if it has none.
 
-    Length is in tokens, then in characters; of equals the earlier row comes first. No sentence comes twice for a
-    variation, and none that is a test sentence, whatever its case, spacing and punctuation.
+    Length is in tokens, then in characters; among equals, the earlier row comes first. A variation has no sentence
+    twice. Test sentences are left out. Both comparisons ignore case, spacing and punctuation.
 
     :param rows: (English sentence, forms of the variation in its translation) of this concept's train rows.
-    :param test_sentences: every sentence of the language's test rows, whatever their concept.
+    :param test_sentences: All sentences of the language's test rows, for every concept.
     """
-    barred = set(map(sentence_key, test_sentences))
-    found: dict[str, dict[str, str]] = {variation_name(forms): {} for forms in variations}
+    test_keys = set(map(sentence_key, test_sentences))
+    sentences: dict[str, dict[str, str]] = {variation_name(forms): {} for forms in variations}
     for sentence, label in rows:
         key = sentence_key(sentence)
-        # A text without letters would be "the same" as any other such text; it shows nothing anyway.
-        if not key or key in barred or english_tokens(sentence) >= tokens:
+        # All sentences without letters have the same, empty key, and they are useless as examples.
+        if not key or key in test_keys or english_tokens(sentence) >= tokens:
             continue
         for forms in variations:
             if is_right(forms, label):
-                found[variation_name(forms)].setdefault(key, sentence)
-    return {name: tuple(_longest(texts)[:most]) for name, texts in found.items()}
+                sentences[variation_name(forms)].setdefault(key, sentence)
+    return {name: tuple(_longest(texts)[:most]) for name, texts in sentences.items()}
 
 
 def sentence_counts(sentences: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many sentences each variation has: the ``sentences`` of a rules file."""
+    """Return the number of sentences of each variation: ``sentences`` in a rules file."""
     return {name: len(texts) for name, texts in sentences.items()}
 
 
@@ -74,7 +74,7 @@ def _longest(texts: Mapping[str, str]) -> list[str]:
 
 
 def english_forms(word: str) -> frozenset[str]:
-    """The word and its regular inflections, folded: plurals, -s, -ed, -ing, -er, -est. Irregular ones are missed."""
+    """Return the word and its regular inflections, folded: plurals, -s, -ed, -ing, -er, -est."""
     stem = folded(word)
     forms = {stem, f"{stem}s", f"{stem}es", f"{stem}ed", f"{stem}ing", f"{stem}er", f"{stem}est"}
     if stem.endswith("e"):
@@ -89,15 +89,15 @@ def english_forms(word: str) -> frozenset[str]:
 def corpus_rows(
     pairs: Iterable[tuple[str, str]], concepts: Sequence[tuple[str, Variations]]
 ) -> list[list[tuple[str, tuple[str, ...]]]]:
-    """Rows for :func:`choose_sentences` from a plain parallel corpus, one list a concept, in one pass.
+    """Return rows for :func:`choose_sentences` from a plain parallel corpus in one pass, one list per concept.
 
-    A pair counts for a variation when the English has the concept's word in a regular inflection, and the
-    translation a form of this variation and of no other, as words. Without word alignment that is a guess;
-    ``llmprops dtails extract`` makes train rows with it.
+    A pair counts for a variation if the English sentence has the concept in a regular inflection and the
+    translation has a form of this variation, and of no other, as a whole word. Without word alignment this is an
+    approximation; ``llmprops dtails extract`` makes train rows from word alignment.
 
     :param pairs: (English, translation). :param concepts: (concept, variations).
     """
-    found: list[list[tuple[str, tuple[str, ...]]]] = [[] for _ in concepts]
+    rows: list[list[tuple[str, tuple[str, ...]]]] = [[] for _ in concepts]
     by_form: dict[str, list[int]] = {}
     for index, (concept, _) in enumerate(concepts):
         for form in english_forms(concept):
@@ -110,14 +110,14 @@ def corpus_rows(
         for _, variations in concepts
     ]
     for english, translation in pairs:
-        asked = {index for word in unicode_words(english) for index in by_form.get(word, ())}
-        text = folded(translation) if asked else ""
-        for index in sorted(asked):
+        indexes = {index for word in unicode_words(english) for index in by_form.get(word, ())}
+        text = folded(translation) if indexes else ""
+        for index in sorted(indexes):
             used = [
                 forms
                 for forms, plain in names[index]
                 if any(occurrences(form, text, whole=True) >= 0 for form in plain)
             ]
             if len(used) == 1:
-                found[index].append((english, used[0]))
-    return found
+                rows[index].append((english, used[0]))
+    return rows

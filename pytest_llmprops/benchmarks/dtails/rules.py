@@ -1,4 +1,4 @@
-"""Rules on how the variations of a concept differ (Barua et al., section 3): the file.
+"""Rules files: how the variations of each concept differ (Barua et al., section 3).
 
 A rules file is JSON that a person can read and edit::
 
@@ -19,8 +19,8 @@ A rules file is JSON that a person can read and edit::
       ]
     }
 
-``sentences`` counts the example sentences that were in the prompt, of the concept and of each variation; 0 says
-that the rules come from what the model knows alone. ``pos`` may be empty.
+``sentences`` is the number of example sentences in the prompt, for the concept and for each variation. 0 means that
+the rules come only from the model's own knowledge. ``pos`` may be empty.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FORMAT = "dtails-rules 1"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a person or a model says of one variation (its forms joined by ``/``)."""
+    """A rule by a person or a model for one variation (its forms joined by ``/``)."""
 
     variation: str
     text: str
@@ -50,7 +50,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ConceptRules:
-    """The rules of one concept, one a variation."""
+    """The rules of one concept, one per variation."""
 
     concept: str
     pos: str
@@ -58,20 +58,22 @@ class ConceptRules:
 
     @property
     def sentences(self) -> int:
-        """Example sentences that the prompt had, of all variations together."""
+        """The number of example sentences in the prompt, over all variations."""
         return sum(rule.sentences for rule in self.rules)
 
     def texts(self) -> dict[str, str]:
-        """Rule by variation, in file order: what the prompt shows."""
+        """Return the rules by variation, in file order, as the prompt shows them."""
         return {rule.variation: rule.text for rule in self.rules}
 
     def of(self, names: Iterable[str]) -> tuple[Rule, ...]:
-        """Return the rules of these variations, in file order; their forms may come in another order."""
-        wanted = list(names)
-        return tuple(rule for rule in self.rules if any(_same([rule.variation], [name]) for name in wanted))
+        """Return the rules of these variations, in file order. The forms in a name may be in any order."""
+        variations = list(names)
+        return tuple(
+            rule for rule in self.rules if any(_same([rule.variation], [name]) for name in variations)
+        )
 
     def fits(self, concept: str, variations: Variations) -> bool:
-        """Whether these are rules for this concept with exactly these variations, in any order."""
+        """Return whether the rules are for this concept with exactly these variations, in any order."""
         return self.concept == concept and _same(
             (rule.variation for rule in self.rules), map(variation_name, variations)
         )
@@ -86,13 +88,13 @@ class RulesFile:
     concepts: tuple[ConceptRules, ...]
 
     def find(self, concept: str, variations: Variations, pos: str = "") -> ConceptRules | None:
-        """The rules for a concept with these variations; where two fit, those of the part of speech."""
+        """Return the rules for a concept with these variations; if two fit, those of the part of speech."""
         fitting = [entry for entry in self.concepts if entry.fits(concept, variations)]
         same = [entry for entry in fitting if entry.pos == pos]
         return next(iter(same or fitting), None)
 
     def to_json(self) -> str:
-        """The file's text, indented, in its own characters."""
+        """Return the file's text: indented JSON without escapes for non-ASCII characters."""
         data = {
             "format": FORMAT,
             "language": self.language,
@@ -114,17 +116,17 @@ class RulesFile:
 
 
 def parse_rules_file(text: str, where: str) -> RulesFile:
-    """A rules file, checked.
+    """Read and check a rules file.
 
-    :param where: the file's name, for messages.
-    :raises DataError: not JSON, another format, a missing or unknown key, a value of the wrong type, an empty
-        rule, fewer than two variations, or a concept or variation that stands twice.
+    :param where: The file's name, for messages.
+    :raises DataError: The text is not JSON or has another format; a key is missing or unknown; a value has the
+        wrong type; a rule is empty; a concept has fewer than two variations; a concept or variation is repeated.
     """
     try:
         data = strict_json(text)
     except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}; correct it") from None
-    _keys(data, {"format": str, "language": str, "model": str, "concepts": list}, where)
+    _check_keys(data, {"format": str, "language": str, "model": str, "concepts": list}, where)
     if data["format"] != FORMAT:
         _fail(where, f"format is {short(data['format'])}", f'this version reads "{FORMAT}"')
     if not data["language"].strip():
@@ -139,21 +141,22 @@ def parse_rules_file(text: str, where: str) -> RulesFile:
             if entry.pos == other.pos and entry.fits(
                 other.concept, [rule.variation.split("/") for rule in other.rules]
             ):
-                _fail(f"{where}: concept {number}", f"{short(entry.concept)} stands twice", "drop one")
+                _fail(f"{where}: concept {number}", f"{short(entry.concept)} is repeated", "remove one")
     return RulesFile(data["language"], data["model"], concepts)
 
 
 def check_covers(
     rules: RulesFile, language: str, concepts: Iterable[tuple[str, str, Variations]], where: str
 ) -> None:
-    """Refuse a rules file that was made for something else.
+    """Check that a rules file has the rules for all concepts.
 
-    :param concepts: (concept, part of speech, variations) of everything that is to be asked.
-    :raises UsageError: for another language, or a concept without rules for its variations; names the first.
+    :param concepts: (concept, part of speech, variations) of all selected items.
+    :raises UsageError: The file is for another language, or has no rules for a concept's variations. The message
+        names the first such concept.
     """
     if rules.language != language:
         raise UsageError(
-            f"{where}: rules for '{rules.language}', not '{language}'; give the file of that language"
+            f"{where}: rules for '{rules.language}', not '{language}'; use the file for '{language}'"
         )
     missing = [
         (concept, variations)
@@ -165,8 +168,8 @@ def check_covers(
     concept, variations = missing[0]
     names = ", ".join(map(variation_name, variations))
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    known = any(entry.concept == concept for entry in rules.concepts)
-    what = "has other variations in it" if known else "is not in it"
+    is_known = any(entry.concept == concept for entry in rules.concepts)
+    what = "has other variations in this file" if is_known else "is not in this file"
     raise UsageError(
         f"{where}: rules for other concepts: {short(concept)} ({short(names)}) {what}{more};"
         f" make them with `llmprops dtails rules --lang {language}`"
@@ -174,21 +177,21 @@ def check_covers(
 
 
 def _concept(entry: Any, where: str) -> ConceptRules:
-    _keys(entry, {"concept": str, "pos": str, "sentences": int, "variations": list}, where)
+    _check_keys(entry, {"concept": str, "pos": str, "sentences": int, "variations": list}, where)
     if not entry["concept"].strip():
-        _fail(where, "the concept is empty", "name the English word")
+        _fail(where, "the concept is empty", "write the English word")
     where = f"{where} ({entry['concept']})"
     rules = []
     for number, item in enumerate(entry["variations"], 1):
         place = f"{where}: variation {number}"
-        _keys(item, {"variation": str, "sentences": int, "rule": str}, place)
+        _check_keys(item, {"variation": str, "sentences": int, "rule": str}, place)
         for key in ("variation", "rule"):
             if not item[key].strip():
-                _fail(place, f"the {key} is empty", "write it, or drop the concept")
+                _fail(place, f"the {key} is empty", "write it, or remove the concept")
         if not is_unicode(item["rule"] + item["variation"]):
             _fail(place, "half a surrogate pair", "write the whole character")
         if len(item["rule"]) > LONGEST_RULE:
-            _fail(place, f"the rule has {len(item['rule'])} characters", f"at most {LONGEST_RULE}")
+            _fail(place, f"the rule has {len(item['rule'])} characters", f"use at most {LONGEST_RULE}")
         if item["sentences"] < 0:
             _fail(place, f"sentences is {item['sentences']}", "write 0 or more")
         rules.append(Rule(item["variation"], item["rule"], item["sentences"]))
@@ -196,25 +199,25 @@ def _concept(entry: Any, where: str) -> ConceptRules:
     if len(names) < 2:
         _fail(where, f"there are rules for {len(names)} variation(s)", "a concept has at least two")
     if len(set(names)) < len(names):
-        _fail(where, "a variation stands twice", "drop one")
-    found = ConceptRules(entry["concept"], entry["pos"], tuple(rules))
-    if entry["sentences"] != found.sentences:
-        what = f"sentences is {entry['sentences']}, those of its variations make {found.sentences}"
-        _fail(where, what, "correct the one or the others")
-    return found
+        _fail(where, "a variation is repeated", "remove one")
+    concept_rules = ConceptRules(entry["concept"], entry["pos"], tuple(rules))
+    if entry["sentences"] != concept_rules.sentences:
+        what = f"sentences is {entry['sentences']}, but its variations have {concept_rules.sentences}"
+        _fail(where, what, "correct one of them")
+    return concept_rules
 
 
-def _keys(value: Any, wanted: Mapping[str, type], where: str) -> None:
+def _check_keys(value: Any, types: Mapping[str, type], where: str) -> None:
     if not isinstance(value, dict):
-        _fail(where, "not a JSON object", f"write one with the keys {', '.join(wanted)}")
-    for key in wanted:
+        _fail(where, "not a JSON object", f"write one with the keys {', '.join(types)}")
+    for key in types:
         if key not in value:
-            _fail(where, f"the key '{key}' is missing", f"the keys are {', '.join(wanted)}")
+            _fail(where, f"the key '{key}' is missing", f"the keys are {', '.join(types)}")
     for key in value:
-        if key not in wanted:
-            _fail(where, f"unknown key {short(key)}", f"the keys are {', '.join(wanted)}")
-    names = {str: "a text", int: "a whole number", list: "a list"}
-    for key, kind in wanted.items():
+        if key not in types:
+            _fail(where, f"unknown key {short(key)}", f"the keys are {', '.join(types)}")
+    names = {str: "a string", int: "a whole number", list: "a list"}
+    for key, kind in types.items():
         if type(value[key]) is not kind:
             _fail(where, f"'{key}' is {short(str(value[key]))}", f"it must be {names[kind]}")
 
@@ -224,7 +227,7 @@ def _key(name: str) -> frozenset[str]:
 
 
 def _same(names: Iterable[str], others: Iterable[str]) -> bool:
-    # Folded: an editor may write the same word in another Unicode form.
+    # Folded, because an editor may save the same word in another Unicode form.
     def folded_names(texts: Iterable[str]) -> list[list[str]]:
         return sorted(sorted(map(folded, _key(text))) for text in texts)
 

@@ -1,4 +1,4 @@
-"""A model's rules for one concept, read from its reply: strict JSON, a text for each variation and nothing else."""
+"""Read a model's rules for one concept from its reply: strict JSON with one string per variation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pytest_llmprops.benchmarks.dtails.reading import FENCE
 from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
 
-#: longest rule that is taken: a rule is a few sentences, and goes into every prompt of its concept
+#: Maximum characters of a rule. A rule is a few sentences and is in every prompt of its concept.
 LONGEST_RULE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class RulesReply:
-    """A model's reply read as rules: ``texts`` by variation name, or the ``problem`` in one phrase.
+    """A model's reply read as rules: ``texts`` by variation name, or the ``problem`` in a short phrase.
 
-    :param fenced: the JSON stood between fences, though only JSON was asked for.
+    :param fenced: The JSON was between code fences, although only JSON was asked for.
     """
 
     texts: Mapping[str, str] | None
@@ -28,9 +28,10 @@ class RulesReply:
 
 
 def read_rules_reply(reply: str, variations: Variations) -> RulesReply:
-    """Rules from a model's reply: one JSON object, bare or between fences, a non-empty string a variation.
+    """Read rules from a reply: one JSON object, optionally between code fences, with one string per variation.
 
-    Keys are compared folded (``text.folded``), as models drop zero-width joiners; those kept are ours.
+    Keys are compared folded (``text.folded``), because models drop zero-width joiners. The result has the names of
+    ``variations`` as keys.
     """
     text = reply.strip()
     parts = text.split(FENCE)
@@ -50,24 +51,24 @@ def _reply_texts(text: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
         return f"it is not JSON ({error})" if text else "it is empty", {}
     if not isinstance(data, dict):
         return "it is not a JSON object", {}
-    given = dict(data)
-    found: dict[str, Any] = {}
-    # As written first: two variations may be equal once folded.
-    for alike in (str, folded):
+    remaining = dict(data)
+    values: dict[str, Any] = {}
+    # Exact matches come first, because two variations may be equal after folding.
+    for normalise in (str, folded):
         for name in names:
-            key = next((key for key in given if alike(key) == alike(name)), None)
-            if name not in found and key is not None:
-                found[name] = given.pop(key)
-    missing = [name for name in names if name not in found]
+            key = next((key for key in remaining if normalise(key) == normalise(name)), None)
+            if name not in values and key is not None:
+                values[name] = remaining.pop(key)
+    missing = [name for name in names if name not in values]
     if missing:
         return f"the key {short(missing[0])} is missing", {}
-    if given:
-        return f"the key {short(next(iter(given)))} was not asked for", {}
-    for name, value in found.items():
+    if remaining:
+        return f"the key {short(next(iter(remaining)))} was not asked for", {}
+    for name, value in values.items():
         if not isinstance(value, str) or not value.strip():
             return f"the value of {short(name)} is not a text", {}
         if not is_unicode(value):
             return f"the value of {short(name)} has half a surrogate pair", {}
         if len(value) > LONGEST_RULE:
             return f"the value of {short(name)} is longer than {LONGEST_RULE} characters", {}
-    return "", {name: found[name].strip() for name in names}
+    return "", {name: values[name].strip() for name in names}

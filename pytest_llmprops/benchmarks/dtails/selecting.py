@@ -1,4 +1,4 @@
-"""Asking a chat model which variation is meant, and judging its choice (Barua et al., appendix B.3)."""
+"""Ask a chat model which variation fits the sentence, and judge its choice (Barua et al., appendix B.3)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from pytest_llmprops.core.verdicts import Status, Verdict
 class Choice:
     """One run's outcome on one item.
 
-    :param order: shown place -> index of the variation. :param reading: its ``index`` is a shown place.
-    :param retried: it is of the second reply, as the first did not keep to the template.
+    :param order: The index of the variation at each position shown.
+    :param reading: Its ``index`` is a position shown.
+    :param retried: The outcome is from the second reply, because the first did not follow the template.
     """
 
     status: Status
@@ -40,7 +41,7 @@ class Choice:
 
     @property
     def chosen(self) -> int | None:
-        """Index of the chosen variation in the item's own order."""
+        """The index of the chosen variation in the item's own order."""
         return None if self.reading.index is None else self.order[self.reading.index]
 
 
@@ -55,9 +56,9 @@ async def choose(
     rules: str,
     language: str,
 ) -> Choice:
-    """Ask once, and once more when the reply does not keep to the template.
+    """Ask for one choice, and ask again if the reply does not follow the template.
 
-    :param run: from 0; decides the order of the variations. :param rules: the text of the prompt, or empty.
+    :param run: From 0; sets the order of the variations. :param rules: The rules in the prompt, or empty.
     """
     variations: Sequence[tuple[str, ...]] = item["variations"]
     order = shown_order(len(variations), seed, item.base_id, run)
@@ -81,7 +82,7 @@ def _judged(
         return "refused", "a content filter refused"
     if reading.index is not None:
         chosen = shown[reading.index]
-        # As they stand in the file: two Tamil variations are the same word in two Unicode forms.
+        # Compared unfolded: two Tamil variations are the same word in two Unicode forms.
         right = not set(chosen).isdisjoint(item["label"])
         return ("correct" if right else "wrong"), f"chose {variation_name(chosen)}"
     if reading.obeyed:
@@ -104,9 +105,9 @@ async def select_in_runs(
     language: str,
     more: dict[str, float],
 ) -> Verdict:
-    """The verdict over all runs: correct when more than half of them are; its score is their share.
+    """Ask for all runs of an item and return its verdict.
 
-    :param rules: of the prompt; None without rules. :param more: further values of the verdict.
+    :param rules: The rules in the prompt; None without rules. :param more: Further values of the verdict.
     """
     text = "" if rules is None else shown_rules(rules.texts())
     choices = await asyncio.gather(
@@ -130,7 +131,7 @@ async def select_in_runs(
 def judge_choices(
     item: Item, choices: Sequence[Choice], rules: ConceptRules | None, more: dict[str, float]
 ) -> Verdict:
-    """One verdict of the runs' choices."""
+    """Return one verdict for all runs: correct if more than half are correct; the score is their share."""
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
     for run, choice in enumerate(choices, 1):
@@ -142,7 +143,7 @@ def judge_choices(
     return Verdict(
         status,
         variation_name(item["label"]),
-        _given(item, choices),
+        _answer(item, choices),
         reason,
         right / len(choices),
         values,
@@ -156,15 +157,15 @@ def judge_choices(
 
 
 def runs_without_choice(runs: int) -> dict[str, float]:
-    """The values of runs in which nothing could be asked: none is right, none chose a position."""
+    """Return the values of runs in which nothing could be asked: no run is right or has a position."""
     return {
         name: value for run in range(1, runs + 1) for name, value in _reading_values(run, Reading()).items()
     }
 
 
 def _values(run: int, choice: Choice) -> dict[str, float]:
-    found = run_values(run, choice.reading.index, choice.status == "correct")
-    return _reading_values(run, choice.reading) | found | {f"run{run}_retried": float(choice.retried)}
+    outcome = run_values(run, choice.reading.index, choice.status == "correct")
+    return _reading_values(run, choice.reading) | outcome | {f"run{run}_retried": float(choice.retried)}
 
 
 def _reading_values(run: int, reading: Reading) -> dict[str, float]:
@@ -184,8 +185,8 @@ def _most_common(failed: Sequence[Choice]) -> Status:
     return max(order, key=lambda status: counts[status])
 
 
-def _given(item: Item, choices: Sequence[Choice]) -> str:
-    """What was chosen, with how often where runs differ; empty where nothing was."""
+def _answer(item: Item, choices: Sequence[Choice]) -> str:
+    """Return what was chosen, with counts if the runs differ; empty if no run chose anything."""
     names = [
         "nothing" if choice.chosen is None else variation_name(item["variations"][choice.chosen])
         for choice in choices

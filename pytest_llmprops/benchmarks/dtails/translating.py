@@ -1,4 +1,4 @@
-"""Which variation a translation uses: translation systems and chat models (Barua et al., appendix B.2)."""
+"""Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate
 from pytest_llmprops.core.verdicts import Status, Verdict
 
 PARSE = "parse"
-#: ``tokenizer`` in a verdict's values: no words were needed, by Unicode, by the helper ``parse``
+#: ``tokenizer`` in a verdict's values: words not needed, split by Unicode rules, split by the helper ``parse``.
 UNNEEDED, UNICODE, PARSER = 0.0, 1.0, 2.0
 
 
 async def translate(
     item: Item, ask: Ask, *, temperature: float, max_tokens: int, tokenizer: str, more: dict[str, float]
 ) -> Verdict:
-    """Have the sentence translated and look for a variation in the translation.
+    """Have the sentence translated and search the translation for a variation.
 
-    :param tokenizer: ``auto``, ``stanza`` or ``unicode``. :param more: further values of the verdict.
-    :raises RunStopped: ``stanza`` is asked for and has no model of the language here.
+    :param tokenizer: ``auto``, ``stanza`` or ``unicode``. :param more: Further values of the verdict.
+    :raises RunStopped: The tokenizer is ``stanza``, and no model of the language is available.
     """
     if "translate" in ask.kinds:
         reply = await ask(Translate(item["sentence"], "en", item.language))
@@ -41,7 +41,7 @@ async def translate(
 
 
 async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], float, str]:
-    """The words of a translation, by what they were found as a value and as a name."""
+    """Return the words of a translation, and what split it: as a number and as a name."""
     missing = "no model for the role 'parse': --llm-helper parse=stanza"
     if tokenizer != "unicode" and PARSE in ask.roles:
         value = (await ask(Parse(text, language, "words"), role=PARSE)).value
@@ -49,19 +49,19 @@ async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[li
             return [word[0] for word in value["words"]], PARSER, str(value["by"])
         missing = str(value.get("missing", "its parser has no model of the language"))
     if tokenizer == "stanza":
-        raise RunStopped(f"dtails.tokenizer=stanza: {missing}; or take dtails.tokenizer=auto")
+        raise RunStopped(f"dtails.tokenizer=stanza: {missing}; or use dtails.tokenizer=auto")
     return unicode_words(text), UNICODE, TOKENIZER
 
 
 def judge_translation(
     item: Item, reply: Reply, reading: Reading, how: float, name: str, more: dict[str, float]
 ) -> Verdict:
-    """The verdict on one translation. One without any variation is wrong, as in the paper."""
+    """Return the verdict on one translation. A translation without any variation is wrong, as in the paper."""
     variations: Sequence[tuple[str, ...]] = item["variations"]
     chosen = None if reading.index is None else variations[reading.index]
     status, reason = _judged(item, reply, reading, chosen)
     if reading.how == "word":
-        reason += f" by a word like it ({reading.ratio:.2f}; words by {name})"
+        reason += f" (similar word, ratio {reading.ratio:.2f}; words by {name})"
     elif chosen is None and name:
         reason += f" (words by {name})"
     values = {
@@ -76,11 +76,11 @@ def judge_translation(
         "tokenizer": how,
     }
     evidence = TranslationEvidence(item["concept"], item["sentence"], reply.text, item["target"], name)
-    given = variation_name(chosen) if chosen is not None else reply.text
+    answer = variation_name(chosen) if chosen is not None else reply.text
     return Verdict(
         status,
         variation_name(item["label"]),
-        given,
+        answer,
         reason,
         float(status == "correct"),
         values,

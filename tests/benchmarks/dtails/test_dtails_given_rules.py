@@ -109,11 +109,11 @@ def test_translations_need_no_rules(data: Path) -> None:
 @pytest.mark.parametrize(
     ("rules", "concept", "said"),
     [
-        (RULES, "see", "rules for other concepts: 'live' ('leef/lewe, woon') is not in it"),
+        (RULES, "see", "rules for other concepts: 'live' ('leef/lewe, woon') is not in this file"),
         (
             (Rule("woon", "a"), Rule("leef", "b")),
             "live",
-            "'live' ('leef/lewe, woon') has other variations in it",
+            "'live' ('leef/lewe, woon') has other variations in this file",
         ),
     ],
 )

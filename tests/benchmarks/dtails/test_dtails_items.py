@@ -101,13 +101,13 @@ def test_variations_that_are_no_list(text: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"label": "maan"}, "label 'maan' is no variation of 'son, sol/sole'"),
+        ({"label": "maan"}, "label 'maan' is not one of the variations 'son, sol/sole'"),
         ({"label": " "}, "the label is empty"),
         ({"label": "son/"}, "label: variation 'son/' has an empty form"),
-        ({"variations": "['a/x', 'b/x']", "label": "x"}, "label 'x' fits 2 variations of 'a/x, b/x'"),
+        ({"variations": "['a/x', 'b/x']", "label": "x"}, "label 'x' fits 2 of the variations 'a/x, b/x'"),
         ({"variations": "['son']"}, "concept 'sun' has 1 variation(s)"),
         ({"variations": "[]"}, "concept 'sun' has 0 variation(s)"),
-        ({"variations": "['son', 'son']"}, "variation 'son' of 'sun' stands twice"),
+        ({"variations": "['son', 'son']"}, "variation 'son' of 'sun' is repeated"),
         ({"variations": "['son', 'sol//x']"}, "variation 'sol//x' has an empty form"),
         ({"variations": "['son', '']"}, "variation '' has an empty form"),
         ({"concept": " "}, "the concept is empty"),
@@ -229,7 +229,7 @@ def test_words_file() -> None:
         ("tell;VERB;a;b", "write concept,POS,variation;variation"),
         ("tell,VERB,a", "concept 'tell' has 1 variation"),
         ("tell,VERB,a;;b", "has an empty form"),
-        ("tell,VERB,a;b\ntell,VERB,c;d", "stands in the file twice"),
+        ("tell,VERB,a;b\ntell,VERB,c;d", "is repeated; merge its variations"),
     ],
 )
 def test_bad_words_file(text: str, what: str) -> None:

@@ -109,9 +109,9 @@ def test_a_gate_on_positions(run: Runner) -> None:
         ),
         ({"variations": "leef;woon"}, "2", "variations 'leef;woon' are not a list"),
         ({"variations": "__import__('os').getcwd()"}, "0", "are not a list"),
-        ({"label": "bly"}, "0", "label 'bly' is no variation of 'leef/lewe, woon'"),
-        ({"variations": "['woon']"}, "2", "concept 'live' has 1 variation(s); give at least two"),
-        ({"label": "\x1b[2J"}, "0", r"label '\x1b[2J' is no variation"),
+        ({"label": "bly"}, "0", "label 'bly' is not one of the variations 'leef/lewe, woon'"),
+        ({"variations": "['woon']"}, "2", "concept 'live' has 1 variation(s); write at least two"),
+        ({"label": "\x1b[2J"}, "0", r"label '\x1b[2J' is not one of the variations"),
     ],
 )
 def test_damaged_rows(run: Runner, change: dict[str, str], workers: str, said: str) -> None:

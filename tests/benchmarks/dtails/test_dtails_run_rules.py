@@ -124,8 +124,20 @@ def test_rules_of_two_files(run: Runner, data: tuple[str, ...], workers: str) ->
     [
         ("hy", "live", ("woon", "leef/lewe"), "0", ("rules for hy, not for 'af'", "-k dtails/hy")),
         ("hy", "live", ("woon", "leef/lewe"), "2", ("rules for hy, not for 'af'", "-k dtails/hy")),
-        ("af", "love", ("woon", "leef/lewe"), "2", ("'live' ('leef/lewe, woon') is not in it", "--lang af")),
-        ("af", "live", ("woon", "leef"), "0", ("'live' ('leef/lewe, woon') has other variations in it",)),
+        (
+            "af",
+            "love",
+            ("woon", "leef/lewe"),
+            "2",
+            ("'live' ('leef/lewe, woon') is not in this file", "--lang af"),
+        ),
+        (
+            "af",
+            "live",
+            ("woon", "leef"),
+            "0",
+            ("'live' ('leef/lewe, woon') has other variations in this file",),
+        ),
     ],
 )
 def test_rules_for_something_else(

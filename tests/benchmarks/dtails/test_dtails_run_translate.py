@@ -105,7 +105,7 @@ def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> No
     write_models(run, "'none'")
     strict = ("--model", "own", "--llm-set", "dtails.tokenizer=stanza", "-n", workers, "-q")
     done = run("test_dtails.py", *data[1:], *strict, "--llm-helper", "parse=splitter", "-k", "dtails/hy")
-    said_in_one_line(done, "stopped: dtails.tokenizer=stanza: no model of hy; or take dtails.tokenizer=auto")
+    said_in_one_line(done, "stopped: dtails.tokenizer=stanza: no model of hy; or use dtails.tokenizer=auto")
     assert done.run["complete"] is False
     assert done.verdicts == {}
     conftest = run.folder / "conftest.py"

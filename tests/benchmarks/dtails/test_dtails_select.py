@@ -120,7 +120,7 @@ def test_one_retry_with_the_papers_sentence() -> None:
         (
             ("woon", "woon"),
             "unparsed",
-            "0 fences of three backticks where there should be two, after one retry",
+            "0 fences of three backticks instead of two, after one retry",
         ),
         (("``` ```", "```answer```"), "unparsed", "nothing between the fences, after one retry"),
         (("", ""), "unparsed", "0 fences"),

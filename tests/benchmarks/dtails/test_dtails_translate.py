@@ -71,7 +71,7 @@ def test_a_word_like_a_form_by_unicode() -> None:
     """Without a parser the Unicode words are compared, and values, reason and evidence say so."""
     verdict = translated("Hulle is hier woonagtige.".replace("woonagtige", "woonagtog"))
     assert verdict.status == "correct"
-    assert verdict.reason == "translated with woonagtig by a word like it (0.89; words by unicode-words)"
+    assert verdict.reason == "translated with woonagtig (similar word, ratio 0.89; words by unicode-words)"
     values = verdict.values
     assert (values["substring"], values["chosen"], values["tokenizer"]) == (0.0, 2.0, UNICODE)
     assert values["ratio"] == pytest.approx(16 / 18, abs=1e-4)
@@ -84,7 +84,7 @@ def test_a_word_like_a_form_by_the_parser() -> None:
     assert translated(text).status == "wrong", "as one Unicode word it is like nothing"
     verdict = translated(text, helpers={"parse": parser("Hulle", "is", "woonagtog", "hier")})
     assert verdict.status == "correct"
-    assert verdict.reason == "translated with woonagtig by a word like it (0.89; words by stanza 1.0 af)"
+    assert verdict.reason == "translated with woonagtig (similar word, ratio 0.89; words by stanza 1.0 af)"
     assert verdict.values["tokenizer"] == PARSER
     assert verdict.evidence["tokenizer"] == "stanza 1.0 af"
 
@@ -107,13 +107,13 @@ def test_no_model_of_the_language() -> None:
     """Under auto a parser without the language leaves Unicode words, which the record says; stanza stops the run."""
     verdict = translated("Niks.", helpers={"parse": no_model})
     assert verdict.values["tokenizer"] == UNICODE
-    assert verdict.reason == "no word of the translation is like a variation (words by unicode-words)"
+    assert verdict.reason == "no word of the translation is similar to a variation (words by unicode-words)"
     outcome, _ = measured(
         SUBJECT, lambda r: "Niks.", kinds=TRANSLATOR, helpers={"parse": no_model}, tokenizer="stanza"
     )
     assert outcome.verdict is None
     assert outcome.stopped == (
-        "dtails.tokenizer=stanza: no model of 'af' in FOLDER; or take dtails.tokenizer=auto"
+        "dtails.tokenizer=stanza: no model of 'af' in FOLDER; or use dtails.tokenizer=auto"
     )
 
 
@@ -149,7 +149,7 @@ def test_a_parser_that_fails() -> None:
         (Reply("Hulle", finish_reason="length"), "unparsed", "cut off before any variation"),
         (Reply("", finish_reason="content_filter"), "refused", "a content filter refused"),
         ("I'm unable to translate this sentence.", "refused", "declined to translate"),
-        ("Hulle bly hier.", "wrong", "no word of the translation is like a variation"),
+        ("Hulle bly hier.", "wrong", "no word of the translation is similar to a variation"),
         (Reply("Hulle is woonagtig", finish_reason="length"), "correct", "translated with woonagtig"),
     ],
 )

@@ -13,7 +13,7 @@ from pytest_llmprops.benchmarks.dtails.context import concept_sentences
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, languages, train_rows, words
 from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.rows import Row
-from pytest_llmprops.benchmarks.dtails.rule_making import MadeRules, make_rules
+from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences, corpus_rows
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile
 from pytest_llmprops.core.benchmark import DataFiles
@@ -127,10 +127,10 @@ async def _all(
     temperature: float,
     max_tokens: int,
     told: Callable[[int], None],
-) -> list[MadeRules]:
+) -> list[RulesOutcome]:
     done = 0
 
-    async def one(concept: Concept) -> MadeRules:
+    async def one(concept: Concept) -> RulesOutcome:
         nonlocal done
         try:
             made = await make_rules(
@@ -144,7 +144,7 @@ async def _all(
                 max_tokens=max_tokens,
             )
         except BackendError as error:
-            made = MadeRules(None, error.message)
+            made = RulesOutcome(None, error.message)
         done += 1
         told(done)
         return made
