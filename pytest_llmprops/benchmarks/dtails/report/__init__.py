@@ -1,1 +1,1 @@
-"""The DTAiLS section of a report: tables, figures and a page for each concept."""
+"""The DTAiLS section of a report: tables, figures and one page per concept."""

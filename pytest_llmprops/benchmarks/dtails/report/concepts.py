@@ -1,4 +1,4 @@
-"""A page for each DTAiLS concept: its variations, the rules, its sentences, and what each model chose."""
+"""One page per DTAiLS concept: its variations, rules and sentences, and what each model chose."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Page, Ta
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import counted, file_name, joined, language, percent
 
-#: pages at most, and sentences and sets of rules on one; a run's record has the rest
+#: Maximum pages, and maximum sentences and sets of rules per page; a run's record has all of them.
 MOST_PAGES, MOST_SENTENCES, MOST_RULES = 400, 60, 30
-#: characters of a sentence or translation that a page shows
+#: Maximum characters of a sentence or translation on a page.
 LONGEST = 1_000
 FOLDER = "dtails"
 GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "error": "!", "none": "?"}
 WORDS = {"correct": "right", "none": "no choice read"}
-#: source, language, cluster: what identifies a concept
+#: Source, language and cluster, which identify a concept.
 Key = tuple[str, str, str]
 
 
@@ -57,14 +57,15 @@ class Member:
         return self.evidence if isinstance(self.evidence, SelectionEvidence) else SelectionEvidence()
 
 
-# ---- what ``assets/concept.html.jinja`` shows
+# ---- the data for ``assets/concept.html.jinja``
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One run's choice. :param status: ``correct``, ``wrong`` or ``none``. :param position: from 1, None: none.
+    """One run's choice.
 
-    :param shown: the variations in the order shown; empty where the record lacks it.
+    :param status: ``correct``, ``wrong`` or ``none``. :param position: From 1; None without a choice.
+    :param shown: The variations in the order shown; empty if the record does not have it.
     """
 
     status: str
@@ -74,7 +75,7 @@ class Pick:
 
     @property
     def label(self) -> str:
-        """``✗ wrong, position 2``; the glyph and the words say what the colour does."""
+        """A text such as ``✗ wrong, position 2``, which says the same as the colour."""
         position = f", position {self.position}" if self.position else ""
         retry = ", after a retry" if self.retried else ""
         return f"{GLYPHS[self.status]} {WORDS.get(self.status, self.status)}{position}{retry}"
@@ -82,16 +83,19 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one model did with one sentence. ``given`` only where the orders shown are not known."""
+    """What one model did with one sentence.
+
+    :param answer: What the model chose; empty if the orders shown are known.
+    """
 
     series: int
     name: str
     status: str
     picks: tuple[Pick, ...]
-    given: str
+    answer: str
     reason: str
     translation: str
-    translates: bool
+    is_translation: bool
 
     @property
     def label(self) -> str:
@@ -101,7 +105,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a concept; ``text`` is empty where the record lacks it."""
+    """One sentence of a concept; ``text`` is empty if the record does not have it."""
 
     id: str
     text: str
@@ -110,15 +114,16 @@ class Sentence:
 
     @property
     def runs(self) -> int:
-        """Columns that its table needs for choices."""
+        """The number of columns for choices in its table."""
         return max([1, *(len(outcome.picks) for outcome in self.outcomes)])
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules that were in prompts: (variation, rule, its example sentences), or why there are none.
+    """Rules in prompts as (variation, rule, number of its example sentences), or the problem that prevented them.
 
-    :param sentences: how many examples the prompt for the rules had; without any, no rule has a number.
+    :param sentences: The number of examples in the prompt for the rules, in words. Without examples, the numbers of
+        the rules are None.
     """
 
     who: str
@@ -129,12 +134,12 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """The page, and its row in the report.
+    """A concept's page and its row in the report.
 
-    :param variations: (name, sentences in which it is right). :param count: how many variations there are.
-    :param total: sentences, also those that are not shown.
-    :param shares: each line's mean score; None where it was not asked.
-    :param before, after: the neighbours' files, or empty.
+    :param variations: (name, number of sentences in which it is right). :param count: Number of variations.
+    :param total: Number of sentences, including those not shown.
+    :param shares: Each line's mean score; None if the concept was not asked.
+    :param before, after: Files of the previous and next page, or empty.
     """
 
     word: str
@@ -152,7 +157,7 @@ class Concept:
     after: str
 
 
-# ---- the pages and the table that leads to them
+# ---- the pages and the table that links to them
 
 
 def concept_pages(measured: Measured, lines: Sequence[Line]) -> list[tuple[Concept, Page | None]]:
@@ -177,7 +182,7 @@ def concept_pages(measured: Measured, lines: Sequence[Line]) -> list[tuple[Conce
 
 
 def concept_table(pages: Sequence[tuple[Concept, Page | None]], lines: Sequence[Line]) -> list[Block]:
-    """Return the concepts with each model's share of right choices, leading to their pages."""
+    """Return a table of the concepts with each model's share of right choices and links to the pages."""
     sources = {concept.source for concept, _ in pages}
     rows = []
     for concept, page in pages:
@@ -191,18 +196,18 @@ def concept_table(pages: Sequence[tuple[Concept, Page | None]], lines: Sequence[
     columns += [("Items from", False)] if len(sources) > 1 else []
     columns += [("Variations", True), ("Sentences", True)]
     columns += [(f"{line.name}{', translates' if line.task == TRANSLATE else ''}", True) for line in lines]
-    note = f"Each concept leads to a page in the folder {FOLDER} beside this report."
+    note = f"Each concept links to a page in the folder {FOLDER} next to this report."
     blocks: list[Block] = [Table("Concepts", tuple(columns), tuple(rows), note)]
     without = sum(page is None for _, page in pages)
     if without:
-        text = f"{counted(without, 'concept')} without a page: there are {MOST_PAGES} pages at most."
+        text = f"{counted(without, 'concept')} without a page: a report has at most {MOST_PAGES} pages."
         blocks.append(Note(text, "warn"))
     title = f"Concept by concept: rules, sentences, and what each model chose ({len(pages):,})"
     return [Fold(title, tuple(blocks))] if rows else []
 
 
 def _paths(keys: Sequence[Key]) -> list[str]:
-    """A file for each concept, that no other has on any disk, whatever the case of its letters."""
+    """Return a file for each concept, unique on file systems that ignore case too."""
     taken: set[str] = set()
     paths = []
     several = len({source for source, _, _ in keys}) > 1
@@ -210,7 +215,7 @@ def _paths(keys: Sequence[Key]) -> list[str]:
         slug = cluster.removeprefix(f"dtails/{code}/")
         name = file_name(f"{code}-{slug}" + (f"-{source}" if several else ""))[:80]
         tries = [name, *(f"{name}-{n}" for n in range(2, len(keys) + 2))]
-        chosen = next(one for one in tries if one.casefold() not in taken)
+        chosen = next(candidate for candidate in tries if candidate.casefold() not in taken)
         taken.add(chosen.casefold())
         paths.append(f"{FOLDER}/{chosen}.html")
     return paths
@@ -225,7 +230,7 @@ def _concept(key: Key, lines: Sequence[Line], members: Sequence[Member], before:
     return Concept(
         word=next((m.evidence.concept for m in members if m.evidence.concept), cluster.rpartition("/")[2] or cluster),
         language=language(code),
-        # Goes into an attribute that browsers choose fonts by; a run's record may hold anything.
+        # For the attribute ``lang``, by which browsers choose fonts. Checked, because a record may have any text.
         code=code if re.fullmatch("[a-z]{2,3}", code) else "",
         source=source,
         variations=_variations(by_sentence),
@@ -246,7 +251,7 @@ def _share(records: Sequence[VerdictRecord]) -> float | None:
 
 
 def _variations(by_sentence: Mapping[str, Sequence[Member]]) -> tuple[tuple[str, int], ...]:
-    """Each variation with the number of sentences in which it is right, most first."""
+    """Return each variation with the number of sentences in which it is right, in descending order."""
     right = Counter(expected for members in by_sentence.values() if (expected := _expected(members)))
     for members in by_sentence.values():
         for member in members:
@@ -259,14 +264,14 @@ def _expected(members: Sequence[Member]) -> str:
 
 
 def _rules(lines: Sequence[Line], members: Sequence[Member]) -> Iterator[Rules]:
-    """The rules that each model got or wrote; what several had is listed once, with their names."""
+    """Yield the rules that the models got or wrote; equal rules of several models once, with their names."""
     models: dict[Rules, list[str]] = {}
     for line in lines:
         if line.rules in ("", "none"):
             continue
         who = "Own rules of" if line.rules == "own" else f"Rules of {line.rules}, given to"
         own = [member for member in members if member.line is line]
-        # A verdict keeps the rules of the right variation and of those chosen.
+        # A verdict has only the rules of the right variation and of those chosen.
         kept = {rule.variation: rule for member in own for rule in member.selection.rules}
         totals = [_count(m.record.values, "sentences") for m in own if m.selection.rules]
         if kept:
@@ -289,26 +294,26 @@ def _sentence(base: str, members: Sequence[Member]) -> Sentence:
 
 def _outcome(member: Member) -> Outcome:
     line, record, picks = member.line, member.record, tuple(_picks(member))
-    translates = line.task == TRANSLATE
-    # Every run's own outcome is shown; words are needed for what has none, and for how a word was read.
-    said = translates or record.status not in ("correct", "wrong")
-    unknown = not all(pick.shown for pick in picks)
+    is_translation = line.task == TRANSLATE
+    # The picks show right and wrong choices; other statuses and translations need the reason in words.
+    has_reason = is_translation or record.status not in ("correct", "wrong")
+    has_orders = all(pick.shown for pick in picks)
     translation = member.evidence.translation if isinstance(member.evidence, TranslationEvidence) else ""
     return Outcome(
         series=line.series.index,
         name=line.name,
         status=record.status,
         picks=picks,
-        given=_cut(record.given) if unknown else "",
-        reason=_cut(record.reason) if said else "",
+        answer="" if has_orders else _cut(record.given),
+        reason=_cut(record.reason) if has_reason else "",
         translation=_cut(translation),
-        translates=translates,
+        is_translation=is_translation,
     )
 
 
 def _picks(member: Member) -> Iterator[Pick]:
     values, shown = member.record.values, member.selection.shown
-    # Without rules that could be read nothing was asked, and every run counts as not right.
+    # If a model's own rules could not be read, nothing was asked, and every run counts as not right.
     for run in range(runs_of(values) if values.get("rules_read", 1.0) else 0):
         mark = f"run{run + 1}_"
         position = _count(values, f"{mark}position") or None
@@ -318,7 +323,7 @@ def _picks(member: Member) -> Iterator[Pick]:
 
 
 def _count(values: Mapping[str, object], name: str) -> int:
-    """A value that counts something; 0 where a record has none, or something else."""
+    """Return a value as a number of things; 0 if it is missing or not a valid number."""
     value = values.get(name)
     return int(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0
 
@@ -330,10 +335,10 @@ def _notes(lines: Sequence[Line], members: Sequence[Member]) -> Iterator[str]:
         )
         if missing:
             yield (
-                f"{line.name}: the record lacks the evidence of {counted(missing, 'item')} (records of schema 1 have"
-                " none), so positions and outcomes are shown, but no order of the list and no rules."
+                f"{line.name}: the record has no evidence for {counted(missing, 'item')} (records of schema 1 have"
+                " none). Positions and outcomes are shown, but not the order of the list or the rules."
             )
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} characters more)"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"

@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
-#: inches of a row of marks, of the space around a panel, and the most panels side by side
+#: Height of a row of marks and space around a panel, in inches; maximum panels side by side.
 _ROW, _GAP, _ACROSS = 0.2, 0.3, 3
-#: positions in a list that fit side by side, and inches of the widest
+#: Maximum positions side by side, and the maximum width of one position in inches.
 _ABREAST, _WIDEST = 6, 1.7
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An accuracy with its 95% interval; ``deviation`` over ``runs``, where there were several; all in [0, 1]."""
+    """An accuracy with its 95% interval in [0, 1].
+
+    :param deviation: Standard deviation over ``runs``; None for one run.
+    """
 
     value: float
     low: float
@@ -43,7 +46,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of every panel. :param heading: stands over it and those after it."""
+    """A row of every panel. :param heading: Shown above this row and the rows after it."""
 
     label: str
     series: int
@@ -52,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A language: an estimate for each row, None where it was not measured, and the baselines."""
+    """A language: an estimate for each row, None if it was not measured, and the baselines."""
 
     title: str
     values: tuple[Estimate | None, ...]
@@ -61,7 +64,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Shares of the ``size`` positions in lists of so many variations, by row; each (share, low, high)."""
+    """Shares of the positions in lists of ``size`` variations, by row; each is (share, low, high)."""
 
     title: str
     size: int
@@ -69,7 +72,7 @@ class Positions:
 
 
 def accuracy_panels(panels: Sequence[Panel], rows: Sequence[Row]) -> Plot:
-    """A panel a language, at most three side by side; every panel has the same rows."""
+    """Draw one panel per language, at most three side by side; every panel has the same rows."""
     across = min(_ACROSS, len(panels))
     down = -(-len(panels) // across)
     lines = len(rows) + 1.1 * sum(bool(row.heading) for row in rows)
@@ -130,7 +133,7 @@ def _accuracy_panel(
                 )  # fmt: skip
         at += 1
     axes.set_yticks(ticks, names if names is not None else [""] * len(rows))
-    # A mark at 0% must not touch its name.
+    # Without padding, a mark at 0% touches its name.
     axes.tick_params(axis="y", pad=8)
     axes.set_title(shortened(panel.title, 30), loc="left", fontsize=9.5, pad=5, color=TEXT)
 
@@ -163,7 +166,7 @@ def _accuracy_handles(deviations: bool, baselines: bool) -> list[Any]:
 
 
 def position_panels(panels: Sequence[Positions], rows: Sequence[Row]) -> Plot:
-    """How often each position was chosen: a panel for each number of variations, with the uniform share dashed."""
+    """Draw how often each position was chosen: one panel per number of variations; the uniform share is dashed."""
     from matplotlib.lines import Line2D
 
     lines = _packed(panels)
@@ -193,7 +196,7 @@ def position_panels(panels: Sequence[Positions], rows: Sequence[Row]) -> Plot:
 
 
 def _packed(panels: Sequence[Positions]) -> list[list[Positions]]:
-    """Panels in lines, in order, as many in a line as have :data:`_ABREAST` positions together."""
+    """Return the panels in rows, in order; the panels of a row have at most :data:`_ABREAST` positions."""
     lines: list[list[Positions]] = []
     for panel in panels:
         if not lines or sum(p.size for p in lines[-1]) + panel.size > _ABREAST:

@@ -1,4 +1,4 @@
-"""What stands side by side in DTAiLS's part of a report: each series' choices by rules setting, and translations."""
+"""The lines of DTAiLS's report section: each series' choices by rules setting, and its translations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import file_names, visible
 
-#: a table of more rows than this is closed at first
+#: A table with more rows than this is folded.
 LONG = 20
-#: what ``llmprops dtails rules`` calls its files, but for ``.json``
+#: Names of the files that ``llmprops dtails rules`` writes, without ``.json``.
 _FILE = re.compile(r"rules-[a-z]{2,3}-(.+)")
-#: characters of a model's name and of its rules' in a plot
+#: Maximum characters of a model's name and of its rules' name in a plot.
 _NAME, _RULES = 22, 26
 
 
@@ -23,9 +23,9 @@ _NAME, _RULES = 22, 26
 class Line:
     """One task of one series.
 
-    :param model: its name in a table that has the rules in a column of their own.
-    :param rules: ``none``, ``own``, or whose; empty for translations.
-    :param name: model and rules, unlike every other line of its task. :param short: the same for a plot.
+    :param model: Its name in a table with a separate column for rules.
+    :param rules: ``none``, ``own``, or the name of the rules; empty for translations.
+    :param name: Model and rules, unique within the task. :param short: The same, for a plot.
     """
 
     series: Series
@@ -37,7 +37,7 @@ class Line:
 
 
 def rules_name(setting: object) -> str:
-    """The setting ``rules`` in words: ``none``, ``own``, or by whose file: its model's name in the file's."""
+    """Return the setting ``rules`` in words: ``none``, ``own``, or the model in the file's name."""
     text = str(setting or "none")
     if text in ("none", "self"):
         return {"none": "none", "self": "own"}[text]
@@ -51,50 +51,50 @@ def rules_name(setting: object) -> str:
 
 
 def lines_of(measured: Measured) -> list[Line]:
-    """Choices first, then translations; of each the models together, without rules before those with."""
-    found = [*_lines(measured, SELECT), *_lines(measured, TRANSLATE)]
-    order = {name: n for n, name in enumerate(dict.fromkeys(line.series.model for line in found))}
+    """Return choices first, then translations, grouped by model; no rules come before rules."""
+    lines = [*_lines(measured, SELECT), *_lines(measured, TRANSLATE)]
+    order = {name: n for n, name in enumerate(dict.fromkeys(line.series.model for line in lines))}
     rank = {"none": 0, "own": 1}
     tasks = (SELECT, TRANSLATE)
     return sorted(
-        found,
+        lines,
         key=lambda line: (tasks.index(line.task), order[line.series.model], rank.get(line.rules, 2)),
     )
 
 
 def _lines(measured: Measured, task: str) -> list[Line]:
-    found: list[tuple[Series, str]] = []
+    series_rules: list[tuple[Series, str]] = []
     seen = set()
     for s in measured.series:
         rows = [row for row in measured.rows(s) if row.task == task]
         if not rows:
             continue
         if task == TRANSLATE:
-            # Rules change nothing here: runs with other rules repeat the same translations.
+            # Rules do not affect translations: runs with other rules repeat them.
             outcome = sorted((r.id, r.status, r.given) for r in measured.records(s, [task]))
             if (s.model, repr(outcome)) in seen:
                 continue
             seen.add((s.model, repr(outcome)))
-        found.append((s, rules_name(s.settings("dtails").get("rules")) if task == SELECT else ""))
-    times = Counter((s.model, rules) for s, rules in found)
+        series_rules.append((s, rules_name(s.settings("dtails").get("rules")) if task == SELECT else ""))
+    times = Counter((s.model, rules) for s, rules in series_rules)
     lines = []
-    for s, rules in found:
-        alone = times[s.model, rules] == 1
+    for s, rules in series_rules:
+        is_unique = times[s.model, rules] == 1
         star = s.starred.removeprefix(s.label)
-        model = (visible(s.model) if alone else s.label) + star
-        said = {"": "", "none": "no rules", "own": "own rules"}.get(rules, f"rules of {rules}")
-        short = (middle(visible(s.model)) if alone else middle(s.label, 2 * _NAME)) + star
-        tail = shortened(said, _RULES)
-        lines.append(Line(s, task, model, rules, _with(model, said), _with(short, tail)))
+        model = (visible(s.model) if is_unique else s.label) + star
+        label = {"": "", "none": "no rules", "own": "own rules"}.get(rules, f"rules of {rules}")
+        short = (middle(visible(s.model)) if is_unique else middle(s.label, 2 * _NAME)) + star
+        short_label = shortened(label, _RULES)
+        lines.append(Line(s, task, model, rules, _with_rules(model, label), _with_rules(short, short_label)))
     return lines
 
 
-def _with(model: str, rules: str) -> str:
+def _with_rules(model: str, rules: str) -> str:
     return f"{model} ({rules})" if rules else model
 
 
 def middle(text: str, most: int = _NAME) -> str:
-    """``text`` cut in its middle to ``most`` characters: models of a family often differ at the end."""
+    """Return ``text`` cut in its middle to ``most`` characters: models of a family often differ at the end."""
     if len(text) <= most:
         return text
     head = (most - 1) // 2

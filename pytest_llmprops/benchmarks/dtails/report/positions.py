@@ -1,4 +1,4 @@
-"""Which position of the list was chosen, in DTAiLS's part of a report (Barua et al., appendix B.4)."""
+"""Positions chosen in the list, in DTAiLS's report section (Barua et al., appendix B.4)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from pytest_llmprops.reports.kit.generic import share_cell
 from pytest_llmprops.reports.kit.series import Measured, place_of
 from pytest_llmprops.reports.kit.text import interval, joined, language, percent, visible
 
-#: how a position is named in a sentence
+#: Names of the first positions in a sentence.
 _NAMES = ("first", "second", "third", "fourth", "fifth", "sixth")
 _GROUP = re.compile(r"([1-9][0-9]?)of([1-9][0-9]?)")
 Rates = list[MetricRow]
-#: number of the line and source -> number of variations -> rates
-Found = Mapping[tuple[int, str], Mapping[int, Rates]]
+#: Rates by number of variations, by index of the line and source.
+RatesBySize = Mapping[tuple[int, str], Mapping[int, Rates]]
 
 
 def positions_blocks(measured: Measured, lines: list[Line]) -> list[Block]:
-    """The figure, what it shows in words, and its table; nothing where no choice was read."""
-    found = {(n, source): _sizes(measured, line, source) for n, line, source in _each(measured, lines)}
-    sizes = sorted({size for by_size in found.values() for size in by_size})
+    """Return the figure, notes on its results, and its table; nothing if no choice was read."""
+    rates = {
+        (n, source): _rates_by_size(measured, line, source) for n, line, source in _each(measured, lines)
+    }
+    sizes = sorted({size for by_size in rates.values() for size in by_size})
     if not sizes:
         return []
-    table = _table(measured, lines, found, sizes)
+    table = _table(measured, lines, rates, sizes)
     return [
-        _figure(measured, lines, found, sizes),
-        *_sentences(measured, lines, found),
+        _figure(measured, lines, rates, sizes),
+        *_notes(measured, lines, rates),
         Fold("The numbers of positions chosen", (table,)) if len(table.rows) > LONG else table,
     ]
 
@@ -47,7 +49,7 @@ def _each(measured: Measured, lines: list[Line]) -> Iterator[tuple[int, Line, st
 
 
 def _place(measured: Measured, line: Line, source: str) -> Place | None:
-    """All languages together; where the series has one, that one."""
+    """Return the place of all languages together, or of the series' only language."""
     own = [row for row in measured.rows(line.series) if (row.task, row.source) == (SELECT, source)]
     codes = list(dict.fromkeys(row.language for row in own))
     if not codes:
@@ -55,23 +57,23 @@ def _place(measured: Measured, line: Line, source: str) -> Place | None:
     return SELECT, codes[0] if len(codes) == 1 else ALL, source
 
 
-def _sizes(measured: Measured, line: Line, source: str) -> dict[int, Rates]:
-    """The rows of ``position_rate`` by number of variations, each in the order of the positions."""
+def _rates_by_size(measured: Measured, line: Line, source: str) -> dict[int, Rates]:
+    """Return the rows of ``position_rate`` by number of variations, in the order of positions."""
     place = _place(measured, line, source)
-    found: dict[int, dict[int, MetricRow]] = {}
+    by_size: dict[int, dict[int, MetricRow]] = {}
     for row in measured.metrics(line.series):
         match = _GROUP.fullmatch(row.group) if row.name == "position_rate" else None
         if match and place_of(row) == place and row.value is not None:
-            found.setdefault(int(match[2]), {})[int(match[1])] = row
+            by_size.setdefault(int(match[2]), {})[int(match[1])] = row
     return {
         size: [rows[n] for n in range(1, size + 1)]
-        for size, rows in found.items()
+        for size, rows in by_size.items()
         if set(rows) == set(range(1, size + 1))
     }
 
 
 def _test(measured: Measured, line: Line, source: str, size: int) -> tuple[float | None, bool | None]:
-    """The adjusted p-value and whether the model counts as order-invariant; None where nothing was tested."""
+    """Return the adjusted p-value and whether the model counts as order-invariant; None if not tested."""
     place = _place(measured, line, source)
     if place is None:
         return None, None
@@ -88,7 +90,7 @@ def _p(value: float | None) -> str:
 
 
 def _over(measured: Measured, lines: list[Line], source: str) -> str:
-    """What the choices are taken over, in words."""
+    """Return, in words, the languages that the choices are from."""
     codes = {place[1] for line in lines if (place := _place(measured, line, source)) is not None}
     return "all languages of a run together" if ALL in codes else joined(sorted(map(language, codes)))
 
@@ -97,12 +99,12 @@ def _sources(measured: Measured) -> list[str]:
     return list(dict.fromkeys(source for task, _, source in measured.places if task == SELECT))
 
 
-def _figure(measured: Measured, lines: list[Line], found: Found, sizes: list[int]) -> Figure:
+def _figure(measured: Measured, lines: list[Line], rates: RatesBySize, sizes: list[int]) -> Figure:
     sources = _sources(measured)
     panels = []
     for source in sources:
         for size in sizes:
-            shares = tuple(_shares(found.get((n, source), {}).get(size)) for n in range(len(lines)))
+            shares = tuple(_shares(rates.get((n, source), {}).get(size)) for n in range(len(lines)))
             title = f"{size} variations" + (f", {visible(source)}" if len(sources) > 1 else "")
             if any(shares):
                 panels.append(Positions(title, size, shares))
@@ -110,11 +112,11 @@ def _figure(measured: Measured, lines: list[Line], found: Found, sizes: list[int
     return Figure(
         "dtails-positions",
         "How often each position of the list was chosen (figures 5 and 6)",
-        f"Share of choices that fell on each position of the list, with 95% intervals, of"
-        f" {joined([line.name for line in lines])}, beside the uniform share; the numbers are in the table below.",
+        f"Share of choices at each position of the list of {joined([line.name for line in lines])}, with 95%"
+        " intervals and the uniform share; the numbers are in the table below.",
         _drawn(panels, rows),
-        "The order is a fresh shuffle for every item and run, so whoever does not look at it chooses every position"
-        " equally often, however good the choices are. Intervals are 95% (Wilson); choices in"
+        "The order is a new shuffle for every item and run. A model that ignores the order therefore chooses every"
+        " position equally often, for any accuracy. Intervals are 95% (Wilson); choices in"
         f" {joined(sorted({_over(measured, lines, source) for source in sources}))}.",
     )
 
@@ -129,60 +131,59 @@ def _drawn(panels: list[Positions], rows: list[Row]) -> Callable[[], Any]:
     return lambda: position_panels(panels, rows)
 
 
-def _sentences(measured: Measured, lines: list[Line], found: Found) -> list[Block]:
-    """A sentence for each model whose choice depends on the order, and one for the rest."""
+def _notes(measured: Measured, lines: list[Line], rates: RatesBySize) -> list[Block]:
+    """Return a warning for each model whose choice depends on the order, and notes on the other models."""
     notes: list[Block] = []
-    even, unknown = [], []
+    invariant_names, untested_names = [], []
     for n, line in enumerate(lines):
-        said, tested = [], False
+        biases, is_tested = [], False
         for source in _sources(measured):
-            for size, rates in sorted(found.get((n, source), {}).items()):
+            for size, rows in sorted(rates.get((n, source), {}).items()):
                 p, invariant = _test(measured, line, source, size)
-                tested = tested or invariant is not None
+                is_tested = is_tested or invariant is not None
                 if invariant is False:
-                    said.append(_said(rates, size, p))
-        if said:
-            text = f"{line.name} is not order-invariant: {'; '.join(said)}."
-            notes.append(Note(text, "warn"))
-        elif tested:
-            even.append(line.name)
+                    biases.append(_bias(rows, size, p))
+        if biases:
+            notes.append(Note(f"{line.name} is not order-invariant: {'; '.join(biases)}.", "warn"))
+        elif is_tested:
+            invariant_names.append(line.name)
         else:
-            unknown.append(line.name)
-    if even:
-        notes.append(Note(f"Not shown to depend on the order: {joined(even)}."))
-    if unknown:
-        notes.append(Note(f"Too few choices to tell whether the order matters: {joined(unknown)}."))
+            untested_names.append(line.name)
+    if invariant_names:
+        notes.append(Note(f"Not shown to depend on the order: {joined(invariant_names)}."))
+    if untested_names:
+        notes.append(Note(f"Too few choices to test whether the order matters: {joined(untested_names)}."))
     return notes
 
 
-def _said(rates: Rates, size: int, p: float | None) -> str:
-    """The position that is furthest from its uniform share."""
-    furthest = max(range(size), key=lambda n: abs((rates[n].value or 0.0) - 1 / size))
-    row = rates[furthest]
+def _bias(rows: Rates, size: int, p: float | None) -> str:
+    """Describe the position with the largest difference from the uniform share."""
+    furthest = max(range(size), key=lambda n: abs((rows[n].value or 0.0) - 1 / size))
+    row = rows[furthest]
     name = f"the {_NAMES[furthest]}" if furthest < len(_NAMES) else f"number {furthest + 1}"
     limits = ""
     if row.ci_low is not None and row.ci_high is not None:
         limits = f" ({interval(row.ci_low, row.ci_high)})"
     return (
-        f"of {size} variations it takes {name} in {percent(row.value)}{limits} of {row.n:,} choices, where"
-        f" {percent(1 / size)} would be even (p {_p(p) if p is not None and p < 0.001 else f'= {_p(p)}'})"
+        f"of {size} variations it chooses {name} in {percent(row.value)}{limits} of {row.n:,} choices, instead of"
+        f" {percent(1 / size)} (p {_p(p) if p is not None and p < 0.001 else f'= {_p(p)}'})"
     )
 
 
-def _table(measured: Measured, lines: list[Line], found: Found, sizes: list[int]) -> Table:
+def _table(measured: Measured, lines: list[Line], rates: RatesBySize, sizes: list[int]) -> Table:
     sources, most = _sources(measured), sizes[-1]
     rows = []
     for source in sources:
         for size in sizes:
             for n, line in enumerate(lines):
-                rates = found.get((n, source), {}).get(size)
-                if rates is None:
+                shares = rates.get((n, source), {}).get(size)
+                if shares is None:
                     continue
                 p, invariant = _test(measured, line, source, size)
                 cells = [Cell(line.model), Cell(line.rules), Cell(f"{size}", size)]
                 cells += [Cell(visible(source))] if len(sources) > 1 else []
-                cells.append(Cell(f"{rates[0].n:,}", rates[0].n))
-                cells += [share_cell(rate) for rate in rates] + [Cell("")] * (most - size)
+                cells.append(Cell(f"{shares[0].n:,}", shares[0].n))
+                cells += [share_cell(share) for share in shares] + [Cell("")] * (most - size)
                 cells += [Cell(_p(p), p), Cell({True: "not shown", False: "yes", None: "–"}[invariant])]
                 rows.append(tuple(cells))
     columns = [("Model", False), ("Rules", False), ("Variations", True)]
@@ -190,9 +191,8 @@ def _table(measured: Measured, lines: list[Line], found: Found, sizes: list[int]
     columns += [("Choices", True), *((f"Position {n}", True) for n in range(1, most + 1))]
     columns += [("p", True), ("Depends on the order", False)]
     note = (
-        "p: that every position is equally likely, by the exact binomial test for two variations and the chi-square"
-        " test for more, adjusted after Holm over a model's numbers of variations (of each run on its own); none for"
-        f" more than two variations with fewer than {FEWEST} choices a position. A model that depends on the order is"
-        f" {RULE}."
+        'p is the p-value of "every position is equally likely": the exact binomial test for two variations, the'
+        " chi-square test for more, Holm-adjusted over the numbers of variations within a run. More than two"
+        f" variations need at least {FEWEST} choices per position. A model depends on the order if it is {RULE}."
     )
     return Table("Positions chosen", tuple(columns), tuple(rows), note)

@@ -1,6 +1,6 @@
-"""DTAiLS in a report: figures 2, 5 and 6 of Barua et al. for the models at hand, and a page for each concept.
+"""The DTAiLS section of a report: figures 2, 5 and 6 of Barua et al. for the run's models, and one page per concept.
 
-The paper prints these figures without numbers, so no row of it stands beside ours.
+The paper prints these figures without numbers, so the report shows no published values.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from pytest_llmprops.reports.kit.text import counted, joined, language, percent,
 
 HEADINGS = {SELECT: "Selects from a list", TRANSLATE: "Translates"}
 INTERVALS = (
-    "Intervals are bootstraps over concepts; where all concepts agree, Wilson's with each counted once."
+    "Intervals are bootstrapped over concepts. If all concepts have the same result, the interval is Wilson's, with"
+    " each concept counted once."
 )
-#: language and source
-Where = tuple[str, str]
+#: Language code and source of items.
+Origin = tuple[str, str]
 
 
 def section(measured: Measured) -> Section:
-    """Accuracy by language and rules, positions chosen, concept by concept, and what every benchmark has."""
+    """Return accuracy by language and rules, positions chosen, the concepts, and the parts of every benchmark."""
     lines = lines_of(measured)
     if not lines:
         return generic.section(measured)
@@ -44,44 +45,44 @@ def section(measured: Measured) -> Section:
     return Section(parts, tuple(page for _, page in pages if page is not None))
 
 
-def _wheres(measured: Measured) -> list[Where]:
+def _origins(measured: Measured) -> list[Origin]:
     return list(dict.fromkeys((code, source) for _, code, source in measured.places))
 
 
-def _title(where: Where, measured: Measured) -> str:
-    several = len({source for _, source in _wheres(measured)}) > 1
-    return f"{language(where[0])}, {visible(where[1])}" if several else language(where[0])
+def _title(origin: Origin, measured: Measured) -> str:
+    several = len({source for _, source in _origins(measured)}) > 1
+    return f"{language(origin[0])}, {visible(origin[1])}" if several else language(origin[0])
 
 
-def estimate(measured: Measured, line: Line, where: Where) -> Estimate | None:
-    """The mean over runs with its interval where there were several; else the accuracy of the summary."""
-    place: Place = (line.task, *where)
+def estimate(measured: Measured, line: Line, origin: Origin) -> Estimate | None:
+    """Return the mean over runs with its interval if an item had several runs, or the summary's accuracy."""
+    place: Place = (line.task, *origin)
     row = measured.row(line.series, place)
     if row is None or row.estimate is None:
         return None
     mean = measured.metric(line.series, "accuracy_mean", place)
     if mean is None or mean.value is None:
         return Estimate(*row.estimate)
-    asked = [
+    scores = [
         (r.score, r.cluster)
         for r in measured.records(line.series, [line.task])
-        if (r.language, r.source) == where and r.score is not None
+        if (r.language, r.source) == origin and r.score is not None
     ]
-    interval = mean_interval([score for score, _ in asked], [cluster for _, cluster in asked])
+    interval = mean_interval([score for score, _ in scores], [cluster for _, cluster in scores])
     deviation = measured.metric(line.series, "accuracy_sd", place)
     return Estimate(
         mean.value, interval.low, interval.high, deviation.value if deviation else None, int(mean.n)
     )
 
 
-def _baselines(measured: Measured, where: Where) -> tuple[float, ...]:
-    """Of the language's whole file; more than one where the runs had different files."""
-    found = (
-        measured.metric(s, "frequency_baseline", (task, *where))
+def _baselines(measured: Measured, origin: Origin) -> tuple[float, ...]:
+    """Return the baseline over the language's whole file; several if the runs used different files."""
+    rows = (
+        measured.metric(s, "frequency_baseline", (task, *origin))
         for s in measured.series
         for task in (SELECT, TRANSLATE)
     )
-    return tuple(dict.fromkeys(row.value for row in found if row is not None and row.value is not None))
+    return tuple(dict.fromkeys(row.value for row in rows if row is not None and row.value is not None))
 
 
 def _figure(measured: Measured, lines: list[Line]) -> Figure:
@@ -93,29 +94,29 @@ def _figure(measured: Measured, lines: list[Line]) -> Figure:
     ]
     panels = [
         Panel(
-            _title(where, measured),
-            tuple(estimate(measured, line, where) for line in lines),
-            _baselines(measured, where),
+            _title(origin, measured),
+            tuple(estimate(measured, line, origin) for line in lines),
+            _baselines(measured, origin),
         )
-        for where in _wheres(measured)
+        for origin in _origins(measured)
     ]
     several = any(value and value.deviation is not None for panel in panels for value in panel.values)
     names = joined(list(dict.fromkeys(line.name for line in lines)))
     note = (
-        "Where a choice was asked for several times, each time in another order, the mark is the mean over runs, and"
-        " the band its standard deviation (n − 1) over runs. "
+        "If each choice was asked for in several runs, each in another order, the mark is the mean over runs, and the"
+        " band is the standard deviation (n − 1) over runs. "
         if several
         else ""
     )
     return Figure(
         "dtails-accuracy",
         "Accuracy by language and rules (figure 2)",
-        f"Accuracy with 95% intervals of {names} in {joined([panel.title for panel in panels])}, beside the"
-        " frequency baseline; the numbers are in the table below.",
+        f"Accuracy of {names} in {joined([panel.title for panel in panels])}, with 95% intervals and the frequency"
+        " baseline; the numbers are in the table below.",
         _drawn(panels, rows),
-        f"{note}{INTERVALS} The baseline always takes a concept's most common variation;"
-        " it is in-sample: counted on the rows that it is scored on, the language's whole file. The paper prints this"
-        " figure without numbers, so none of its models stand here.",
+        f"{note}{INTERVALS} The baseline always chooses a concept's most common variation. It is in-sample: it is"
+        " counted and scored on the same rows, the language's whole file. The paper prints this figure without"
+        " numbers, so its models are not shown.",
     )
 
 
@@ -128,15 +129,15 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
     over_runs = any(
         measured.metric(line.series, "accuracy_mean", place) for line in lines for place in measured.places
     )
-    for where in _wheres(measured):
+    for origin in _origins(measured):
         for line in lines:
-            place = (line.task, *where)
+            place = (line.task, *origin)
             row = measured.row(line.series, place)
             if row is None:
                 continue
-            cells = [Cell(language(where[0])), Cell(where[1]), Cell(HEADINGS[line.task]), Cell(line.model)]
+            cells = [Cell(language(origin[0])), Cell(origin[1]), Cell(HEADINGS[line.task]), Cell(line.model)]
             cells += [Cell(line.rules), share_cell(row)]
-            cells += [_over_runs(measured, line, where)] if over_runs else []
+            cells += [_over_runs(measured, line, origin)] if over_runs else []
             items = row.items - row.errors
             cells += [Cell(f"{items:,}", items), Cell(f"{row.clusters:,}", row.clusters)]
             baseline = measured.metric(line.series, "frequency_baseline", place)
@@ -156,22 +157,22 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
     note = INTERVALS
     if over_runs:
         note += (
-            " Accuracy counts an item of several runs as right when more than half of them are; the mean over runs"
-            " counts every choice. The deviation is the sample's (n − 1)."
+            " Accuracy counts an item with several runs as right if more than half of them are right. The mean over"
+            " runs counts every choice. The deviation is the sample standard deviation (n − 1)."
         )
     return Table("Accuracy by language", tuple(columns), tuple(shown), note)
 
 
-def _over_runs(measured: Measured, line: Line, where: Where) -> Cell:
-    found = estimate(measured, line, where)
-    if found is None or found.runs < 2:
+def _over_runs(measured: Measured, line: Line, origin: Origin) -> Cell:
+    mean = estimate(measured, line, origin)
+    if mean is None or mean.runs < 2:
         return Cell("–")
-    spread = "" if found.deviation is None else f" ± {100 * found.deviation:.1f}"
-    return Cell(f"{percent(found.value)}{spread} ({found.runs} runs)", found.value)
+    spread = "" if mean.deviation is None else f" ± {100 * mean.deviation:.1f}"
+    return Cell(f"{percent(mean.value)}{spread} ({mean.runs} runs)", mean.value)
 
 
 def _unread(measured: Measured, lines: list[Line]) -> list[Block]:
-    """Models whose own rules could not be read were not asked every item."""
+    """Return a warning for each model whose own rules could not be read, because some items were not asked."""
     notes: list[Block] = []
     for line in lines:
         if line.task != SELECT:
@@ -183,8 +184,8 @@ def _unread(measured: Measured, lines: list[Line]) -> list[Block]:
             notes.append(
                 Note(
                     f"{line.name}: its own rules could not be read for {counted(concepts, 'concept')}."
-                    f" {len(unread):,} of {len(records):,} items therefore count as not right in every run; no"
-                    " position was chosen there.",
+                    f" Therefore, {len(unread):,} of {len(records):,} items count as not right in every run, and have no"
+                    " position chosen.",
                     "warn",
                 )
             )

@@ -156,7 +156,7 @@ def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
     choices = [item for item in KNOW if item.task == "select"]
     run = as_schema_1(measure(tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2))
     page = pages(tmp_path / "out", run)["af-know.html"]
-    assert "m (own rules): the record lacks the evidence of 3 items" in words(page)
+    assert "m (own rules): the record has no evidence for 3 items" in words(page)
     assert "Sentence 1 on know" not in page
     assert "when it is" not in page
     assert 'class="shown"' not in page

@@ -194,8 +194,8 @@ def test_a_model_that_looks_at_the_order_is_named(tmp_path: Path) -> None:
     found = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
     [said] = [text for text in notes(found) if "is not order-invariant" in text]
     assert said.startswith(
-        "first (no rules) is not order-invariant: of 2 variations it takes the first in 100.0% (93 to 100) of 48"
-        " choices, where 50.0% would be even (p < 0.001); of 3 variations it takes the first in 100.0%"
+        "first (no rules) is not order-invariant: of 2 variations it chooses the first in 100.0% (93 to 100) of 48"
+        " choices, instead of 50.0% (p < 0.001); of 3 variations it chooses the first in 100.0%"
     )
     assert "Not shown to depend on the order: good (no rules)." in notes(found)
     rows = {(row["Model"], row["Variations"]): row for row in table(found, "Positions chosen")}
@@ -233,7 +233,7 @@ def test_positions_are_those_of_the_metrics(tmp_path: Path) -> None:
 def test_too_few_choices_are_said_to_be_too_few(tmp_path: Path) -> None:
     """With fewer than five choices a position of three nothing is tested, and the report says so."""
     found = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
-    assert "Too few choices to tell whether the order matters: m (no rules)." in notes(found)
+    assert "Too few choices to test whether the order matters: m (no rules)." in notes(found)
     [row] = table(found, "Positions chosen")
     assert (row["p"], row["Depends on the order"]) == ("–", "–")
 
