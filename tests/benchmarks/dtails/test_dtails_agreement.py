@@ -17,10 +17,8 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import (
     judged_share,
     majority,
     pabak,
-    ratings_of,
     sufficient_context_share,
     total_agreement,
-    variation_precision,
 )
 from pytest_llmprops.core.errors import DataError
 
@@ -102,16 +100,6 @@ def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
     assert math.isnan(judged_share([]))
 
 
-def test_precision_from_selected_words() -> None:
-    """Two of three annotators select one of two variations as wrong: 4 of 6 judgements accept."""
-    variations = {"art": ("美術", "芸術"), "city": ("街", "町")}
-    assert variation_precision({"art": [["美術"], ["美術"], []]}, variations) == pytest.approx(4 / 6)
-    everything: dict[str, list[list[str]]] = {"art": [[], [], []], "city": [["街"], [], []]}
-    assert variation_precision(everything, variations) == pytest.approx(11 / 12)
-    with pytest.raises(DataError, match="'絵' is none of its variations"):
-        variation_precision({"art": [["絵"]]}, variations)
-
-
 def test_majority() -> None:
     """More than half; two of four are not."""
     assert majority(["a", "b", "a"]) == "a"
@@ -129,13 +117,3 @@ def test_expert_set_and_context() -> None:
     assert math.isnan(sufficient_context_share({}, originals))
     with pytest.raises(DataError, match="row 'r9'"):
         expert_set({"r9": "a"}, originals)
-
-
-def test_ratings_from_sheets() -> None:
-    """Answers of several sheets, in any order, become one row a question with annotators in one order."""
-    answers = [("q1", "bo", "no"), ("q1", "al", "yes"), ("q2", "al", "no"), ("q2", "bo", "no")]
-    assert ratings_of(answers) == {"q1": ("yes", "no"), "q2": ("no", "no")}
-    with pytest.raises(DataError, match="'bo' answers twice"):
-        ratings_of([*answers, ("q1", "bo", "no")])
-    with pytest.raises(DataError, match="question 'q3': no answer of annotator 'al'"):
-        ratings_of([*answers, ("q3", "bo", "no")])

@@ -1,4 +1,4 @@
-"""``llmprops dtails``: rules, mining concepts from a parallel corpus, annotation and agreement."""
+"""``llmprops dtails``: make rules, extract concepts from a parallel corpus, run annotation studies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_llmprops.cli.kit import subcommands
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``dtails rules``, ``extract`` and the commands of annotation."""
+    """Add ``dtails rules``, ``extract``, ``annotate``, ``page`` and ``agreement``."""
     commands = subcommands(parser)
     for module in (dtails_rules, dtails_extract, dtails_annotate):
         module.add_commands(commands)

@@ -1,4 +1,4 @@
-"""``llmprops dtails annotate``, ``page`` and ``agreement``: what people are asked, and what it amounts to."""
+"""``llmprops dtails annotate``, ``page`` and ``agreement``: write sheets, fill them in, compute agreement."""
 
 from __future__ import annotations
 
@@ -78,38 +78,38 @@ def _annotate(options: argparse.Namespace) -> int:
     from pytest_llmprops.core.errors import UsageError
 
     if not (len(options.lang) == 2 and options.lang.isascii() and options.lang.islower()):
-        raise UsageError(f"--lang {options.lang}: not a code of two small letters; write one such as af")
-    how = {
+        raise UsageError(f"--lang {options.lang}: not a code of two lowercase letters, such as af")
+    study_options = {
         "annotators": options.annotators,
         "seed": options.seed,
         "delimiter": _SEPARATORS[options.separator],
     }
     if options.task == "rules":
         if options.data is not None:
-            raise UsageError("--data is for --task selection; --rules names what is judged")
+            raise UsageError("--data is only for --task selection; --task rules judges the file of --rules")
         if options.rules is None:
             raise UsageError("--task rules needs --rules FILE; `llmprops dtails rules` makes one")
-        return wrote(sheets.write_rules(options.out, options.rules, options.lang, **how))
+        return wrote(sheets.write_rules(options.out, options.rules, options.lang, **study_options))
     if options.rules is not None:
-        raise UsageError("--rules is for --task rules; sentences are asked for without rules")
+        raise UsageError("--rules is only for --task rules; sheets of --task selection show no rules")
     rows, source = sheets.selection_rows(options.data, options.lang)
-    return wrote(sheets.write_selection(options.out, rows, options.lang, source, **how))
+    return wrote(sheets.write_selection(options.out, rows, options.lang, source, **study_options))
 
 
 def _page(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.annotation.server import serving
 
     with serving(options.sheet, options.port) as page:
-        print(f"{options.sheet}: {page.progress()}. Every answer is saved at once; Ctrl-C ends.")
+        print(f"{options.sheet}: {page.progress()}. Each answer is saved immediately; stop with Ctrl-C.")
         print(page.url, flush=True)
         try:
             page.serve_forever()
         except KeyboardInterrupt:
             print()
     print(f"{options.sheet}: {page.progress()}")
-    if page.lost:
-        print(page.lost)
-    return 1 if page.lost else 0
+    if page.save_error:
+        print(page.save_error)
+    return 1 if page.save_error else 0
 
 
 def _agreement(options: argparse.Namespace) -> int:

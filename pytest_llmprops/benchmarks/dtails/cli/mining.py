@@ -1,4 +1,4 @@
-"""``llmprops dtails extract``: concepts with variations from a parallel corpus."""
+"""``llmprops dtails extract``: extract concepts with variations from a parallel corpus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_llmprops.cli.kit import Groups, wrote
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus_parts import Progress
-    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, ExtractionSettings
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extraction, ExtractionSettings
     from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
     from pytest_llmprops.models.base import Model
 
@@ -120,7 +120,7 @@ def _extract(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.mining.dataset import check_out
     from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import check_language, extract
 
-    # All that can be wrong with the options is found before the first minute of work.
+    # Check all options before the slow work starts.
     check_language(options.lang)
     check_out(options.out)
     settings = _settings(options)
@@ -136,7 +136,7 @@ def _extract(options: argparse.Namespace) -> int:
         target = ModelParser("--target-parser", options.target_parser, options.lang, "words")
         models.append(target.model)
         try:
-            found = extract(
+            extraction = extract(
                 corpus,
                 options.lang,
                 options.out,
@@ -149,7 +149,7 @@ def _extract(options: argparse.Namespace) -> int:
                 progress=_progress(),
             )
         except KeyboardInterrupt:
-            print("llmprops: interrupted; the same command goes on where this one was", file=sys.stderr)
+            print("llmprops: interrupted; run the same command again to resume", file=sys.stderr)
             return 130
         if source.failed or target.failed:
             print(f"{source.failed + target.failed:,} sentences could not be analysed", file=sys.stderr)
@@ -158,25 +158,25 @@ def _extract(options: argparse.Namespace) -> int:
             model.close()
         if senses is not None:
             senses.close()
-    _tell(found, options.lang)
-    return wrote(found.paths)
+    _print_summary(extraction, options.lang)
+    return wrote(extraction.paths)
 
 
 def _aligner(options: argparse.Namespace) -> tuple[Aligner, Model | None]:
     from pytest_llmprops.core.errors import UsageError
 
-    given = {"--align-method": options.align_method, "--align-threshold": options.align_threshold}
+    encoder_options = {"--align-method": options.align_method, "--align-threshold": options.align_threshold}
     if not options.aligner.startswith("hf:"):
         from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import statistical
 
-        for name, value in given.items():
+        for name, value in encoder_options.items():
             if value is not None:
-                raise UsageError(f"{name} {value}: it is of --aligner hf:MODEL, not of {options.aligner}")
+                raise UsageError(f"{name} {value}: only for --aligner hf:MODEL, not for {options.aligner}")
         return statistical(options.aligner, options.symmetrize), None
     from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.embedding import THRESHOLD, EmbeddingAligner
 
     if options.symmetrize is not None:
-        raise UsageError(f"--symmetrize {options.symmetrize}: it is of --aligner eflomal and nltk")
+        raise UsageError(f"--symmetrize {options.symmetrize}: only for --aligner eflomal or nltk")
     mark = "&" if "?" in options.aligner else "?"
     kind = "" if "kind=" in options.aligner else f"{mark}kind=embed"
     model = model_of("--aligner", options.aligner + kind)
@@ -184,7 +184,7 @@ def _aligner(options: argparse.Namespace) -> tuple[Aligner, Model | None]:
     if vectors is None:
         model.close()
         raise UsageError(
-            f"--aligner {options.aligner}: not an encoder; give hf:MODEL of a multilingual encoder"
+            f"--aligner {options.aligner}: not an encoder; use hf:MODEL with a multilingual encoder"
         )
     threshold = THRESHOLD if options.align_threshold is None else options.align_threshold
     method = options.align_method or "awesome"
@@ -209,12 +209,12 @@ def _senses(choice: str) -> tuple[WordNetSenses | None, list[str]]:
 
     senses = word_senses(choice)
     if senses is None and choice == "auto":
-        return None, ["word senses were not looked at: WordNet or nltk is not installed (see --senses)"]
+        return None, ["word senses were not checked: WordNet or nltk is not installed (see --senses)"]
     return senses, []
 
 
 def _progress() -> Progress:
-    """A bar for each step, on a terminal only."""
+    """Return a function that shows a bar per step; on a terminal only."""
     import importlib
     import importlib.util
 
@@ -223,28 +223,28 @@ def _progress() -> Progress:
     tqdm: Any = importlib.import_module("tqdm").tqdm
     bars: dict[str, Any] = {}
 
-    def tell(what: str, done: int, total: int) -> None:
-        if what not in bars:
-            bars[what] = tqdm(total=total, desc=what, unit=" pairs", file=sys.stderr)
-        bar = bars[what]
+    def update(step: str, done: int, total: int) -> None:
+        if step not in bars:
+            bars[step] = tqdm(total=total, desc=step, unit=" pairs", file=sys.stderr)
+        bar = bars[step]
         bar.update(done - bar.n)
         if done >= total:
             bar.close()
 
-    return tell
+    return update
 
 
-def _tell(found: Extracted, language: str) -> None:
-    facts = found.facts
+def _print_summary(extraction: Extraction, language: str) -> None:
+    facts = extraction.facts
     numbers, rows, corpus = facts["found"], facts["rows"], facts["corpus"]
     skipped = corpus["empty"] + corpus["too_long"] + corpus["without_words"]
     print(f"en-{language}: {corpus['lines']:,} pairs, {skipped:,} left out, {numbers['links']:,} links")
     print(
         f"  {numbers['lexemes']:,} source words; {numbers['with_two_variations']:,} with two frequent variations,"
-        f" {numbers['with_entropy']:,} of enough entropy, {numbers['of_one_sense']:,} with two of one sense"
+        f" {numbers['with_entropy']:,} with enough entropy, {numbers['of_one_sense']:,} with two of the same sense"
     )
     print(
         f"  test set: {rows['test_concepts']} concepts, {rows['test']} pairs; train: {rows['train']:,} pairs"
     )
-    for note in found.notes:
+    for note in extraction.notes:
         print(f"  note: {note}")

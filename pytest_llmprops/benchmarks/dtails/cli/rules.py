@@ -1,4 +1,4 @@
-"""``llmprops dtails rules``: a model writes how the variations of each concept differ."""
+"""``llmprops dtails rules``: have a model write how the variations of each concept differ."""
 
 from __future__ import annotations
 
@@ -57,32 +57,32 @@ def _rules(options: argparse.Namespace) -> int:
     from pytest_llmprops.models.registry import parse_spec
 
     if options.max_tokens < 1 or not 0 <= options.temperature < math.inf:
-        raise UsageError("--max-tokens starts at 1 and --temperature at 0")
+        raise UsageError("--max-tokens must be at least 1 and --temperature at least 0")
     spec = parse_spec(options.model, base_url=options.base_url)
     model = OneModel(spec, base_url=options.base_url, store=options.store)
     if "chat" not in model.kinds:
-        raise UsageError(f"--model {options.model}: rules are written by a chat model")
+        raise UsageError(f"--model {options.model}: not a chat model; rules need a chat model")
     files = DataFolder(builtin_data(), "builtin")
     if options.data is not None:
         files = DataFolder(options.data, DataFolder(options.data, "published").source_for("dtails"))
     paths: list[Path] = options.corpus or []
     corpus = (lambda: read_pairs(*paths, language=options.lang)) if paths else None
     concepts = concepts_of(files, options.lang, every=options.all, corpus=corpus)
-    out = options.out or Path(f"rules-{options.lang}-{_in_a_name(model.label)}.json")
+    out = options.out or Path(f"rules-{options.lang}-{_file_name_part(model.label)}.json")
     rules, bad = write_rules(
         model,
         concepts,
         options.lang,
         temperature=options.temperature,
         max_tokens=options.max_tokens,
-        told=_progress(len(concepts)),
+        progress=_progress(len(concepts)),
     )
     if rules.concepts:
         save_rules(rules, out)
         without = sum(not concept.sentences for concept in rules.concepts)
         print(
             f"{out}: rules for {len(rules.concepts)} of {len(concepts)} concepts"
-            + (f", {without} of them made without sentences (sentences: 0)" if without else "")
+            + (f", {without} of them without example sentences (sentences: 0)" if without else "")
         )
     if bad:
         name, problem = bad[0]
@@ -93,15 +93,15 @@ def _rules(options: argparse.Namespace) -> int:
     return 0
 
 
-def _in_a_name(label: str) -> str:
-    # A label may be a whole path; a file system takes 255 bytes.
+def _file_name_part(label: str) -> str:
+    # A label may be a whole path, and file systems limit names to 255 bytes.
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in label)[-60:]
 
 
 def _progress(total: int) -> Callable[[int], None]:
-    def tell(done: int) -> None:
+    def show(done: int) -> None:
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{done} of {total} concepts" + ("\n" if done == total else ""))
             sys.stderr.flush()
 
-    return tell
+    return show

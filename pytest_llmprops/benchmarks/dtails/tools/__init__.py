@@ -1,1 +1,1 @@
-"""Mining concepts, annotation by people, and rules files of DTAiLS. May read and write files."""
+"""DTAiLS's tools that read and write files: mining concepts, annotation by people, rules files."""

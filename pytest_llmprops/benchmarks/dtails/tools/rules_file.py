@@ -1,4 +1,4 @@
-"""Making a rules file: which concepts, which sentences, a model's replies, the file (DTAiLS, section 3)."""
+"""Make a rules file: collect concepts and sentences, ask a model, write the file (Barua et al., section 3)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pytest_llmprops.data.whole_files import write_text
 Pairs = Callable[[], Iterable[tuple[str, str]]]
 
 
-class AskedModel(Protocol):
-    """A model that can be asked inside ``async with``: ``engine.asking.OneModel``."""
+class AskableModel(Protocol):
+    """A model that answers requests inside ``async with``, such as ``engine.asking.OneModel``."""
 
     label: str
 
-    async def __aenter__(self) -> AskedModel: ...
+    async def __aenter__(self) -> AskableModel: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
@@ -38,7 +38,7 @@ class AskedModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """What rules are wanted for, and the sentences that its prompt shows, by variation name."""
+    """A concept that needs rules, and the sentences for its prompt by variation name."""
 
     name: str
     pos: str
@@ -49,91 +49,91 @@ class Concept:
 def concepts_of(
     files: DataFiles, language: str, *, every: bool = False, corpus: Pairs | None = None
 ) -> list[Concept]:
-    """The concepts of a language's test rows, with sentences from its train rows or a parallel corpus.
+    """Return the concepts of a language's test rows, with sentences from its train rows or a parallel corpus.
 
-    No sentence is a test sentence of the language.
+    The language's test sentences are left out.
 
-    :param every: those of the ``.words`` file, too, that have no test row.
-    :param corpus: gives (English, translation) pairs, each time from the start; instead of train rows.
-    :raises UsageError: the language is not there, others are. :raises DataError: a file is not what it should be.
+    :param every: Include concepts of the ``.words`` file without a test row.
+    :param corpus: Returns (English, translation) pairs from the start at each call; used instead of train rows.
+    :raises UsageError: The data has other languages only. :raises DataError: A file is invalid.
     """
-    there = languages(files)
-    if there and language not in there:
-        raise UsageError(f"--lang {language}: no such rows; there are {', '.join(there)}")
+    codes = languages(files)
+    if codes and language not in codes:
+        raise UsageError(f"--lang {language}: no rows in this language; the data has {', '.join(codes)}")
     test = expert_rows(files, language)
-    barred = [row.sentence for row in test]
-    found: dict[tuple[str, frozenset[object]], tuple[str, str, Variations]] = {}
+    test_sentences = [row.sentence for row in test]
+    by_key: dict[tuple[str, frozenset[object]], tuple[str, str, Variations]] = {}
     for row in test:
         key = (row.concept, frozenset(row.variations))
-        found.setdefault(key, (row.concept, row.pos, tuple(v.forms for v in row.variations)))
+        by_key.setdefault(key, (row.concept, row.pos, tuple(v.forms for v in row.variations)))
     for entry in words(files, language) if every else ():
         key = (entry.concept, frozenset(entry.variations))
-        found.setdefault(key, (entry.concept, entry.pos, tuple(v.forms for v in entry.variations)))
-    wanted = list(found.values())
+        by_key.setdefault(key, (entry.concept, entry.pos, tuple(v.forms for v in entry.variations)))
+    concepts = list(by_key.values())
     if corpus is not None:
-        sentences = _from_corpus(corpus, wanted, barred)
+        sentences = _from_corpus(corpus, concepts, test_sentences)
     else:
-        sentences = _from_train(train_rows(files, language), wanted, barred)
-    return [Concept(*concept, those) for concept, those in zip(wanted, sentences, strict=True)]
+        sentences = _from_train(train_rows(files, language), concepts, test_sentences)
+    return [Concept(*concept, examples) for concept, examples in zip(concepts, sentences, strict=True)]
 
 
 def _from_train(
-    rows: Sequence[Row], wanted: Sequence[tuple[str, str, Variations]], barred: Sequence[str]
+    rows: Sequence[Row], concepts: Sequence[tuple[str, str, Variations]], test_sentences: Sequence[str]
 ) -> list[dict[str, tuple[str, ...]]]:
     by_concept: dict[str, list[Row]] = {}
     for row in rows:
         by_concept.setdefault(row.concept, []).append(row)
     return [
-        dict(concept_sentences(by_concept.get(name, ()), name, variations, barred))
-        for name, _, variations in wanted
+        dict(concept_sentences(by_concept.get(name, ()), name, variations, test_sentences))
+        for name, _, variations in concepts
     ]
 
 
 def _from_corpus(
-    corpus: Pairs, wanted: Sequence[tuple[str, str, Variations]], barred: Sequence[str]
+    corpus: Pairs, concepts: Sequence[tuple[str, str, Variations]], test_sentences: Sequence[str]
 ) -> list[dict[str, tuple[str, ...]]]:
-    found = corpus_rows(corpus(), [(name, variations) for name, _, variations in wanted])
+    rows_by_concept = corpus_rows(corpus(), [(name, variations) for name, _, variations in concepts])
     return [
-        choose_sentences(rows, variations, barred)
-        for rows, (_, _, variations) in zip(found, wanted, strict=True)
+        choose_sentences(rows, variations, test_sentences)
+        for rows, (_, _, variations) in zip(rows_by_concept, concepts, strict=True)
     ]
 
 
 def write_rules(
-    model: AskedModel,
+    model: AskableModel,
     concepts: Sequence[Concept],
     language: str,
     *,
     temperature: float,
     max_tokens: int,
-    told: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[RulesFile, list[tuple[str, str]]]:
-    """Have ``model`` write the rules of all concepts at once.
+    """Have ``model`` write the rules of all concepts concurrently.
 
-    :param told: gets the number of concepts done, whenever one is.
-    :return: the rules that could be read, in the order of ``concepts``; and (concept, problem) of the others.
-    :raises RunStopped: no call can succeed.
+    :param progress: Called with the number of finished concepts after each one.
+    :return: The rules that could be read, in the order of ``concepts``, and (concept, problem) of the others.
+    :raises RunStopped: No call can succeed.
     """
-    made = asyncio.run(_all(model, concepts, language, temperature, max_tokens, told))
-    good = tuple(one.rules for one in made if one.rules is not None)
-    bad = [(c.name, one.problem) for c, one in zip(concepts, made, strict=True) if one.rules is None]
-    return RulesFile(language, model.label, good), bad
+    outcomes = asyncio.run(_all(model, concepts, language, temperature, max_tokens, progress))
+    rules = tuple(outcome.rules for outcome in outcomes if outcome.rules is not None)
+    failures = [(c.name, o.problem) for c, o in zip(concepts, outcomes, strict=True) if o.rules is None]
+    return RulesFile(language, model.label, rules), failures
 
 
 async def _all(
-    model: AskedModel,
+    model: AskableModel,
     concepts: Sequence[Concept],
     language: str,
     temperature: float,
     max_tokens: int,
-    told: Callable[[int], None],
+    progress: Callable[[int], None],
 ) -> list[RulesOutcome]:
     done = 0
 
     async def one(concept: Concept) -> RulesOutcome:
         nonlocal done
         try:
-            made = await make_rules(
+            outcome = await make_rules(
                 ask,
                 concept.name,
                 concept.pos,
@@ -144,17 +144,17 @@ async def _all(
                 max_tokens=max_tokens,
             )
         except BackendError as error:
-            made = RulesOutcome(None, error.message)
+            outcome = RulesOutcome(None, error.message)
         done += 1
-        told(done)
-        return made
+        progress(done)
+        return outcome
 
     async with model as ask:
         return await asyncio.gather(*map(one, concepts))
 
 
 def save_rules(file: RulesFile, path: Path) -> None:
-    """Write a rules file whole or not at all. :raises DataError: it cannot be written."""
+    """Write a rules file atomically. :raises DataError: The file cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, file.to_json(), sync=True)

@@ -62,7 +62,7 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run("agreement", out, "--without", "annotator_2.csv") == 0
     assert "1 concept, 2 annotators" in capsys.readouterr().out
     assert run("agreement", out, "--write", tmp_path / "set") == 2
-    assert "these are of rules" in one_error(capsys)
+    assert "these are of --task rules" in one_error(capsys)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
             "--data is for --task selection",
         ),
         (("--task", "selection", "--lang", "af", "--rules", "x"), "--rules is for --task rules"),
-        (("--task", "selection", "--lang", "afr"), "--lang afr: not a code of two small letters"),
-        (("--task", "selection", "--lang", "../"), "not a code of two small letters"),
+        (("--task", "selection", "--lang", "afr"), "--lang afr: not a code of two lowercase letters"),
+        (("--task", "selection", "--lang", "../"), "not a code of two lowercase letters"),
         (("--task", "selection", "--lang", "zz"), "zz.csv: no such file"),
-        (("--task", "selection", "--lang", "af", "--annotators", "0"), "--annotators starts at 1"),
+        (("--task", "selection", "--lang", "af", "--annotators", "0"), "--annotators must be at least 1"),
         (("--task", "rules", "--lang", "af", "--rules", "none.json"), "none.json: No such file or directory"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_language_without_train_rows(
     assert {rule.sentences for c in found.concepts for rule in c.rules} == {0}
     assert '"sentences": 0' in out.read_text(encoding="utf-8")
     said = capsys.readouterr().out
-    assert said == f"{out}: rules for 7 of 7 concepts, 7 of them made without sentences (sentences: 0)\n"
+    assert said == f"{out}: rules for 7 of 7 concepts, 7 of them without example sentences (sentences: 0)\n"
     prompts = asked(tmp_path, rules=True)
     assert len(prompts) == 7
     assert not any("Here are sentences" in prompt for prompt in prompts)
@@ -270,12 +270,12 @@ def test_what_a_model_writes_stays_text(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--lang", "xx"), "--lang xx: no such rows; there are af, "),
+        (("--lang", "xx"), "--lang xx: no rows in this language; the data has af, "),
         (("--lang", "af", "--data", "nowhere"), "nowhere/dtails/en-af/expert_dataset.csv: no such file"),
-        (("--lang", "af", "--max-tokens", "0"), "--max-tokens starts at 1"),
+        (("--lang", "af", "--max-tokens", "0"), "--max-tokens must be at least 1"),
         (("--lang", "af", "--temperature", "-1"), "--temperature"),
         (("--lang", "af", "--temperature", "nan"), "--temperature"),
-        (("--lang", "af", "--model", "maxmatch:words.txt"), "rules are written by a chat model"),
+        (("--lang", "af", "--model", "maxmatch:words.txt"), "not a chat model; rules need a chat model"),
         (("--lang", "af", "--model", "nosuch"), "unknown model"),
         (("--lang", "af", "--model", "fake:list?file=nosuch"), "cannot read nosuch"),
     ],

@@ -125,7 +125,7 @@ def test_rules_that_the_record_lacks_are_counted(tmp_path: Path) -> None:
     """Of variations that were neither right nor chosen the record has no rule, and the page says so."""
     run = measure(tmp_path / "run", DATE, {"m": with_rules(knows(DATE))}, rules="self")
     text = words(pages(tmp_path / "out", run)["fa-date.html"])
-    assert "The record lacks 1 rule: of variations that were neither right nor chosen." in text
+    assert "The record does not have 1 rule for variations that were neither right nor chosen." in text
     assert "when it is خرما" in text
     assert "when it is خارک" not in text
 
@@ -137,7 +137,7 @@ def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
     page = pages(tmp_path / "out", run)["af-know.html"]
     assert words(page).count("could not be read in 3 tries") == 1 + len(choices)
     assert "? unparsed its rules" in sentence(page, 1)
-    assert "the record lacks" not in words(page)
+    assert "the record has no evidence" not in words(page)
 
 
 def test_a_page_needs_no_requests(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
     assert "Sentence 1 on know" not in page
     assert "when it is" not in page
     assert 'class="shown"' not in page
-    assert "The record lacks this sentence." in sentence(page, 1)
+    assert "The record does not have this sentence." in sentence(page, 1)
     assert re.search(r"[✓✗] (right|wrong), position 1", sentence(page, 1))
     assert "Chose " in sentence(page, 1)
 
@@ -174,8 +174,8 @@ def test_another_run_has_the_sentence(tmp_path: Path) -> None:
     ]
     page = pages(tmp_path / "out", *runs)["af-know.html"]
     assert "Sentence 1 on know, weet." in sentence(page, 1)
-    assert "a (no rules): the record lacks" in words(page)
-    assert "b (no rules): the record lacks" not in words(page)
+    assert "a (no rules): the record has no evidence" in words(page)
+    assert "b (no rules): the record has no evidence" not in words(page)
 
 
 def test_errors_and_refusals_are_told(tmp_path: Path) -> None:

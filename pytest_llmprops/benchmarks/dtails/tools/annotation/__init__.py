@@ -1,1 +1,1 @@
-"""What people are asked about DTAiLS, and what their answers amount to."""
+"""Annotation studies of DTAiLS: sheets, a page to fill them in, agreement and results."""

@@ -1,4 +1,4 @@
-"""The expert set of DTAiLS (Barua et al., section 2.2): rows whose majority chose the original's variation, as data."""
+"""Write the expert set of DTAiLS (Barua et al., section 2.2): rows for which a majority chose the original."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, SENTENCE, TARGET, parse_rows, parse_words
-from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as asked
+from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as sheet_questions
 from pytest_llmprops.benchmarks.dtails.tools.annotation.results import selection_result
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import Study
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -21,20 +21,22 @@ VERSION = 1
 
 
 def write_expert_set(out: Path, study: Study) -> list[Path]:
-    """Write the expert set in the authors' layout, which ``--llm-source published --llm-data OUT`` reads.
+    """Write the expert set in the authors' layout, for ``--llm-source published --llm-data OUT``.
 
-    ``dtails/en-xx/expert_dataset.csv``, ``dtails/en-xx/xx.words`` (concepts whose part of speech is known) and
-    ``dtails/SOURCE.json``, which calls the folder generated; further languages can go into the same folder.
+    The files are ``dtails/en-xx/expert_dataset.csv``, ``dtails/en-xx/xx.words`` (concepts with a known part of speech)
+    and ``dtails/SOURCE.json``, which marks the data as generated. Several languages can share a folder.
 
-    :raises UsageError: sheets of the other task, an empty set, a folder with other data, or one that cannot be
+    :raises UsageError: The sheets are of the other task, the set is empty, or the folder has other data or cannot be
         written.
     """
-    if study.task != asked.SELECTION:
-        raise UsageError("--write: the expert set comes from sheets of --task selection; these are of rules")
+    if study.task != sheet_questions.SELECTION:
+        raise UsageError(
+            "--write: the expert set needs sheets of --task selection; these are of --task rules"
+        )
     result = selection_result(study)
     if not result.expert:
         raise UsageError(
-            "--write: no sentence's majority chose the original's variation; there is nothing to write"
+            "--write: for no sentence, a majority chose the original's variation; there is nothing to write"
         )
     folder = out / "dtails"
     place = folder / f"en-{study.language}"
@@ -61,18 +63,18 @@ def write_expert_set(out: Path, study: Study) -> list[Path]:
 
 
 def _facts(folder: Path, place: Path) -> dict[str, Any]:
-    """What SOURCE.json says so far. :raises UsageError: the folder holds data that this would overwrite."""
+    """Return the content of SOURCE.json. :raises UsageError: The folder has data that would be overwritten."""
     fresh = {"source": "generated", "generator": "dtails agreement", "version": VERSION, "languages": {}}
     if place.exists() and any(place.iterdir()):
-        raise UsageError(f"--write: {place} has files already; choose another folder")
+        raise UsageError(f"--write: {place} already has files; choose another folder")
     if not (folder / "SOURCE.json").is_file():
         if folder.exists() and any(folder.iterdir()):
-            raise UsageError(f"--write: {folder} holds data of another source; choose another folder")
+            raise UsageError(f"--write: {folder} has data from another source; choose another folder")
         return fresh
-    found = DataFolder(folder, "generated").json("SOURCE.json")
-    if not isinstance(found, dict) or found.get("generator") != fresh["generator"]:
-        raise UsageError(f"--write: {folder} holds data of another source; choose another folder")
-    return fresh | {"languages": dict(found.get("languages", {}))}
+    source = DataFolder(folder, "generated").json("SOURCE.json")
+    if not isinstance(source, dict) or source.get("generator") != fresh["generator"]:
+        raise UsageError(f"--write: {folder} has data from another source; choose another folder")
+    return fresh | {"languages": dict(source.get("languages", {}))}
 
 
 def _dataset(study: Study, expert: Iterable[str]) -> str:
@@ -82,7 +84,7 @@ def _dataset(study: Study, expert: Iterable[str]) -> str:
     rows = []
     for name in expert:
         question, original = study.questions[name], study.originals[name]
-        # The authors' lists are Python literals, invisible characters as escapes.
+        # The authors' lists are Python literals with escapes for invisible characters.
         rows.append(
             {
                 "concept": question.concept,
@@ -93,12 +95,12 @@ def _dataset(study: Study, expert: Iterable[str]) -> str:
             }
         )
     writer.writerows(rows)
-    parse_rows(rows, study.language, "published", "expert_dataset.csv")  # what is written can be read
+    parse_rows(rows, study.language, "published", "expert_dataset.csv")  # Check that the file can be read.
     return buffer.getvalue()
 
 
 def _words(study: Study, expert: Iterable[str]) -> str:
-    """Lines of the ``.words`` file; concepts without a part of speech, or that its syntax cannot hold, are left out."""
+    """Return the ``.words`` file, without concepts that have no part of speech or do not fit its syntax."""
     lines: dict[tuple[str, str], str] = {}
     for name in expert:
         question, pos = study.questions[name], study.originals[name].pos

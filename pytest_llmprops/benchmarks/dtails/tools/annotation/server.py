@@ -1,7 +1,7 @@
-"""A page on this machine on which one annotator works through one sheet.
+"""Serve a local page on which one annotator fills in one sheet.
 
-It is served to 127.0.0.1 only, under an address with a random part, to pages of that address only; it needs
-nothing from the network.
+The server listens on 127.0.0.1 only. The address has a random part, and only pages of that address can send answers.
+The page needs nothing from the network.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pytest_llmprops.benchmarks.dtails.tools.annotation.open_sheet import OpenSheet
+from pytest_llmprops.benchmarks.dtails.tools.annotation.sheet_editor import SheetEditor
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.sheet_files import only_one
 
@@ -36,23 +36,23 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-#: more bytes than the longest answer has
+#: Maximum bytes of a request body; more than the longest answer needs.
 _LARGEST = 65_536
 
 
 class AnnotationPage(ThreadingHTTPServer):
-    """The server of one open sheet. :param port: 0 for any that is free. :raises OSError: the port is taken."""
+    """The server for one sheet. :param port: 0 for any free port. :raises OSError: The port is in use."""
 
     daemon_threads = True
 
-    def __init__(self, sheet: OpenSheet, port: int = 0) -> None:
+    def __init__(self, sheet: SheetEditor, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.sheet = sheet
         self.token = secrets.token_urlsafe(18)
-        #: answers are no longer taken, also over a connection that is still open
-        self.ended = False
-        #: what could not be saved when the page was closed, in one line
-        self.lost = ""
+        #: Requests are refused, also on connections that are still open.
+        self.is_closed = False
+        #: Why answers could not be saved when the page was closed; one line, or empty.
+        self.save_error = ""
 
     @property
     def url(self) -> str:
@@ -60,31 +60,31 @@ class AnnotationPage(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def hosts(self) -> tuple[str, str]:
-        """The only names under which a browser may ask: others are some page's attempt to get at this one."""
+        """Return the valid Host headers. Another one means that another site tries to reach this page."""
         return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A tab that was closed in the middle of an answer is no error; everything else is shown."""
+        """Print an error, except when a tab was closed during a response."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def progress(self) -> str:
-        """``3 of 40 questions answered``."""
+        """Return a text such as ``3 of 40 questions answered``."""
         return "{} of {} questions answered".format(*self.sheet.counts())
 
 
 @contextlib.contextmanager
 def serving(path: Path, port: int = 0) -> Iterator[AnnotationPage]:
-    """The page of a sheet, which no other page can open until the block ends; call its ``serve_forever``.
+    """Open the page of a sheet and lock the sheet until the block ends; call ``serve_forever`` on the result.
 
-    :raises DataError: the file is no sheet. :raises UsageError: the port or the folder cannot be had, or
-        another page has the sheet.
+    :raises DataError: The file is not a sheet.
+    :raises UsageError: The port or the folder cannot be used, or another page has the sheet open.
     """
     if not 0 <= port < 65536:
-        raise UsageError(f"--port {port}: not a port; give 1024 to 65535")
-    path = path.resolve()  # saving replaces the file, which would replace a link to it
-    sheet = OpenSheet(path)
-    with only_one(path, "another page has this sheet open; go on there, or end it with Ctrl-C"):
+        raise UsageError(f"--port {port}: not a port; use 1024 to 65535")
+    path = path.resolve()  # Saving replaces the file; without this, it would replace a symbolic link.
+    sheet = SheetEditor(path)
+    with only_one(path, "another page has this sheet open; continue there, or stop it with Ctrl-C"):
         try:
             server = AnnotationPage(sheet, port)
         except OSError as error:
@@ -92,13 +92,13 @@ def serving(path: Path, port: int = 0) -> Iterator[AnnotationPage]:
         try:
             yield server
         finally:
-            server.ended = True
+            server.is_closed = True
             server.server_close()
-            server.lost = sheet.close()
+            server.save_error = sheet.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers the page; whatever comes from elsewhere is refused."""
+    """Handles the page's requests and refuses all others."""
 
     server: AnnotationPage
     protocol_version = "HTTP/1.1"
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 120
 
     def do_GET(self) -> None:
-        name = self._wanted()
+        name = self._requested_name()
         if name is None:
             return
         if name in _FILES:
@@ -122,12 +122,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "no such page")
 
     def do_POST(self) -> None:
-        self.close_connection = True  # unless the body was read
-        name = self._wanted()
+        self.close_connection = True  # Until the body has been read.
+        name = self._requested_name()
         if name is None:
             return
         if self.headers.get("Origin") != f"http://{self.headers['Host']}":
-            self._refuse(403, "asked from another page")
+            self._refuse(403, "request from another page")
         elif name != "answer":
             self._refuse(404, "no such page")
         elif self.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
@@ -138,30 +138,30 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal() and len(length) < 8):
-            return self._refuse(411, "without a length")
+            return self._refuse(411, "no content length")
         if int(length) > _LARGEST:
             return self._refuse(413, "too long")
         body = self.rfile.read(int(length))
         self.close_connection = False
         try:
-            asked = json.loads(body)
-            number, answers = asked["question"], asked["answers"]
+            message = json.loads(body)
+            number, answers = message["question"], message["answers"]
             if type(number) is not int or not all(type(text) is str for text in answers.values()):
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return self._refuse(400, "no answer")
+            return self._refuse(400, "not an answer")
         try:
             error = self.server.sheet.answer(number, answers)
-        except DataError as wrong:
-            return self._refuse(422, str(wrong))
+        except DataError as problem:
+            return self._refuse(422, str(problem))
         return self._json(200, {"saved": not error, "error": error})
 
-    def _wanted(self) -> str | None:
-        """What is asked for under the secret address; None where the request was refused."""
-        if self.server.ended:
+    def _requested_name(self) -> str | None:
+        """Return the requested name below the secret address; None if the request was refused."""
+        if self.server.is_closed:
             raise ConnectionAbortedError
         if self.headers.get("Host") not in self.server.hosts():
-            self._refuse(403, "asked under another name")
+            self._refuse(403, "wrong host name")
             return None
         parts = self.path.partition("?")[0].split("/", 2)
         if len(parts) < 3 or not secrets.compare_digest(parts[1].encode(), self.server.token.encode()):
@@ -189,4 +189,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-        """Nothing: the terminal is for progress and errors."""
+        """Log nothing: the terminal shows only progress and errors."""

@@ -1,4 +1,4 @@
-"""Annotation sheets of DTAiLS read back: a sheet, and the study that filled sheets and their key make."""
+"""Read annotation sheets of DTAiLS: one sheet, or a study from filled sheets and their key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as asked
+from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as sheet_questions
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.data.sheet_files import Table, read_table, text_of
@@ -21,13 +21,13 @@ class Line:
 
     number: int
     line: int
-    question: asked.Question
+    question: sheet_questions.Question
     cells: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet as it stands in its file, checked but for its answers."""
+    """A sheet as it is in its file. Its answers are not checked."""
 
     task: str
     language: str
@@ -37,7 +37,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """What the original translation of a sentence has: the place of its variation from 0, and what goes with it."""
+    """The original translation of a sentence: the index of its variation, its text, and the part of speech."""
 
     label: int
     target: str = ""
@@ -46,30 +46,30 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What annotators were asked, and what they answered.
+    """The questions of a study and the annotators' answers.
 
-    :param of: the model whose rules were judged, or the source of the sentences.
-    :param answers: by sheet and question: cells by column, in their one form, with options counted from 1 in
-        the order of the question here.
+    :param of: The model whose rules were judged, or the source of the sentences.
+    :param answers: By sheet and question: canonical answers by column, with options numbered from 1 in the order of
+        :attr:`questions`.
     """
 
     task: str
     language: str
     of: str
-    questions: Mapping[str, asked.Question]
+    questions: Mapping[str, sheet_questions.Question]
     originals: Mapping[str, Original]
     answers: Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 def read_sheet(path: Path) -> Sheet:
-    """A sheet, filled or not.
+    """Read a sheet, filled in or not, without checking its answers.
 
-    :raises DataError: in one line with file, line and fix, for a file that is no sheet, a question without its
-        texts, a number that is none or stands twice. Answers are not looked at.
+    :raises DataError: The file is not a sheet, a question has no text, or a number is invalid or repeated. The message
+        is one line with file, line and fix.
     """
     table = read_table(path, "question")
     try:
-        task = asked.task_of(table.columns)
+        task = sheet_questions.task_of(table.columns)
     except DataError as error:
         raise DataError(f"{path}: line 1: {error}") from None
     seen: dict[int, int] = {}
@@ -77,49 +77,49 @@ def read_sheet(path: Path) -> Sheet:
     for record in table.records:
         text = record.cells["question"].strip()
         if not (text.isascii() and text.isdecimal() and len(text) < 7):
-            _fail(path, record.line, f"question {text[:20]!r} is no number; give it its number back")
+            _fail(path, record.line, f"question {text[:20]!r} is not a number; restore its number")
         number = int(text)
         if number in seen:
-            _fail(path, record.line, f"question {number} stands on line {seen[number]} too; remove one")
+            _fail(path, record.line, f"question {number} is also on line {seen[number]}; remove one")
         seen[number] = record.line
         try:
-            question = asked.question_of(record.cells, task)
+            question = sheet_questions.question_of(record.cells, task)
         except DataError as error:
             _fail(path, record.line, f"question {number}: {error}")
         lines.append(Line(number, record.line, question, record.cells))
     if not lines:
-        raise DataError(f"{path}: there are no questions; put the lines of the sheet back")
+        raise DataError(f"{path}: there are no questions; restore the lines of the sheet")
     return Sheet(task, lines[0].cells["language"].strip(), table, tuple(lines))
 
 
 def read_study(folder: Path, *, without: Collection[str] = ()) -> Study:
-    """The filled sheets in ``folder``, all that ``key.json`` names.
+    """Read all filled sheets that ``key.json`` in ``folder`` names.
 
-    :param without: names of sheets to leave out.
-    :raises DataError: in one line with file, line and fix: a missing or damaged key or sheet, a text that was
-        changed, a question that is missing or not answered, an answer that is none.
-    :raises UsageError: ``without`` names another file, or all of them.
+    :param without: Names of sheets to leave out.
+    :raises DataError: The key or a sheet is missing or damaged, a text was changed, a question is missing or not
+        answered, or an answer is invalid. The message is one line with file, line and fix.
+    :raises UsageError: ``without`` names another file, or all sheets.
     """
     where = folder / KEY
     study, orders = _key(where)
     for name in without:
         if name not in orders:
-            raise UsageError(f"--without {name}: no sheet of {where}; there are {', '.join(orders)}")
-    left = [name for name in orders if name not in without]
-    if not left:
-        raise UsageError("--without leaves no sheet; leave out fewer")
-    answers = {name: _filled(folder / name, orders[name], study, where) for name in left}
+            raise UsageError(f"--without {name}: not a sheet in {where}; it has {', '.join(orders)}")
+    names = [name for name in orders if name not in without]
+    if not names:
+        raise UsageError("--without leaves out all sheets; keep at least one")
+    answers = {name: _sheet_answers(folder / name, orders[name], study, where) for name in names}
     return Study(study.task, study.language, study.of, study.questions, study.originals, answers)
 
 
 def _key(where: Path) -> tuple[Study, dict[str, list[tuple[str, tuple[int, ...]]]]]:
-    text = text_of(where, "give the folder of filled sheets with the key that was written with them")
+    text = text_of(where, "use the folder with the filled sheets and their key")
     try:
         key: dict[str, Any] = strict_json(text)
-        if key["format"] != FORMAT or key["task"] not in asked.TASKS:
+        if key["format"] != FORMAT or key["task"] not in sheet_questions.TASKS:
             raise ValueError
         questions = {
-            name: asked.Question(**(fields | {"options": tuple(fields["options"])}))
+            name: sheet_questions.Question(**(fields | {"options": tuple(fields["options"])}))
             for name, fields in key["questions"].items()
         }
         originals = {name: Original(**fields) for name, fields in key["originals"].items()}
@@ -134,28 +134,32 @@ def _key(where: Path) -> tuple[Study, dict[str, list[tuple[str, tuple[int, ...]]
                 raise ValueError
         for name, question in questions.items():
             texts = (question.concept, question.text, question.about, *question.options)
-            if question.kind not in asked.KINDS[key["task"]] or not all(type(text) is str for text in texts):
+            if question.kind not in sheet_questions.KINDS[key["task"]] or not all(
+                type(text) is str for text in texts
+            ):
                 raise ValueError
-            if key["task"] == asked.SELECTION and originals[name].label not in range(len(question.options)):
+            if key["task"] == sheet_questions.SELECTION and originals[name].label not in range(
+                len(question.options)
+            ):
                 raise ValueError
         study = Study(key["task"], str(key["language"]), str(key["of"]), questions, originals, {})
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        raise DataError(f"{where}: not a key that `llmprops dtails annotate` wrote; restore it") from None
+        raise DataError(f"{where}: not a key by `llmprops dtails annotate`; restore the file") from None
     if not orders or not questions:
-        raise DataError(f"{where}: names no sheets or questions; restore it")
+        raise DataError(f"{where}: has no sheets or questions; restore the file")
     return study, orders
 
 
-def _filled(
+def _sheet_answers(
     path: Path, order: Sequence[tuple[str, tuple[int, ...]]], study: Study, where: Path
 ) -> dict[str, Mapping[str, str]]:
-    """The answers of one sheet by question."""
+    """Return the answers of one sheet by question."""
     sheet = read_sheet(path)
     if sheet.task != study.task:
         raise DataError(
-            f"{path}: a sheet of the task {sheet.task}, {where} is of {study.task}; put the right one"
+            f"{path}: the sheet is for task {sheet.task}, but {where} is for {study.task}; use the right sheet"
         )
-    found: dict[str, Mapping[str, str]] = {}
+    by_question: dict[str, Mapping[str, str]] = {}
     open_lines = []
     for line in sheet.lines:
         if not 1 <= line.number <= len(order):
@@ -167,17 +171,15 @@ def _filled(
             _fail(
                 path,
                 line.line,
-                f"question {line.number}: its texts were changed; copy the line from a fresh sheet",
+                f"question {line.number}: its texts were changed; copy the line from an unfilled sheet",
             )
         answers = answers_of(path, line)
-        if not asked.is_answered(line.question, answers):
+        if not sheet_questions.is_answered(line.question, answers):
             open_lines.append((line, next(c for c in line.question.required if not answers[c])))
-        found[name] = asked.unshuffled(line.question, answers, places)
-    missing = [number for number, (name, _) in enumerate(order, 1) if name not in found]
+        by_question[name] = sheet_questions.unshuffled(line.question, answers, places)
+    missing = [number for number, (name, _) in enumerate(order, 1) if name not in by_question]
     if missing:
-        raise DataError(
-            f"{path}: question {missing[0]} is missing ({len(missing)} in all); put its line back"
-        )
+        raise DataError(f"{path}: question {missing[0]} is missing ({len(missing)} in all); restore its line")
     if open_lines:
         line, column = open_lines[0]
         _fail(
@@ -186,17 +188,17 @@ def _filled(
             f"question {line.number}: {column} is empty ({len(open_lines)} of {len(order)} questions are open);"
             " finish the sheet",
         )
-    return found
+    return by_question
 
 
 def answers_of(path: Path, line: Line) -> dict[str, str]:
-    """The answers on a line by column, in their one form; empty where there is none.
+    """Return the canonical answers on a line by column; empty if not answered.
 
-    :raises DataError: an answer that is none; names file, line, question and what to write.
+    :raises DataError: An answer is invalid. The message has file, line, question and what to write.
     """
     try:
         return {
-            column: asked.read_answer(line.question, column, line.cells[column])
+            column: sheet_questions.read_answer(line.question, column, line.cells[column])
             for column in line.question.columns
         }
     except DataError as error:

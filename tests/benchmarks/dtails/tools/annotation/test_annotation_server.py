@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fixtures.annotation import fill, full_disk, judging, page_of, read_cells, selection, write_cells
-from pytest_llmprops.benchmarks.dtails.tools.annotation.open_sheet import OpenSheet
 from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage, serving
+from pytest_llmprops.benchmarks.dtails.tools.annotation.sheet_editor import SheetEditor
 from pytest_llmprops.core.errors import DataError, UsageError
 
 CONCEPTS = {f"word{n}": [f"a{n}", f"b{n}"] for n in range(10)}
@@ -282,7 +282,7 @@ def test_a_sheet_that_became_another_is_not_written(page: AnnotationPage, sheet:
     """Where the file has another question under the number, or is damaged, the answer waits."""
     own = sheet.read_bytes()
     sheet.write_bytes(sheet.with_name("annotator_2.csv").read_bytes())
-    assert "question 2 is gone or is another" in answer(page, 2, choice="2")["error"]
+    assert "question 2 is missing or was changed" in answer(page, 2, choice="2")["error"]
     sheet.write_bytes(own.replace(b"question,", b"number,"))
     assert "no column 'question'" in answer(page, 3, choice="2")["error"]
     sheet.write_bytes(own)
@@ -301,14 +301,14 @@ def test_what_cannot_be_saved_at_the_end_goes_elsewhere(
         sheet.unlink()
         answer(page, 2, choice="1")
     (kept,) = (tmp_path / "tmp").glob("*/*.csv")
-    assert page.lost.startswith("1 answered question could not be saved (")
-    assert page.lost.endswith(str(kept))
+    assert page.save_error.startswith("1 answered question could not be saved (")
+    assert page.save_error.endswith(str(kept))
     assert [line["choice"] for line in read_cells(kept)[:3]] == ["2", "1", ""]
 
 
 def test_the_last_save_is_tried_again(sheet: Path) -> None:
     """When the file is back before the end, nothing goes elsewhere."""
-    opened = OpenSheet(sheet)
+    opened = SheetEditor(sheet)
     with full_disk():
         assert opened.answer(1, {"choice": "2"})
     assert opened.close() == ""

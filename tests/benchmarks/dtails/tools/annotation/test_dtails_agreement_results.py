@@ -89,8 +89,8 @@ def test_rules_by_hand(tmp_path: Path) -> None:
     # chance (9/12)^2 + (3/12)^2 = 5/8; observed (1 + 1 + 1/3 + 1/3) / 4 = 2/3
     assert result.accuracy.agreement.kappa == pytest.approx((2 / 3 - 5 / 8) / (3 / 8))
     assert result.accuracy.agreement.pabak == pytest.approx(0)
-    assert result.refused == (("day", "etmaal", "rule"),)
-    assert set(result.named) == {("day", "dagje"), ("sun", "zon ␛[2J")}
+    assert result.rejected == (("day", "etmaal", "rule"),)
+    assert set(result.missing) == {("day", "dagje"), ("sun", "zon ␛[2J")}
     text = result_lines(study)
     assert "a majority: day, etmaal: the rule is not correct" in text
     assert all(line.isprintable() for line in text)
@@ -102,7 +102,7 @@ def test_wrong_words_are_named(tmp_path: Path) -> None:
     for sheet, wrong in zip(sheets, ({"sun": "sol"}, {}, {"sun": "sol"}), strict=True):
         fill(sheet, partial(judged, wrong=wrong))
     study = read_study(sheets[0].parent)
-    assert rules_result(study).refused == (("sun", "sol", "wrong"),)
+    assert rules_result(study).rejected == (("sun", "sol", "wrong"),)
     assert "a majority: sun, sol: does not mean it" in result_lines(study)
 
 
@@ -253,7 +253,7 @@ def test_languages_share_a_folder(tmp_path: Path) -> None:
     assert languages(DataFolder(tmp_path / "out", "generated")) == ("fa", "ta")
     facts = json.loads((tmp_path / "out" / "dtails" / "SOURCE.json").read_text(encoding="utf-8"))
     assert list(facts["languages"]) == ["fa", "ta"]
-    with pytest.raises(UsageError, match="has files already"):
+    with pytest.raises(UsageError, match="already has files"):
         write_expert_set(tmp_path / "out", read_study(tmp_path / "ta"))
 
 
@@ -261,10 +261,10 @@ def test_other_data_is_never_overwritten(chosen: Path, tmp_path: Path) -> None:
     """Published data, or generated data of another command, is refused, and so is a folder that is a file."""
     study = read_study(chosen)
     (tmp_path / "a" / "dtails" / "en-af").mkdir(parents=True)
-    with pytest.raises(UsageError, match="holds data of another source"):
+    with pytest.raises(UsageError, match="has data from another source"):
         write_expert_set(tmp_path / "a", study)
     (tmp_path / "a" / "dtails" / "SOURCE.json").write_text('{"source": "generated"}', encoding="utf-8")
-    with pytest.raises(UsageError, match="holds data of another source"):
+    with pytest.raises(UsageError, match="has data from another source"):
         write_expert_set(tmp_path / "a", study)
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(UsageError, match="cannot be written"):
@@ -280,5 +280,5 @@ def test_sets_that_cannot_be(tmp_path: Path) -> None:
         write_expert_set(tmp_path / "out", read_study(tmp_path / "s"))
     (sheet,) = judging(tmp_path / "r", DAY, annotators=1)
     fill(sheet, lambda line: judged(line, {}, {}, {}))
-    with pytest.raises(UsageError, match="these are of rules"):
+    with pytest.raises(UsageError, match="these are of --task rules"):
         write_expert_set(tmp_path / "out", read_study(sheet.parent))

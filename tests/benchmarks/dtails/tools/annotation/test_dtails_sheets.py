@@ -157,7 +157,7 @@ def test_answers_in_one_form(question: Question, column: str, text: str, expecte
 @pytest.mark.parametrize(
     ("question", "column", "text", "wanted"),
     [
-        (SELECT, "choice", "4", "choice is '4'; write 1 to 3, or the option itself"),
+        (SELECT, "choice", "4", "choice is '4'; write 1 to 3, or the option's text"),
         (SELECT, "choice", "0", "write 1 to 3"),
         (SELECT, "choice", "1.0", "write 1 to 3"),
         (SELECT, "choice", "1;2", "write 1 to 3"),

@@ -145,11 +145,11 @@ def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], li
         (changed("option_1", ""), "line 2: question 1: fewer than two options, or a gap"),
         (changed("concept", ""), "line 2: question 1: the concept is empty"),
         (changed("sentence", ""), "line 2: question 1: the sentence is empty"),
-        (changed("question", "2"), "line 3: question 2 stands on line 2 too"),
-        (changed("question", "x"), "line 2: question 'x' is no number"),
+        (changed("question", "2"), "line 3: question 2 is also on line 2"),
+        (changed("question", "x"), "line 2: question 'x' is not a number"),
         (changed("question", "77"), "line 2: question 77 is not one of 1 to 4"),
-        (lambda lines: [*lines, lines[1]], "line 6: question 2 stands on line 3 too"),
-        (lambda lines: lines[:-2], "question 3 is missing (2 in all); put its line back"),
+        (lambda lines: [*lines, lines[1]], "line 6: question 2 is also on line 3"),
+        (lambda lines: lines[:-2], "question 3 is missing (2 in all); restore its line"),
         (
             lambda lines: [{k: v for k, v in line.items() if k != "choice"} for line in lines],
             "line 1: no column 'choice'",
@@ -182,7 +182,7 @@ def test_sheets_may_be_left_out(sheets: list[Path]) -> None:
     ]
     with pytest.raises(UsageError, match=r"there are annotator_1\.csv, annotator_2\.csv, annotator_3\.csv"):
         read_study(folder, without=["annotator_4.csv"])
-    with pytest.raises(UsageError, match="leaves no sheet"):
+    with pytest.raises(UsageError, match="leaves out all sheets"):
         read_study(folder, without=[sheet.name for sheet in sheets])
 
 
@@ -223,7 +223,7 @@ def test_a_damaged_key_is_one_line(sheets: list[Path], spoil: Callable[[dict], o
     key = json.loads(path.read_text(encoding="utf-8"))
     spoil(key)
     path.write_text(json.dumps(key), encoding="utf-8")
-    with pytest.raises(DataError, match=r"key\.json: not a key that `llmprops dtails annotate` wrote"):
+    with pytest.raises(DataError, match=r"key\.json: not a key by `llmprops dtails annotate`"):
         read_study(sheets[0].parent)
 
 
@@ -252,8 +252,8 @@ def test_rules_of_another_language(tmp_path: Path) -> None:
     rules = rules_file(tmp_path / "rules.json", RULES, language="af")
     with pytest.raises(UsageError, match="rules for 'af', not 'ta'"):
         write_rules(tmp_path / "out", rules, "ta")
-    with pytest.raises(UsageError, match="--annotators starts at 1"):
+    with pytest.raises(UsageError, match="--annotators must be at least 1"):
         write_rules(tmp_path / "out", rules, "af", annotators=0)
-    with pytest.raises(DataError, match="give a file of `llmprops dtails rules`"):
+    with pytest.raises(DataError, match="use a file by `llmprops dtails rules`"):
         write_rules(tmp_path / "out", tmp_path / "none.json", "af")
     assert not (tmp_path / "out").exists()

@@ -365,7 +365,7 @@ def test_what_leaves_no_concept(tmp_path: Path) -> None:
             {"settings": ExtractionSettings(thresholds=Thresholds(500))},
         ),
         ("none has an entropy of 2", {"settings": ExtractionSettings(thresholds=Thresholds(min_entropy=2))}),
-        ("is of a DET", {"settings": ExtractionSettings(Counting(tags=("DET",)))}),
+        ("has a source word with the tag DET", {"settings": ExtractionSettings(Counting(tags=("DET",)))}),
     ]
 
     class Silent(Tagger):

@@ -1,14 +1,14 @@
 "use strict";
-// One question at a time; each answer goes to the sheet at once and waits here until it is there.
+// Shows one question at a time. Each answer is sent immediately and kept here until it is saved.
 
 const at = (id) => document.getElementById(id);
-const waiting = new Map(); // question number -> its answers that are not in the sheet yet
+const waiting = new Map(); // question number -> its unsaved answers
 const tabs = "BroadcastChannel" in window ? new BroadcastChannel("sheet") : null;
 let sheet = null;
-let place = -1; // of the question shown; questions.length when all are done
+let place = -1; // index of the question shown; questions.length for the end page
 let sending = false;
-let gone = false; // the program that saves does not answer
-let retry = 0; // the timer of the next try
+let gone = false; // the server does not answer
+let retry = 0; // the timer of the next attempt
 
 const done = (q) => q.required.every((column) => q.answers[column]);
 const count = () => sheet.questions.filter(done).length;
@@ -25,13 +25,13 @@ function nextOpen(from) {
 }
 
 async function load() {
-  let found;
+  let state;
   try {
-    found = await (await fetch("state")).json();
+    state = await (await fetch("state")).json();
   } catch {
     return lost();
   }
-  for (const [index, q] of found.questions.entries()) {
+  for (const [index, q] of state.questions.entries()) {
     q.place = index + 1;
     Object.assign(q.answers, waiting.get(q.number));
   }
@@ -39,9 +39,9 @@ async function load() {
   const first = !sheet;
   const back = gone;
   gone = false;
-  sheet = found;
-  trouble(found.error);
-  if (found.error) again();
+  sheet = state;
+  trouble(state.error);
+  if (state.error) again();
   if (first) {
     document.title = `${sheet.task === "rules" ? "Rules and words" : "Choice of words"} · ${sheet.language}`;
     at("title").textContent = document.title;
@@ -58,7 +58,7 @@ async function load() {
   return undefined;
 }
 
-// The address names the question, so that the browser's own Back works and a reload stays.
+// The address has the question's number, so the browser's Back and Reload work.
 function follow() {
   const named = sheet.questions.findIndex((q) => location.hash === `#${q.number}`);
   const open = nextOpen(-1);
@@ -70,7 +70,7 @@ function follow() {
 function go(to) {
   document.activeElement?.dispatchEvent(new Event("leave"));
   const hash = to < sheet.questions.length ? `#${sheet.questions[to].number}` : "#done";
-  // Not by location.hash, which turns later: a key pressed at once would answer the question before.
+  // location.hash takes effect later: a key pressed immediately would answer the previous question.
   if (location.hash !== hash) history.pushState(null, "", hash);
   follow();
 }
@@ -91,8 +91,8 @@ function render() {
 function thanks() {
   const left = sheet.questions.length - count();
   const say = left ? `${left} of ${sheet.questions.length} questions are still open.` : "All questions are answered. Thank you!";
-  const more = left ? "Go on with “Next open question”." : "You may close this page, or go back and change an answer.";
-  return [make("p", { className: "kicker" }, "The end of the sheet"), make("h1", { tabIndex: -1 }, say), make("p", { className: "task" }, more)];
+  const more = left ? "Continue with “Next open question”." : "You can close this page, or go back and change an answer.";
+  return [make("p", { className: "kicker" }, "End of the sheet"), make("h1", { tabIndex: -1 }, say), make("p", { className: "task" }, more)];
 }
 
 function status() {
@@ -114,19 +114,19 @@ function status() {
   }
   at("saved").textContent = waiting.size
     ? gone || at("trouble").textContent ? `Not saved yet: ${waiting.size} answered question${waiting.size > 1 ? "s" : ""}.` : "Saving …"
-    : `Everything is saved in ${visible(sheet.sheet)}. You may close this page and come back later.`;
+    : `All answers are saved in ${visible(sheet.sheet)}. You can close this page and come back later.`;
   document.body.dataset.saved = String(!waiting.size);
 }
 
 function trouble(text) {
-  const told = text ? visible(text) : "";
-  if (at("trouble").textContent !== told) at("trouble").textContent = told;
-  at("trouble").hidden = !told;
+  const message = text ? visible(text) : "";
+  if (at("trouble").textContent !== message) at("trouble").textContent = message;
+  at("trouble").hidden = !message;
 }
 
 function lost() {
   gone = true;
-  trouble("The program behind this page has ended, so nothing can be saved now. Start it again with `llmprops dtails page` and open the address that it prints.");
+  trouble("The program behind this page has stopped, so answers cannot be saved. Start it again with `llmprops dtails page` and open the address that it prints.");
   for (const input of at("main").querySelectorAll("input")) input.disabled = true;
   if (sheet) status();
   again();
@@ -157,14 +157,14 @@ async function send() {
       body: JSON.stringify({ question: number, answers }),
       keepalive: true,
     });
-    response.told = await response.json();
+    response.result = await response.json();
   } catch {
     sending = false;
     return lost();
   }
   sending = false;
-  const { saved, error } = response.told;
-  // What was answered in the meantime is another object, and waits for its turn.
+  const { saved, error } = response.result;
+  // Answers given in the meantime are in another object and are sent next.
   const same = waiting.get(number) === answers;
   if (saved && same) waiting.delete(number);
   if (saved && tabs) tabs.postMessage(number);
@@ -174,7 +174,7 @@ async function send() {
   }
   const refused = !saved && response.status === 422;
   if (refused && same) waiting.delete(number);
-  trouble(saved ? "" : `${refused ? "This answer cannot be taken" : "Your answer is not saved yet; it is kept, and tried again"}: ${error}`);
+  trouble(saved ? "" : `${refused ? "This answer is not valid" : "Your answer is not saved yet; saving is retried"}: ${error}`);
   status();
   if (saved || refused) return send();
   return again();
@@ -191,7 +191,7 @@ function onKey(event) {
   } else if (event.target.type !== "radio" && event.key === "ArrowLeft" && place > 0) {
     go(place - 1);
   } else {
-    // The place of the key counts where the layout has no Latin letters or other digits.
+    // On layouts without Latin letters or digits, use the position of the key.
     const key = /^[\x21-\x7e]$/.test(event.key) ? event.key.toLowerCase() : event.code.replace(/^(Key|Digit|Numpad)/, "").toLowerCase();
     const input = [...at("main").querySelectorAll("input[data-key]")].find((one) => one.dataset.key === key);
     if (!key || !input || input.disabled) return;

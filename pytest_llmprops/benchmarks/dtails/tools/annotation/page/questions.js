@@ -1,7 +1,7 @@
 "use strict";
-// What a question looks like. Texts are other people's: they go into the page as text, never as markup.
+// Draws a question. Texts come from data files, so they are inserted as text, never as markup.
 
-// Controls, overrides of direction, tags: spelled out. Joiners and direction marks stay, scripts need them.
+// Control characters, direction overrides and tags are spelled out. Scripts need joiners and direction marks.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/gu;
 
 function visible(text) {
@@ -21,8 +21,7 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// A text of the annotator's language, or any other, in its own direction.
-// Forms of a word are joined by slashes, at which the line may break.
+// A word in any language, in its own direction. Lines may break at the slashes between its forms.
 const word = (text, code) => make("bdi", { lang: code }, visible(text).replaceAll("/", " / "));
 
 const TEXTS = {
@@ -32,7 +31,7 @@ const TEXTS = {
   }),
   missing: (q, s) => ({
     ask: [`Is a commonly used ${s.language} word for `, word(q.concept, "en"), " missing?"],
-    task: `These are the words for it that were found in translations from English into ${s.language}.`,
+    task: `These words translate it in a corpus of translations from English into ${s.language}.`,
   }),
   wrong: (q) => ({
     ask: ["Which of these words do not mean ", word(q.concept, "en"), "?"],
@@ -47,7 +46,7 @@ const TEXTS = {
 const YES_NO = [["yes", "Yes", "y"], ["no", "No", "n"]];
 const SURE = [["Absolutely sure", "Absolutely sure", "s"], ["Likely but uncertain", "Likely but uncertain", "l"], ["No idea", "No idea", "n"]];
 
-// The groups of inputs of a question: {column, legend, many, row, choices: [[answer, text, key]]}.
+// Returns the groups of inputs of a question: {column, legend, many, row, choices: [[answer, text, key]]}.
 function groups(q, s) {
   const options = q.options.map((text, at) => [String(at + 1), text, at < 9 ? String(at + 1) : ""]);
   if (q.kind === "select") {
@@ -62,7 +61,7 @@ function groups(q, s) {
   return [{ column: "answer", legend: q.kind === "rule" ? "The rule is correct" : "A word is missing", choices: YES_NO, row: true }];
 }
 
-// The question as elements. `answer(column, text)` is called with each new answer.
+// Returns the question as elements. `answer(column, text)` is called for each new answer.
 function draw(q, s, answer) {
   const texts = TEXTS[q.kind](q, s);
   const parts = [
@@ -73,9 +72,9 @@ function draw(q, s, answer) {
   if (q.kind === "missing" || q.kind === "rule") {
     parts.push(make("ul", { className: "words" }, ...q.options.map((text) => make("li", { className: text === q.about ? "about" : "" }, word(text, s.code)))));
   }
-  // Sentences and rules are English, also where a rule begins with a word from right to left.
+  // Sentences and rules are English, even if a rule begins with a right-to-left word.
   if (q.text) parts.push(make("blockquote", { dir: "ltr", lang: "en" }, visible(q.text)));
-  if (q.problem) parts.push(make("p", { className: "note" }, visible(`The sheet has an answer here that is none: ${q.problem}.`)));
+  if (q.problem) parts.push(make("p", { className: "note" }, visible(`The sheet has an invalid answer here: ${q.problem}.`)));
   for (const group of groups(q, s)) parts.push(fieldset(q, s, group, answer));
   if (q.kind === "missing") {
     const input = make("input", { type: "text", name: "which", dir: "auto", lang: s.code, maxLength: 1000, value: q.answers.which, autocomplete: "off" });
@@ -84,16 +83,16 @@ function draw(q, s, answer) {
     input.addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(send, 400); });
     input.addEventListener("change", send);
     input.addEventListener("leave", send);
-    parts.push(make("label", { className: "free" }, "If one is missing: which? (You may leave this empty.)", input));
+    parts.push(make("label", { className: "free" }, "If a word is missing, which one? (Optional)", input));
   }
   return parts;
 }
 
 function fieldset(q, s, group, answer) {
-  const given = q.answers[group.column].split(";");
+  const answers = q.answers[group.column].split(";");
   const box = make("div", { className: group.row ? "row" : "" });
   for (const [value, text, key] of group.choices) {
-    const input = make("input", { type: group.many ? "checkbox" : "radio", name: group.column, value, checked: given.includes(value) });
+    const input = make("input", { type: group.many ? "checkbox" : "radio", name: group.column, value, checked: answers.includes(value) });
     if (key) input.setAttribute("aria-keyshortcuts", key.toUpperCase());
     input.dataset.key = key;
     input.addEventListener("change", () => {

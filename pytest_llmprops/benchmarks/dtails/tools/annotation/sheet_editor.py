@@ -1,4 +1,4 @@
-"""One sheet while somebody works on it: each answer goes into the CSV at once, and none is lost when it cannot."""
+"""Edit one sheet: each answer is saved to the CSV immediately, and kept if it cannot be saved."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pytest_llmprops.data.sheet_files import SheetRecord, sheet_text
 from pytest_llmprops.data.whole_files import write_text
 
 
-class OpenSheet:
-    """A sheet that is being filled, for any number of threads of one process.
+class SheetEditor:
+    """A sheet that is being filled in. Safe for several threads of one process.
 
-    The file is read again before each save, so that what was changed in it elsewhere stays. Answers that could
-    not be saved are kept here and go out with the next one that can.
+    The file is read again before each save, so changes by other programs are kept. Answers that could not be saved are
+    kept and saved with the next answer.
 
-    :raises DataError: the file is no sheet; see ``read_sheet``.
+    :raises DataError: The file is not a sheet; see ``read_sheet``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,10 +33,10 @@ class OpenSheet:
         self._lock = Lock()
 
     def state(self) -> dict[str, Any]:
-        """Everything the page shows, as it is now in the file; ``error`` says why that could not be read."""
+        """Return all data for the page, from the file; ``error`` says why the file could not be read or saved."""
         with self._lock:
             error = self._save() if self._unsaved else self._refresh()
-            sheet = _with(self._sheet, self._unsaved)
+            sheet = _with_answers(self._sheet, self._unsaved)
             return {
                 "sheet": self.path.name,
                 "task": sheet.task,
@@ -47,9 +47,9 @@ class OpenSheet:
             }
 
     def answer(self, number: int, answers: Mapping[str, str]) -> str:
-        """Take answers to a question, by column, and save them; empty, or why they could not be saved.
+        """Save answers to a question, by column; return an empty text, or why they could not be saved.
 
-        :raises DataError: no such question or column, or an answer that is none; nothing is kept of it.
+        :raises DataError: The question or column does not exist, or an answer is invalid; no answer is kept.
         """
         with self._lock:
             line = next((line for line in self._sheet.lines if line.number == number), None)
@@ -58,36 +58,36 @@ class OpenSheet:
             unknown = [column for column in answers if column not in line.question.columns]
             if unknown:
                 raise DataError(f"question {number} has no column {unknown[0][:20]!r}")
-            given = {column: read_answer(line.question, column, text) for column, text in answers.items()}
-            self._unsaved[number] = self._unsaved.get(number, {}) | given
+            canonical = {column: read_answer(line.question, column, text) for column, text in answers.items()}
+            self._unsaved[number] = self._unsaved.get(number, {}) | canonical
             return self._save()
 
     def text(self) -> str:
-        """The sheet's CSV with all answers, saved or not."""
+        """Return the sheet's CSV with all answers, including unsaved ones."""
         with self._lock:
-            return sheet_text(_with(self._sheet, self._unsaved).table)
+            return sheet_text(_with_answers(self._sheet, self._unsaved).table)
 
     def counts(self) -> tuple[int, int]:
-        """Answered questions, and all."""
+        """Return the number of answered questions, and of all questions."""
         with self._lock:
-            lines = _with(self._sheet, self._unsaved).lines
+            lines = _with_answers(self._sheet, self._unsaved).lines
             return sum(is_answered(line.question, _answers(line)[0]) for line in lines), len(lines)
 
     def close(self) -> str:
-        """Save what is not saved yet. What cannot be goes into a file elsewhere, and one line says where."""
+        """Save unsaved answers. If that fails, write the sheet to a temporary folder and return a message."""
         with self._lock:
             error = self._save() if self._unsaved else ""
             if not error:
                 return ""
-            text = sheet_text(_with(self._sheet, self._unsaved).table)
+            text = sheet_text(_with_answers(self._sheet, self._unsaved).table)
             many = "question" if len(self._unsaved) == 1 else "questions"
-            lost = f"{len(self._unsaved)} answered {many} could not be saved ({error})"
+            message = f"{len(self._unsaved)} answered {many} could not be saved ({error})"
             try:
                 folder = Path(tempfile.mkdtemp(prefix="llmprops-"))
                 write_text(folder / self.path.name, text, sync=True)
             except OSError as second:
-                return f"{lost}, nor elsewhere ({second.strerror or second})"
-            return f"{lost}; the sheet with them is {folder / self.path.name}"
+                return f"{message}, and no copy could be written ({second.strerror or second})"
+            return f"{message}; a sheet with all answers is at {folder / self.path.name}"
 
     def _refresh(self) -> str:
         try:
@@ -98,26 +98,26 @@ class OpenSheet:
 
     def _save(self) -> str:
         try:
-            now = read_sheet(self.path)
+            current = read_sheet(self.path)
         except DataError as error:
             return str(error)
-        there = {line.number: line.question for line in now.lines}
+        questions = {line.number: line.question for line in current.lines}
         for line in self._sheet.lines:
-            question = there.get(line.number)
+            question = questions.get(line.number)
             if line.number in self._unsaved and not (question and question.same_as(line.question)):
-                return f"{self.path}: question {line.number} is gone or is another; put the sheet back"
-        sheet = _with(now, self._unsaved)
+                return f"{self.path}: question {line.number} is missing or was changed; restore the sheet"
+        sheet = _with_answers(current, self._unsaved)
         try:
             write_text(self.path, sheet_text(sheet.table), sync=True)
         except OSError as error:
             why = error.strerror or error
-            return f"{self.path}: cannot be written ({why}); make room, or check the folder"
+            return f"{self.path}: cannot be written ({why}); free disk space, or check the folder"
         self._sheet, self._unsaved = sheet, {}
         return ""
 
 
-def _with(sheet: Sheet, answers: Mapping[int, Mapping[str, str]]) -> Sheet:
-    """The sheet with answers laid over its own."""
+def _with_answers(sheet: Sheet, answers: Mapping[int, Mapping[str, str]]) -> Sheet:
+    """Return the sheet with these answers in place of its own."""
     lines = tuple(
         replace(line, cells={**line.cells, **answers[line.number]}) if line.number in answers else line
         for line in sheet.lines
@@ -127,14 +127,14 @@ def _with(sheet: Sheet, answers: Mapping[int, Mapping[str, str]]) -> Sheet:
 
 
 def _answers(line: Line) -> tuple[dict[str, str], str]:
-    """The answers of a line, and what is wrong with one that somebody typed; that one counts as none."""
-    found, problem = {}, ""
+    """Return the answers of a line, and the problem of an invalid one; an invalid answer is left empty."""
+    answers, problem = {}, ""
     for column in line.question.columns:
         try:
-            found[column] = read_answer(line.question, column, line.cells[column])
+            answers[column] = read_answer(line.question, column, line.cells[column])
         except DataError as error:
-            found[column], problem = "", str(error)
-    return found, problem
+            answers[column], problem = "", str(error)
+    return answers, problem
 
 
 def _question(line: Line) -> dict[str, Any]:
