@@ -74,7 +74,7 @@ def test_the_order_is_the_same_under_rules_and_protocols() -> None:
     file = RulesFile("af", "m", (ConceptRules("live", "VERB", rules),))
     for number in range(1, 9):
         subject = item(variations=THREE, number=number)
-        with_rules = context(given="f.json", rules={"af": file})
+        with_rules = context(rules_setting="f.json", rules={"af": file})
         shows = [
             shown(prompt_of(measured(subject, lambda r: fenced("c1"))[1][0])),
             shown(prompt_of(measured(subject, lambda r: fenced("a1"), protocol="paper")[1][0])),

@@ -55,7 +55,9 @@ SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
 
 
 def self_context(sentences: dict[str, tuple[str, ...]] | None = None) -> Context:
-    return context(given="self", sentences={"dtails/af/live": SENTENCES if sentences is None else sentences})
+    return context(
+        rules_setting="self", sentences={"dtails/af/live": SENTENCES if sentences is None else sentences}
+    )
 
 
 def writer(*replies: str | Reply | BackendError, choice: str = "woon") -> Answer:

@@ -184,7 +184,7 @@ def _unread(measured: Measured, lines: list[Line]) -> list[Block]:
             notes.append(
                 Note(
                     f"{line.name}: its own rules could not be read for {counted(concepts, 'concept')}."
-                    f" So {len(unread):,} of {len(records):,} items count as not right in every run and have no"
+                    f" {len(unread):,} of {len(records):,} items count as not right in every run and have no"
                     " position chosen.",
                     "warn",
                 )

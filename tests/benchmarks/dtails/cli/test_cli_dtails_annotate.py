@@ -71,9 +71,9 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
         (("--task", "rules", "--lang", "af"), "--task rules needs --rules FILE"),
         (
             ("--task", "rules", "--lang", "af", "--rules", "x", "--data", "y"),
-            "--data is for --task selection",
+            "--data is only for --task selection",
         ),
-        (("--task", "selection", "--lang", "af", "--rules", "x"), "--rules is for --task rules"),
+        (("--task", "selection", "--lang", "af", "--rules", "x"), "--rules is only for --task rules"),
         (("--task", "selection", "--lang", "afr"), "--lang afr: not a code of two lowercase letters"),
         (("--task", "selection", "--lang", "../"), "not a code of two lowercase letters"),
         (("--task", "selection", "--lang", "zz"), "zz.csv: no such file"),

@@ -126,7 +126,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
         0.5,
     )
     assert extract(*arguments) == 0
-    for step in ("words", "alignment", "counting words", "counting pairs", "looking at concepts"):
+    for step in ("words", "alignment", "counting words", "counting pairs", "collecting concepts"):
         assert re.search(rf"{step}: 100%.*2500/2500", terminal.getvalue())
 
 
@@ -224,21 +224,21 @@ def encoder(folder: Path, known: Sequence[str]) -> None:
     [
         (
             ["--source-parser", "words"],
-            r"--source-parser words: plain words have no dependency.*give --source-parser",
+            r"--source-parser words: plain words have no dependency.*use --source-parser",
         ),
         (["--source-parser", "nosuch"], r"--source-parser nosuch: unknown model"),
         (["--source-parser", "jieba"], r"--source-parser jieba: not a parser"),
-        (["--aligner", "giza"], r"--aligner giza: there are statistical"),
-        (["--aligner", "nltk", "--symmetrize", "x"], r"--symmetrize x: there are grow-diag-final-and"),
+        (["--aligner", "giza"], r"--aligner giza: choose from statistical"),
+        (["--aligner", "nltk", "--symmetrize", "x"], r"--symmetrize x: choose from grow-diag-final-and"),
         (
             ["--aligner", "nltk", "--align-method", "awesome"],
             r"--align-method awesome: only for --aligner hf:",
         ),
-        (["--aligner", "hf:x", "--symmetrize", "union"], r"--symmetrize union: it is of"),
-        (["--lang", "afr"], r"--lang afr: give"),
-        (["--pos", "NN"], r"'NN' is no universal part of speech"),
-        (["--min-count", "0"], r"least count"),
-        (["--senses", "x"], r"--senses x: give none"),
+        (["--aligner", "hf:x", "--symmetrize", "union"], r"--symmetrize union: only for"),
+        (["--lang", "afr"], r"--lang afr: use"),
+        (["--pos", "NN"], r"'NN' is not a universal part of speech"),
+        (["--min-count", "0"], r"minimum count"),
+        (["--senses", "x"], r"--senses x: use none"),
         (["--forms", "0"], r"--forms 0"),
         (["--corpus", "nosuch"], r"nosuch: no such file"),
     ],

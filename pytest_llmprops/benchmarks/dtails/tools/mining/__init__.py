@@ -1,1 +1,1 @@
-"""Concepts with variations, mined from a parallel corpus."""
+"""Mine concepts with variations from a parallel corpus."""

@@ -1,12 +1,12 @@
 """Concepts with variations from an aligned parallel corpus (Barua et al., section 2.1 and appendix B.1).
 
-The pipeline is that of Chaudhary et al. (2021). A source *lexeme* is a lemma with its part of speech; its
-*variations* are the target lemmas that its occurrences are aligned with. A lexeme becomes a concept when
+The pipeline is by Chaudhary et al. (2021). A source *lexeme* is a lemma with its part of speech. Its *variations* are
+the target lemmas that it is aligned with. A lexeme is a concept if
 
-1. at least two variations have been seen at least 50 times each,
-2. the conditional entropy of the variation given the lexeme is at least 0.69 (natural logarithm; ln 2 = 0.693
-   is that of two equally frequent ones),
-3. at least two variations remain when those that go with another word sense are dropped.
+1. at least two variations occur at least 50 times each,
+2. the conditional entropy of the variation given the lexeme is at least 0.69 (natural logarithm; two equally frequent
+   variations have ln 2 = 0.693),
+3. at least two variations remain after those of other word senses are dropped.
 
 Lemmas are compared folded (:func:`~pytest_llmprops.benchmarks.dtails.text.folded`).
 """
@@ -24,18 +24,18 @@ from typing import Literal, NamedTuple
 from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import UsageError
 
-#: parts of speech of content words; 94% of the concepts that the authors published have one of them
+#: Parts of speech of content words; 94% of the authors' published concepts have one of them.
 CONTENT_TAGS = ("NOUN", "VERB", "ADJ", "ADV")
-#: the universal tags (Universal Dependencies v2)
+#: The universal tags (Universal Dependencies v2).
 TAGS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
     *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
 )
-#: relations of the parts of one expression: Universal Dependencies, and spaCy's English labels
+#: Relations between the parts of one expression, in Universal Dependencies and spaCy's English labels.
 EXPRESSION_RELATIONS = frozenset({"compound", "prt", "flat", "fixed", "goeswith", "mwe"})
 
 MIN_COUNT, MIN_ENTROPY = 50, 0.69
-#: translations seen fewer times than this are no part of any entropy (Chaudhary et al.: alignment errors)
+#: Rarer translations do not count in the entropy, because they are alignment errors (Chaudhary et al.).
 NOISE = 5
 
 Lexeme = tuple[str, str]
@@ -44,9 +44,9 @@ Counts = Mapping[Lexeme, Mapping[str, int]]
 
 
 class Word(NamedTuple):
-    """A word as a parser gives it; unknown strings are empty.
+    """A word from a parser; unknown strings are empty.
 
-    :param head: 1-based place of its head among the words of the text, 0 for a root, -1 where unknown.
+    :param head: Number of its head among the words of the text, from 1; 0 for a root, -1 if unknown.
     """
 
     text: str
@@ -60,11 +60,11 @@ class Word(NamedTuple):
 class Counting:
     """Which links count.
 
-    :param tags: universal tags of the source words.
-    :param links: ``single`` counts words that are linked to one target word, as Chaudhary et al. do: links of a
-        word to several are mostly particles and articles beside the translation. ``all`` counts every link.
-    :param compounds: ``drop`` leaves out words that are part of a larger expression: noun compounds ("water
-        lily"), verbs with particles ("look up"), names. Such an expression has translations of its own.
+    :param tags: Universal tags of the source words.
+    :param links: ``single`` counts only words that are linked to one target word, as Chaudhary et al. do: several links
+        mostly include particles and articles next to the translation. ``all`` counts every link.
+    :param compounds: ``drop`` leaves out words that are part of a larger expression, which has its own translations:
+        noun compounds ("water lily"), verbs with particles ("look up"), names.
     """
 
     tags: Collection[str] = CONTENT_TAGS
@@ -74,18 +74,18 @@ class Counting:
     def __post_init__(self) -> None:
         for tag in self.tags:
             if tag not in TAGS:
-                raise UsageError(f"{tag!r} is no universal part of speech; take some of {', '.join(TAGS)}")
+                raise UsageError(f"{tag!r} is not a universal part of speech; choose from {', '.join(TAGS)}")
         if not self.tags:
-            raise UsageError(f"no parts of speech; give some, such as {', '.join(CONTENT_TAGS)}")
+            raise UsageError(f"no parts of speech; use some, such as {', '.join(CONTENT_TAGS)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a lexeme needs to be a concept.
+    """The conditions for a lexeme to be a concept.
 
-    :param entropy_over: ``variations``: of the variations that are frequent enough, shares of their sum, as the
-        formula of appendix B.1 has it. ``all``: of every translation seen :data:`NOISE` times, as a share of
-        all of the lexeme's links (Chaudhary et al.'s published code), which lets less even lexemes pass.
+    :param entropy_over: ``variations`` computes the entropy over the variations that are frequent enough, as shares of
+        their sum (formula of appendix B.1). ``all`` computes it over every translation that occurs :data:`NOISE` times,
+        as shares of all links of the lexeme (Chaudhary et al.'s published code); more lexemes pass.
     """
 
     min_count: int = MIN_COUNT
@@ -94,19 +94,19 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
-            raise UsageError(f"the least count of a variation is {self.min_count}; it must be 1 or more")
+            raise UsageError(f"the minimum count of a variation is {self.min_count}; it must be at least 1")
         if not 0 <= self.min_entropy < math.inf:
-            raise UsageError(f"the least entropy is {self.min_entropy}; it must be a number from 0")
+            raise UsageError(f"the minimum entropy is {self.min_entropy}; it must be a number of at least 0")
 
     @property
     def floor(self) -> int:
-        """Counts below this change nothing: such pairs need not be kept."""
+        """The minimum count that can affect the result."""
         return self.min_count if self.entropy_over == "variations" else min(NOISE, self.min_count)
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A source lexeme, and how often each target lemma was aligned with it, most frequent first."""
+    """A source lexeme and the counts of its aligned target lemmas, most frequent first."""
 
     lemma: str
     tag: str
@@ -119,7 +119,7 @@ class Concept:
 
 
 def key(word: Word) -> str:
-    """The folded lemma, or the folded word where the parser gives no lemma; "" for what is no word.
+    """Return the folded lemma, or the folded word if it has no lemma; "" if it is not a word.
 
     A word has a letter, and no character that separates fields in a ``.words`` file.
     """
@@ -132,28 +132,28 @@ def _key(text: str) -> str:
 
 
 def is_writable(text: str) -> bool:
-    """Whether ``text`` has a letter and can stand in a ``.words`` file."""
+    """Return whether ``text`` has a letter and can be written to a ``.words`` file."""
     return not any(mark in text for mark in ";/,") and any(unicodedata.category(c)[0] == "L" for c in text)
 
 
 def expression_parts(words: Sequence[Word]) -> frozenset[int]:
-    """Indices of words that are part of a larger expression, dependents and heads alike.
+    """Return the indexes of words that are part of a larger expression, both dependents and heads.
 
-    Where a parser gives no relations there are none.
+    Empty if the parser gives no relations.
     """
-    found: set[int] = set()
+    indexes: set[int] = set()
     for index, word in enumerate(words):
         if word.relation.partition(":")[0] in EXPRESSION_RELATIONS:
-            found.add(index)
+            indexes.add(index)
             if 0 < word.head <= len(words):
-                found.add(word.head - 1)
-    return frozenset(found)
+                indexes.add(word.head - 1)
+    return frozenset(indexes)
 
 
 def counted_links(
     source: Sequence[Word], target: Sequence[Word], links: Links, counting: Counting
 ) -> list[tuple[int, int]]:
-    """The links (source index, target index) that count, in order."""
+    """Return the links (source index, target index) that count, in order."""
     partners: dict[int, list[int]] = {}
     for i, j in links:
         if key(target[j]):
@@ -161,35 +161,35 @@ def counted_links(
     if not partners:
         return []
     left_out = expression_parts(source) if counting.compounds == "drop" else frozenset()
-    found = []
+    counted = []
     for i, places in sorted(partners.items()):
         word = source[i]
         if word.tag not in counting.tags or i in left_out or not key(word):
             continue
         if counting.links == "all" or len(places) == 1:
-            found += [(i, j) for j in sorted(places)]
-    return found
+            counted += [(i, j) for j in sorted(places)]
+    return counted
 
 
 def entropy(counts: Iterable[int], total: int | None = None) -> float:
-    """``-sum p ln p`` in nats of ``p = count / total``; 0 without counts (appendix B.1).
+    """Return ``-sum p ln p`` in nats with ``p = count / total``; 0 without counts (appendix B.1).
 
-    :param total: the sum of the counts by default; a larger one where not everything is listed.
+    :param total: By default, the sum of the counts; larger if ``counts`` does not have all of them.
     """
-    found = [count for count in counts if count]
-    whole = sum(found) if total is None else total
-    return math.fsum(-n / whole * math.log(n / whole) for n in found) if found else 0.0
+    positive = [count for count in counts if count]
+    whole = sum(positive) if total is None else total
+    return math.fsum(-n / whole * math.log(n / whole) for n in positive) if positive else 0.0
 
 
 def find_concepts(
     counts: Counts, totals: Mapping[Lexeme, int], thresholds: Thresholds
 ) -> tuple[Concept, ...]:
-    """Lexemes with enough variations and entropy, the most frequent first, then by name.
+    """Return the lexemes with enough variations and entropy, the most frequent first, then by name.
 
-    :param counts: how often each lexeme was linked to each target lemma; pairs below ``thresholds.floor`` may
-        be missing. :param totals: all links of each lexeme.
+    :param counts: Number of links of each lexeme to each target lemma; pairs below ``thresholds.floor`` may be missing.
+    :param totals: Number of all links of each lexeme.
     """
-    found = []
+    concepts = []
     for lexeme, linked in counts.items():
         frequent = {lemma: n for lemma, n in linked.items() if n >= thresholds.min_count}
         if len(frequent) < 2:
@@ -199,29 +199,29 @@ def find_concepts(
         else:
             value = entropy((n for n in linked.values() if n >= thresholds.floor), totals[lexeme])
         if value >= thresholds.min_entropy:
-            found.append(Concept(*lexeme, _by_count(frequent), value))
-    return tuple(sorted(found, key=lambda c: (-sum(c.counts.values()), c.lexeme)))
+            concepts.append(Concept(*lexeme, _by_count(frequent), value))
+    return tuple(sorted(concepts, key=lambda c: (-sum(c.counts.values()), c.lexeme)))
 
 
 def without_minority_senses(
     concept: Concept, senses: Mapping[str, Mapping[str, int]]
 ) -> tuple[Concept | None, tuple[str, ...]]:
-    """The concept with the variations of its own word sense; and the lemmas of those that were dropped.
+    """Return the concept with the variations of its main word sense, and the lemmas of the dropped variations.
 
-    The concept's sense is the most frequent one over all its occurrences; a variation stays when no sense is
-    more frequent among its own (appendix B.1: *plane* is ``avión`` as an aircraft, ``plano`` in geometry). A
-    variation without any known sense stays, too. None where fewer than two remain. The entropy is not tested
-    again: the paper drops senses last.
+    The main sense is the most frequent one over all occurrences. A variation is kept if no sense is more frequent among
+    its own occurrences (appendix B.1: *plane* is ``avión`` as an aircraft, ``plano`` in geometry), or if none of its
+    senses is known. The concept is None if fewer than two variations remain. The entropy is not tested again, because
+    the paper drops senses last.
 
-    :param senses: for each variation, how often the source word had each sense.
+    :param senses: For each variation, the number of occurrences of each sense of the source word.
     """
-    known = {lemma: found for lemma in concept.counts if (found := Counter(senses.get(lemma, {})))}
+    known = {lemma: counts for lemma in concept.counts if (counts := Counter(senses.get(lemma, {})))}
     everything = sum(known.values(), Counter[str]())
     if not everything:
         return concept, ()
     most = max(everything.values())
     sense = min(name for name, n in everything.items() if n == most)
-    dropped = tuple(lemma for lemma, found in known.items() if found[sense] < max(found.values()))
+    dropped = tuple(lemma for lemma, counts in known.items() if counts[sense] < max(counts.values()))
     kept = {lemma: n for lemma, n in concept.counts.items() if lemma not in dropped}
     if len(kept) < 2:
         return None, dropped
@@ -231,14 +231,14 @@ def without_minority_senses(
 def surface_forms(
     lemmas: Mapping[str, Mapping[str, int]], words: Mapping[str, Mapping[str, int]], *, most: int
 ) -> dict[str, tuple[str, ...]]:
-    """How each variation of a concept is written: its lemma, then its most frequent other forms.
+    """Return the written forms of each variation of a concept: its lemma, then its most frequent other forms.
 
-    A form is spelled as it most often is. One that is seen with several variations belongs to the one whose lemma
-    it is, else to the one that it is most often seen with: two variations never share a form.
+    A form has its most frequent spelling. Two variations never share a form: a form of several variations belongs to
+    the variation with this lemma, or to the one that it occurs with most often.
 
-    :param lemmas: for each folded lemma, how often the parser spelled it how.
-    :param words: for each folded lemma, how often it was written how in the target sentences.
-    :param most: number of forms at most, the lemma included.
+    :param lemmas: For each folded lemma, the counts of the parser's spellings.
+    :param words: For each folded lemma, the counts of its written forms in the target sentences.
+    :param most: Maximum number of forms, including the lemma.
     """
     counts: dict[str, dict[str, Counter[str]]] = {lemma: {} for lemma in lemmas}
     for lemma, seen in words.items():

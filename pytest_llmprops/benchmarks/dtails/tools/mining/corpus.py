@@ -1,6 +1,6 @@
-"""Parallel corpora: two text files with a sentence a line, a TSV file, or a Moses pair; each may be gzipped.
+"""Parallel corpora: two text files with one sentence per line, a TSV file, or a Moses pair; each may be gzipped.
 
-A corpus is read line by line, never as a whole.
+A corpus is read line by line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError
 
-#: pairs with a longer side are left out: no sentences, and a parser's memory grows with the length
+#: Maximum characters of a side. Longer texts are not sentences, and a parser's memory grows with the length.
 LONGEST = 2_000
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]+")
 
@@ -34,11 +34,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A parallel corpus that has been read once and found whole.
+    """A parallel corpus that has been read once and is valid.
 
-    :param files: two files, or one TSV file. :param sha256: of the files' bytes, uncompressed.
-    :param lines: lines of each side. :param empty: pairs with an empty side. :param long: pairs with a side of
-        more than :data:`LONGEST` characters. Neither are given by :meth:`pairs`.
+    :param files: Two files, or one TSV file. :param sha256: Hash of the cleaned pairs.
+    :param lines: Lines of each side. :param empty: Pairs with an empty side. :param long: Pairs with a side of more
+        than :data:`LONGEST` characters. :meth:`pairs` leaves out empty and long pairs.
     """
 
     files: tuple[Path, ...]
@@ -49,24 +49,24 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """Number of pairs that :meth:`pairs` gives."""
+        """The number of pairs that :meth:`pairs` yields."""
         return self.lines - self.empty - self.long
 
     def pairs(self) -> Iterator[Pair]:
-        """Pairs in file order. :raises DataError: a file can no longer be read."""
+        """Yield the pairs in file order. :raises DataError: A file can no longer be read."""
         for pair in _pairs(self.files):
             if _is_whole(pair):
                 yield pair
 
 
 def open_corpus(paths: Sequence[Path], language: str) -> Corpus:
-    """Read a corpus through once.
+    """Read and check a whole corpus.
 
-    :param paths: English and target file; or one TSV file of two columns; or the common beginning of a Moses pair
-        (``corpus`` for ``corpus.en`` and ``corpus.xx``). Files that end in ``.gz`` are gzipped.
-    :param language: of the target side, two letters.
-    :raises DataError: a file that is missing, empty, damaged or not UTF-8; sides of different lengths; a TSV line
-        without exactly two columns; no pair with two sides.
+    :param paths: English and target file; or one TSV file with two columns; or the prefix of a Moses pair (``corpus``
+        for ``corpus.en`` and ``corpus.xx``). Files that end in ``.gz`` are gzipped.
+    :param language: Two-letter code of the target language.
+    :raises DataError: A file is missing, empty, damaged or not UTF-8; the sides have different lengths; a TSV line does
+        not have two columns; no pair has two sides.
     """
     files = _located(paths, language)
     digest = hashlib.sha256()
@@ -78,7 +78,7 @@ def open_corpus(paths: Sequence[Path], language: str) -> Corpus:
         digest.update(f"{pair.source}\t{pair.target}\n".encode("utf-8", "surrogatepass"))
     names = " and ".join(map(str, files))
     if not lines:
-        raise DataError(f"{names}: no lines; give a parallel corpus, a sentence a line")
+        raise DataError(f"{names}: no lines; use a parallel corpus with one sentence per line")
     if lines == empty + long:
         raise DataError(
             f"{names}: none of the {lines} pairs has two sides of 1 to {LONGEST:,} characters; check the files"
@@ -87,9 +87,9 @@ def open_corpus(paths: Sequence[Path], language: str) -> Corpus:
 
 
 def read_pairs(*paths: Path, language: str = "") -> Iterator[tuple[str, str]]:
-    """(sentence, translation) of every pair that :meth:`Corpus.pairs` would give, without reading ahead.
+    """Yield (sentence, translation) of the pairs in :meth:`Corpus.pairs`, without reading the whole corpus first.
 
-    :raises DataError: as :func:`open_corpus`, but only when the place is reached.
+    :raises DataError: See :func:`open_corpus`; raised when the invalid line is reached.
     """
     for pair in _pairs(_located(paths, language)):
         if _is_whole(pair):
@@ -105,7 +105,7 @@ def _located(paths: Sequence[Path], language: str) -> tuple[Path, ...]:
         return tuple(paths)
     if len(paths) != 1:
         raise DataError(
-            f"a corpus is two files, one TSV file or the beginning of a Moses pair, not {len(paths)} files"
+            f"a corpus is two files, one TSV file or the prefix of a Moses pair, not {len(paths)} files"
         )
     (path,) = paths
     if path.is_file():
@@ -115,7 +115,7 @@ def _located(paths: Sequence[Path], language: str) -> tuple[Path, ...]:
         if all(file.is_file() for file in pair):
             return pair
     raise DataError(
-        f"{path}: no such file, and no {path.name}.en with {path.name}.{language}; give --corpus EN TARGET"
+        f"{path}: no such file, and no {path.name}.en with {path.name}.{language}; use --corpus EN TARGET"
     )
 
 
@@ -127,7 +127,7 @@ def _pairs(files: Sequence[Path]) -> Iterator[Pair]:
                 columns = text.split("\t")
                 if len(columns) != 2:
                     raise DataError(
-                        f"{file}: line {number} has {len(columns)} columns; write SOURCE<tab>TARGET, or give two files"
+                        f"{file}: line {number} has {len(columns)} columns; write SOURCE<tab>TARGET, or use two files"
                     )
                 yield Pair(number, *map(_clean, columns))
         return
@@ -145,17 +145,17 @@ def _pairs(files: Sequence[Path]) -> Iterator[Pair]:
 
 
 def _lines(path: Path) -> Generator[str, None, None]:
-    """Lines without their ends. Only LF ends a line: other separators stand inside of sentences."""
+    """Yield lines without their ends. Only LF ends a line, because sentences contain other separators."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                # A carriage return before the line feed goes with the control characters.
+                # ``_clean`` removes a carriage return before the line feed.
                 yield utf8(line.removesuffix(b"\n"), f"{path}: line {number}")
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; check the path") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file ({error}); get it again") from None
+        raise DataError(f"{path}: damaged gzip file ({error}); get it again") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path") from None
 

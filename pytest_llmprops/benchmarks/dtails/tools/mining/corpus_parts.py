@@ -1,12 +1,12 @@
-"""What is kept between runs of ``llmprops dtails extract``: the corpus analysed and aligned, in parts.
+"""The analysed and aligned corpus, in parts that ``llmprops dtails extract`` keeps between runs.
 
-Files lie in the work folder. Their names hold a fingerprint of all that they were made from, and each appears whole
-or not at all, so that a run that was stopped goes on after the last whole part, and a run with another parser or
-aligner makes its own.
+The files are in the work folder. Their names have a fingerprint of all inputs, and each file is written atomically. An
+interrupted run therefore resumes after the last complete part, and a run with another parser or aligner writes its own
+files.
 
-- ``analysis-<fingerprint>-00000.jsonl.gz``: a line a pair: its line in the corpus, both texts, the source words with
-  lemma, universal tag, head and relation, the target words with lemma.
-- ``links-<fingerprint>-00000.txt.gz``: a line a pair: ``0-0 1-2``, source and target word from 0.
+- ``analysis-<fingerprint>-00000.jsonl.gz``: one line per pair: its line in the corpus, both texts, the source words
+  with lemma, universal tag, head and relation, the target words with lemma.
+- ``links-<fingerprint>-00000.txt.gz``: one line per pair: ``0-0 1-2``, source and target word from 0.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import Corpus, Pair
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.whole_files import replacing
 
-#: pairs a part: as much as is analysed at once, and as an interruption can cost
+#: Pairs per part: the unit that is analysed at once and that an interruption can lose.
 PART = 1_000
 _FORMAT = 1
-_LEVEL = 3  # gzip: most of the gain, little of the time
+_LEVEL = 3  # gzip level: most of the compression in little time
 
-#: told of (what is done, pairs done so far, pairs in all)
+#: Called with (step, pairs done, all pairs).
 Progress = Callable[[str, int, int], None]
 
 
 class Parser(Protocol):
-    """Words of sentences, analysed."""
+    """Splits sentences into words and analyses them."""
 
-    #: all that decides its analyses, as JSON values
+    #: Everything that affects the result, as JSON values.
     identity: Mapping[str, Any]
 
     def parse(self, texts: Sequence[str]) -> Sequence[Sequence[Word]]:
-        """The words of each text; none where it could not be analysed.
+        """Return the words of each text; no words if the text could not be analysed.
 
-        :raises UsageError: it cannot run, in one line.
+        :raises UsageError: The parser cannot run; one line.
         """
         ...
 
 
 class Analysis(NamedTuple):
-    """What the parsers gave.
+    """What the parsers' output has.
 
-    :param empty: pairs in which a side has no words. :param relations: there are relations between source words.
-    :param lemmas: target words have lemmas.
+    :param empty: Number of pairs with a side without words. :param relations: Source words have dependency relations.
+    :param lemmas: Target words have lemmas.
     """
 
     empty: int
@@ -70,13 +70,13 @@ class Analysed(NamedTuple):
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Show no progress."""
 
 
 class Parts:
     """The analysed corpus in ``folder``.
 
-    :raises OSError: the folder cannot be made.
+    :raises OSError: The folder cannot be created.
     """
 
     def __init__(self, folder: Path, corpus: Corpus, source: Parser, target: Parser) -> None:
@@ -87,9 +87,9 @@ class Parts:
         self._links_files: list[Path] = []
 
     def analyse(self, progress: Progress = no_progress) -> Analysis:
-        """Analyse what is not analysed yet.
+        """Analyse all parts that are not analysed yet.
 
-        :raises UsageError: a parser cannot run, or finds no words at all.
+        :raises UsageError: A parser cannot run, or returns no words at all.
         """
         empty = done = 0
         relations = lemmas = False
@@ -107,10 +107,10 @@ class Parts:
                     for pair, source, target in zip(part, *sides, strict=True)
                 )
                 _write(path, lines)
-            for found in self._part(number):
-                empty += not (found.source and found.target)
-                relations = relations or any(word.relation for word in found.source)
-                lemmas = lemmas or any(word.lemma for word in found.target)
+            for analysed in self._part(number):
+                empty += not (analysed.source and analysed.target)
+                relations = relations or any(word.relation for word in analysed.source)
+                lemmas = lemmas or any(word.lemma for word in analysed.target)
             number += 1
             done += len(part)
             progress("words", done, self._corpus.size)
@@ -121,7 +121,7 @@ class Parts:
         return Analysis(empty, relations, lemmas)
 
     def align(self, aligner: Aligner, progress: Progress = no_progress) -> None:
-        """Align what is not aligned yet. :raises UsageError: the aligner cannot run."""
+        """Align all parts that are not aligned yet. :raises UsageError: The aligner cannot run."""
         mark = _fingerprint(self._mark, aligner.identity)
         numbers = range(-(-self._corpus.size // PART))
         groups = [[number] for number in numbers] if aligner.independent else [list(numbers)]
@@ -133,8 +133,8 @@ class Parts:
                 continue
 
             def lines(group: Sequence[int] = tuple(group), before: int = done) -> Iterator[str]:
-                found = aligner.align(self._words(group, aligner))
-                for count, links in enumerate(found, before + 1):
+                aligned = aligner.align(self._words(group, aligner))
+                for count, links in enumerate(aligned, before + 1):
                     if count % 200 == 0:
                         progress("alignment", min(count, self._corpus.size), self._corpus.size)
                     yield " ".join(f"{i}-{j}" for i, j in sorted(links))
@@ -144,7 +144,7 @@ class Parts:
         progress("alignment", self._corpus.size, self._corpus.size)
 
     def read(self) -> Iterator[tuple[Analysed, Links]]:
-        """Every pair with its links, in order. :raises DataError: a kept file is damaged."""
+        """Yield every pair with its links, in order. :raises DataError: A file is damaged."""
         links = (text for path in self._links_files for text in _read(path))
         for number in range(-(-self._corpus.size // PART)):
             for analysed in self._part(number):
@@ -158,13 +158,13 @@ class Parts:
         written = aligner.words == "written"
 
         def side(words: Sequence[Word]) -> list[str]:
-            # An aligner's texts are separated by whitespace; a parser may give words with a space inside.
+            # Aligners separate words by whitespace, but a parser's word may contain a space.
             texts = (word.text if written else (word.lemma or word.text).casefold() for word in words)
             return ["_".join(text.split()) or "_" for text in texts]
 
         for number in numbers:
-            for found in self._part(number):
-                yield side(found.source), side(found.target)
+            for analysed in self._part(number):
+                yield side(analysed.source), side(analysed.target)
 
     def _part(self, number: int) -> Iterator[Analysed]:
         path = self._analysis(number)
@@ -189,8 +189,8 @@ def _fingerprint(*facts: Any) -> str:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    """Write a file whole or not at all."""
-    # No name and no time inside, so that equal parts are equal files.
+    """Write a file atomically."""
+    # Without a name and time in the gzip header, so that equal parts are equal files.
     with (
         replacing(path) as draft,
         draft.open("wb") as raw,

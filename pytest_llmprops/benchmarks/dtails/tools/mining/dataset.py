@@ -1,8 +1,8 @@
-"""Writing extracted concepts in the authors' layout, so that the suite and the rules commands read them.
+"""Write extracted concepts in the authors' layout, which the suite and ``llmprops dtails rules`` read.
 
-``<out>/dtails/en-xx/xx.words`` has every concept, ``expert_dataset.csv`` the rows selected for the test set and
-``train_dataset.csv`` all other rows that were found. ``<out>/dtails/SOURCE.json`` marks the data as generated and says
-how, a language each.
+``<out>/dtails/en-xx/xx.words`` has every concept, ``expert_dataset.csv`` the rows selected for the test set, and
+``train_dataset.csv`` all other rows. ``<out>/dtails/SOURCE.json`` marks the data as generated, with the settings for
+each language.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SOURCE = "SOURCE.json"
 
 
 def check_out(out: Path) -> None:
-    """:raises UsageError: ``out`` holds data of another source, which must not be mixed with generated data."""
+    """Check the output folder. :raises UsageError: It has data from another source, which must not be mixed."""
     root = out / "dtails"
     if root.exists() and any(root.iterdir()) and _source(root).get("source") != "generated":
-        raise UsageError(f"{root}: holds data that was not generated; choose another --out")
+        raise UsageError(f"{root}: has data that was not generated; choose another --out")
 
 
 def write_source(out: Path, language: str, facts: Mapping[str, Any]) -> Path:
-    """Write or renew the part of a language in ``SOURCE.json``."""
+    """Write or replace a language's part of ``SOURCE.json``."""
     root = out / "dtails"
     root.mkdir(parents=True, exist_ok=True)
     languages = _source(root).get("languages")
@@ -48,9 +48,9 @@ def write_words(path: Path, entries: Iterable[tuple[str, str, Sequence[str]]]) -
 
 
 def write_rows(path: Path, rows: Iterable[tuple[str, str, str, Sequence[str], str]]) -> int:
-    """Write a dataset file of (concept, sentence, translation, variation names, label); the number of its rows.
+    """Write a dataset file of (concept, sentence, translation, variation names, label); return its number of rows.
 
-    A file without rows is not written, and one from an earlier run is removed: its rows are of other data.
+    Without rows, no file is written, and an outdated file from an earlier run is removed.
     """
     count = 0
 
@@ -59,7 +59,7 @@ def write_rows(path: Path, rows: Iterable[tuple[str, str, str, Sequence[str], st
         yield _line(COLUMNS)
         for concept, sentence, target, names, label in rows:
             count += 1
-            # As the authors write a list: a Python literal, escapes included.
+            # The authors write a list as a Python literal with escapes.
             yield _line((concept, sentence, target, repr(list(names)), label))
 
     _replace(path, lines())
@@ -76,12 +76,12 @@ def _line(fields: Sequence[str]) -> str:
 
 def _source(root: Path) -> dict[str, Any]:
     try:
-        found = json.loads((root / SOURCE).read_text(encoding="utf-8"))
+        source = json.loads((root / SOURCE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError:
         raise DataError(f"{root / SOURCE}: not JSON; delete the folder or choose another --out") from None
-    return found if isinstance(found, dict) else {}
+    return source if isinstance(source, dict) else {}
 
 
 def _replace(path: Path, texts: Iterable[str]) -> None:

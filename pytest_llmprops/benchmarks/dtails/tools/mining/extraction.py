@@ -1,7 +1,8 @@
-"""From a parallel corpus to concepts with variations and a test set (Barua et al., section 2.1, appendices A.2, B.1).
+"""Extract concepts and a test set from a parallel corpus (Barua et al., section 2.1, appendices A.2 and B.1).
 
-:func:`extract` goes through the steps: analyse and align (``corpus_parts.py``), count and filter (``concepts.py``),
-drop variations of other word senses, select the test set (``item_selection.py``), write (``dataset.py``).
+:func:`extract` runs these steps: analyse and align (``corpus_parts.py``), count and filter (``concepts.py``), drop
+variations of other word senses (``mined_concepts.py``), select the test set (``item_selection.py``), write
+(``dataset.py``).
 """
 
 from __future__ import annotations
@@ -13,13 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
-from pytest_llmprops.benchmarks.dtails.tools.mining.concept_rows import (
-    Found,
-    nothing,
-    numbers,
-    of_one_sense,
-    select,
-)
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import (
     Counting,
     Thresholds,
@@ -34,18 +28,25 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.dataset import (
     write_words,
 )
 from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
+from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import (
+    MinedConcept,
+    no_concept_message,
+    numbers,
+    of_one_sense,
+    select,
+)
 from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import collect, count_links, in_corpus_order
 from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import Senses
 from pytest_llmprops.core.errors import UsageError
 
-#: forms of a variation that are written, its lemma included
+#: Default maximum number of written forms of a variation, including its lemma.
 FORMS = 6
 _CODE = re.compile("[a-z]{2}")
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionSettings:
-    """Every choice of an extraction. :param forms: most written forms of a variation, its lemma included."""
+    """The settings of an extraction. :param forms: Maximum written forms of a variation, including its lemma."""
 
     counting: Counting = field(default_factory=Counting)
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -58,10 +59,11 @@ class ExtractionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
-    """What :func:`extract` found and wrote.
+class Extraction:
+    """The result of :func:`extract`.
 
-    :param facts: the language's part of ``SOURCE.json``. :param notes: what a reader must know, a line each.
+    :param paths: The files written. :param facts: The language's part of ``SOURCE.json``.
+    :param notes: Limitations of the result, one line each.
     """
 
     paths: tuple[Path, ...]
@@ -70,11 +72,13 @@ class Extracted:
 
 
 def check_language(code: str) -> None:
-    """:raises UsageError: the code is not of two letters, or is English, the source."""
+    """Check the target language. :raises UsageError: The code does not have two letters, or is English."""
     if not _CODE.fullmatch(code):
-        raise UsageError(f"--lang {code}: give the target language's code of two small letters, such as af")
+        raise UsageError(
+            f"--lang {code}: use the target language's code of two lowercase letters, such as af"
+        )
     if code == "en":
-        raise UsageError("--lang en: English is the source; give the target language's code")
+        raise UsageError("--lang en: English is the source language; use the target language's code")
 
 
 def extract(
@@ -89,13 +93,13 @@ def extract(
     settings: ExtractionSettings | None = None,
     notes: Sequence[str] = (),
     progress: Progress = no_progress,
-) -> Extracted:
-    """Extract concepts and write them below ``out``; what lies in ``out/work`` is used again.
+) -> Extraction:
+    """Extract concepts and write them below ``out``; finished parts in ``out/work`` are reused.
 
-    :param senses: None leaves variations of all senses in. :param notes: further lines for ``SOURCE.json``.
-    :raises UsageError: a part cannot run, ``out`` holds other data, or no concept is left; nothing is written then,
-        and what is in ``out/work`` stays.
-    :raises DataError: a kept file is damaged.
+    :param senses: None keeps variations of all senses. :param notes: Further notes for ``SOURCE.json``.
+    :raises UsageError: A parser or aligner cannot run, ``out`` has other data, or no concept is left. Only ``out/work``
+        is written then.
+    :raises DataError: A file in ``out/work`` is damaged.
     """
     chosen = settings or ExtractionSettings()
     check_language(language)
@@ -106,22 +110,22 @@ def extract(
     counted = count_links(parts, chosen.counting, chosen.thresholds, progress, corpus.size)
     concepts = find_concepts(counted.counts, counted.totals, chosen.thresholds)
     if not concepts:
-        raise UsageError(nothing(counted, chosen.thresholds))
-    seen = collect(parts, concepts, chosen.counting, senses, progress, corpus.size)
-    found = of_one_sense(concepts, seen, chosen.forms)
-    if not found:
+        raise UsageError(no_concept_message(counted, chosen.thresholds))
+    occurrences = collect(parts, concepts, chosen.counting, senses, progress, corpus.size)
+    mined = of_one_sense(concepts, occurrences, chosen.forms)
+    if not mined:
         raise UsageError(
-            f"no concept is left: of the {len(concepts)} each has a single variation of its word sense that stands in"
-            " a translation without another; give more text, or --senses none"
+            f"no concept is left: each of the {len(concepts)} has fewer than two variations of one word sense with a"
+            " sentence pair of their own; use more text, or --senses none"
         )
-    test = select(found, chosen.selection, language)
+    test = select(mined, chosen.selection, language)
     lines = list(notes)
     if not analysis.lemmas:
         lines.append("variations are written forms: the target parser gives no lemmas")
     if not analysis.relations and chosen.counting.compounds == "drop":
-        lines.append("words in compounds were not left out: the source parser gives no dependencies")
+        lines.append("words in compounds are included: the source parser gives no dependencies")
     if failed := getattr(aligner, "failed", 0):
-        lines.append(f"{failed:,} pairs could not be aligned: the model does not take them")
+        lines.append(f"{failed:,} pairs could not be aligned: the model does not accept them")
     facts = {
         "corpus": {
             "sha256": corpus.sha256,
@@ -134,43 +138,43 @@ def extract(
         "aligner": dict(aligner.identity),
         "senses": dict(senses.identity) if senses is not None else "off",
         "settings": asdict(chosen),
-        "found": numbers(counted, concepts, found, chosen.thresholds),
+        "found": numbers(counted, concepts, mined, chosen.thresholds),
         "notes": lines,
     }
-    return _write(out, language, corpus, found, test, facts)
+    return _write(out, language, corpus, mined, test, facts)
 
 
 def _write(
     out: Path,
     language: str,
     corpus: Corpus,
-    found: Sequence[Found],
+    mined: Sequence[MinedConcept],
     test: Mapping[int, Sequence[int]],
     facts: dict[str, Any],
-) -> Extracted:
+) -> Extraction:
     folder = out / "dtails" / f"en-{language}"
-    # First of all, as it marks the folder as ours to write again should this run be stopped here.
+    # Written first: it marks the folder as generated, so that a run after an interruption may write it again.
     source = write_source(out, language, facts)
     words = write_words(
         folder / f"{language}.words",
-        ((item.concept.lemma, item.concept.tag, item.listing) for item in found),
+        ((item.concept.lemma, item.concept.tag, item.listing) for item in mined),
     )
-    asked = {(number, place) for number, places in test.items() for place in places}
-    barred = {found[number].rows.keys[place] for number, place in asked}
+    test_rows = {(number, place) for number, places in test.items() for place in places}
+    test_keys = {mined[number].rows.keys[place] for number, place in test_rows}
     expert: list[tuple[int, int, tuple[str, str, str, Sequence[str], str]]] = []
 
     def training() -> Iterator[tuple[str, str, str, Sequence[str], str]]:
         pairs = corpus.pairs()
         pair = next(pairs)
-        for line, number, place in in_corpus_order([item.rows for item in found]):
+        for line, number, place in in_corpus_order([item.rows for item in mined]):
             while pair.line < line:
                 pair = next(pairs)
-            item = found[number]
+            item = mined[number]
             label = list(item.names.values())[item.rows.labels[place]]
             row = (item.concept.lemma, pair.source, pair.target, item.listing, label)
-            if (number, place) in asked:
+            if (number, place) in test_rows:
                 expert.append((number, place, row))
-            elif item.rows.keys[place] not in barred:
+            elif item.rows.keys[place] not in test_keys:
                 yield row
 
     train_path, expert_path = folder / "train_dataset.csv", folder / "expert_dataset.csv"
@@ -179,4 +183,4 @@ def _write(
     facts = {**facts, "rows": {"test": rows, "train": train, "test_concepts": len(test)}}
     write_source(out, language, facts)
     paths = [source, words, *([expert_path] if rows else []), *([train_path] if train else [])]
-    return Extracted(tuple(paths), facts, tuple(facts["notes"]))
+    return Extraction(tuple(paths), facts, tuple(facts["notes"]))

@@ -1,7 +1,7 @@
-"""Which concepts and sentences are asked about (Barua et al., appendix A.2).
+"""Select the concepts and sentences of the test set (Barua et al., appendix A.2).
 
-A language with more than 20 concepts keeps those whose variations are roughly as frequent as each other, and 20
-of these are drawn; each concept gets 10 sentence pairs, every variation at least one.
+If a language has more than 20 concepts, 20 are drawn from those whose variations are roughly equally frequent. Each
+concept gets 10 sentence pairs, and every variation gets at least one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How much is selected, and the seed of every draw.
+    """The size of the test set, and the seed of all random choices.
 
-    :param concepts: a language with more than this many is thinned out, to at most as many.
-    :param per_concept: sentence pairs a concept. One with more variations than that gets one pair for each.
-    :param uniform: largest difference of a variation's relative frequency from ``1 / k``, k variations.
+    :param concepts: Maximum number of concepts per language.
+    :param per_concept: Sentence pairs per concept. A concept with more variations than this gets one pair for each.
+    :param uniform: Maximum difference of a variation's share from ``1 / k`` for k variations. Applied only if a
+        language has more than ``concepts`` concepts.
     """
 
     concepts: int = 20
@@ -35,13 +36,13 @@ class Selection:
         if self.concepts < 1:
             raise UsageError(f"{self.concepts} concepts; the test set needs at least 1")
         if self.per_concept < 2:
-            raise UsageError(f"{self.per_concept} pairs a concept; every variation needs one, so at least 2")
+            raise UsageError(f"{self.per_concept} pairs per concept; use at least 2, one per variation")
         if not 0 <= self.uniform <= 1:
-            raise UsageError(f"the largest deviation is {self.uniform}; it must be a number from 0 to 1")
+            raise UsageError(f"the maximum deviation is {self.uniform}; it must be a number from 0 to 1")
 
 
 def is_roughly_uniform(counts: Sequence[int], uniform: float) -> bool:
-    """Whether no variation's share of the counts is more than ``uniform`` away from ``1 / len(counts)``."""
+    """Return whether every variation's share differs from ``1 / len(counts)`` by at most ``uniform``."""
     total = sum(counts)
     return total > 0 and all(abs(n / total - 1 / len(counts)) <= uniform + _ROUNDING for n in counts)
 
@@ -49,9 +50,9 @@ def is_roughly_uniform(counts: Sequence[int], uniform: float) -> bool:
 def choose_concepts(
     concepts: Mapping[Name, Sequence[int]], selection: Selection, *, language: str
 ) -> tuple[Name, ...]:
-    """The concepts of the test set, in their order in ``concepts``; the draw does not depend on that order.
+    """Return the concepts of the test set, in the order of ``concepts``; the draw does not depend on that order.
 
-    :param concepts: for each concept, how many sentence pairs each variation has.
+    :param concepts: For each concept, the number of sentence pairs of each variation.
     """
     if len(concepts) <= selection.concepts:
         return tuple(concepts)
@@ -66,13 +67,13 @@ def choose_concepts(
 def choose_pairs(
     pairs: Iterable[tuple[int, str]], selection: Selection, *, key: Sequence[str]
 ) -> tuple[int, ...]:
-    """The sentence pairs of one concept's test items, as numbers in rising order.
+    """Return the sentence pairs of one concept's test items, as numbers in ascending order.
 
-    First one pair of each variation is drawn, then others from all that are left, whatever their variation. All
-    are taken where there are not enough.
+    First, one pair is drawn for each variation; then, the others are drawn from all remaining pairs. If there are not
+    enough pairs, all are returned.
 
     :param pairs: (number, variation) of each pair of the concept; numbers are unique.
-    :param key: names the language and concept, so that concepts are drawn independently.
+    :param key: The language and concept, for an independent draw per concept.
     """
     random = generator(selection.seed, "dtails pairs", *key)
     by_variation: dict[str, list[int]] = {}

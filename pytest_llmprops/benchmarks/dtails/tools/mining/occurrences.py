@@ -1,7 +1,7 @@
-"""Going through the aligned corpus: counting translations, then looking at the concepts' occurrences.
+"""Count translations in the aligned corpus, then collect the occurrences of concepts.
 
-Memory grows with the number of different words and of the rows found, never with the corpus: sentences are read
-again from the work folder in every pass.
+Memory grows with the number of different words and of rows, but not with the corpus: every pass reads the sentences
+again from the work folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from pytest_llmprops.core.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """``counts`` of lexemes and target lemmas that may matter, ``totals`` of lexemes, and all ``links``."""
+    """Number of links: ``counts`` by lexeme and target lemma, ``totals`` by lexeme, and ``links`` in all.
+
+    ``counts`` has only pairs that are frequent enough to matter.
+    """
 
     counts: dict[Lexeme, dict[str, int]]
     totals: dict[Lexeme, int]
@@ -41,47 +44,47 @@ def count_links(
 ) -> Counted:
     """Count the links of lexemes and target lemmas.
 
-    Two passes: only lexemes with enough links for two variations and lemmas with enough for one are counted in
-    pairs, which leaves out most pairs of a large corpus and changes nothing.
+    The first pass counts words. The second pass counts pairs, but only of lexemes with enough links for two variations
+    and lemmas with enough links for one. This leaves out most pairs of a large corpus without changing the result.
 
-    :raises UsageError: the aligner has linked nothing, or no link counts.
+    :raises UsageError: The aligner has no links, or no link counts.
     """
     sources: Counter[Lexeme] = Counter()
     targets: Counter[str] = Counter()
     links = 0
-    for done, (pair, found) in enumerate(parts.read(), 1):
-        links += len(found)
-        for i, j in counted_links(pair.source, pair.target, found, counting):
+    for done, (pair, pair_links) in enumerate(parts.read(), 1):
+        links += len(pair_links)
+        for i, j in counted_links(pair.source, pair.target, pair_links, counting):
             sources[key(pair.source[i]), pair.source[i].tag] += 1
             targets[key(pair.target[j])] += 1
-        _tell(progress, "counting words", done, size)
+        _report(progress, "counting words", done, size)
     if not links:
         raise UsageError(
-            f"the aligner links no words in any of the {size:,} pairs; check that the sides translate each other,"
-            " or take another --aligner"
+            f"the aligner links no words in any of the {size:,} pairs; check that the sides are translations of each"
+            " other, or use another --aligner"
         )
     if not sources:
         raise UsageError(
-            f"none of the {links:,} links is of a {', '.join(counting.tags)}; check the tags of --source-parser, or"
-            " give other --pos"
+            f"none of the {links:,} links has a source word with the tag {', '.join(counting.tags)}; check the tags of"
+            " --source-parser, or use other --pos"
         )
     least = thresholds.floor
     kept = {lexeme for lexeme, n in sources.items() if n >= 2 * least}
     lemmas = {lemma for lemma, n in targets.items() if n >= least}
     counts: dict[Lexeme, Counter[str]] = {}
-    for done, (pair, found) in enumerate(parts.read(), 1):
-        for i, j in counted_links(pair.source, pair.target, found, counting):
+    for done, (pair, pair_links) in enumerate(parts.read(), 1):
+        for i, j in counted_links(pair.source, pair.target, pair_links, counting):
             lexeme, lemma = (key(pair.source[i]), pair.source[i].tag), key(pair.target[j])
             if lexeme in kept and lemma in lemmas:
                 counts.setdefault(lexeme, Counter())[lemma] += 1
-        _tell(progress, "counting pairs", done, size)
-    # In alphabetical order, so that nothing depends on where in the corpus a word first stands.
+        _report(progress, "counting pairs", done, size)
+    # Sorted, so that the result does not depend on the order of the corpus.
     ordered = {lexeme: dict(counts[lexeme]) for lexeme in sorted(counts)}
     return Counted(ordered, dict(sources), links)
 
 
-class FoundRows:
-    """Rows of one concept, in corpus order: compact, as there may be millions.
+class CorpusRows:
+    """Rows of one concept in corpus order, stored compactly, because there may be millions.
 
     ``lines`` of the corpus, ``labels`` (index of the variation), ``forms`` (number of the written form), ``keys`` (hash
     of the sentence without case, spacing and punctuation).
@@ -106,15 +109,15 @@ class FoundRows:
 
 @dataclass(slots=True)
 class Occurrences:
-    """What was seen of one concept.
+    """The occurrences of one concept in the corpus.
 
-    :param senses: variation -> sense -> number. :param lemmas: variation -> how the parser spelled it -> number.
-    :param words: variation -> how it was written -> number. :param both: pairs with two of its variations, which
-        are no rows: nothing says which of them is asked for.
+    :param senses: Counts by sense, by variation. :param lemmas: Counts by the parser's spelling, by variation.
+    :param words: Counts by written form, by variation. :param both: Number of pairs with two of the variations. They
+        are not rows, because it is unknown which variation is right.
     """
 
     concept: Concept
-    rows: FoundRows = field(default_factory=FoundRows)
+    rows: CorpusRows = field(default_factory=CorpusRows)
     senses: dict[str, Counter[str]] = field(default_factory=dict)
     lemmas: dict[str, Counter[str]] = field(default_factory=dict)
     words: dict[str, Counter[str]] = field(default_factory=dict)
@@ -139,8 +142,8 @@ def collect(
     progress: Progress,
     size: int,
 ) -> dict[Lexeme, Occurrences]:
-    """Look at every occurrence of the concepts: word sense, spelling, and the row that it makes."""
-    found = {concept.lexeme: Occurrences(concept) for concept in concepts}
+    """Collect the word senses, spellings and rows of all occurrences of the concepts."""
+    by_lexeme = {concept.lexeme: Occurrences(concept) for concept in concepts}
     labels: Mapping[Lexeme, dict[str, int]] = {
         concept.lexeme: {lemma: place for place, lemma in enumerate(concept.counts)} for concept in concepts
     }
@@ -149,45 +152,45 @@ def collect(
         for i, j in counted_links(pair.source, pair.target, links, counting):
             lexeme = (key(pair.source[i]), pair.source[i].tag)
             lemma = key(pair.target[j])
-            if lexeme not in found or lemma not in labels[lexeme]:
+            if lexeme not in by_lexeme or lemma not in labels[lexeme]:
                 continue
             word = pair.target[j]
-            here = found[lexeme]
-            here.words[lemma][word.text] += 1
-            here.lemmas[lemma][word.lemma or word.text] += 1
+            occurrences = by_lexeme[lexeme]
+            occurrences.words[lemma][word.text] += 1
+            occurrences.lemmas[lemma][word.lemma or word.text] += 1
             sense = senses.sense(pair.source, i) if senses is not None else None
             if sense is not None:
-                here.senses[lemma][sense] += 1
+                occurrences.senses[lemma][sense] += 1
             seen.setdefault(lexeme, {}).setdefault(lemma, word.text)
         for lexeme, variations in seen.items():
-            here = found[lexeme]
+            occurrences = by_lexeme[lexeme]
             if len(variations) > 1:
-                here.both += 1
+                occurrences.both += 1
                 continue
             ((lemma, text),) = variations.items()
-            form = here.spellings.setdefault(text, len(here.spellings))
-            here.rows.add(pair.pair.line, labels[lexeme][lemma], form, _hash(pair.pair.source))
-        _tell(progress, "looking at concepts", done, size)
-    return found
+            form = occurrences.spellings.setdefault(text, len(occurrences.spellings))
+            occurrences.rows.add(pair.pair.line, labels[lexeme][lemma], form, _hash(pair.pair.source))
+        _report(progress, "collecting concepts", done, size)
+    return by_lexeme
 
 
-def in_corpus_order(rows: Sequence[FoundRows]) -> Iterator[tuple[int, int, int]]:
-    """(line, number of the concept, number of the row) of all concepts' rows, by line."""
+def in_corpus_order(rows: Sequence[CorpusRows]) -> Iterator[tuple[int, int, int]]:
+    """Yield (line, index of the concept, index of the row) of all concepts' rows, by line."""
     yield from heapq.merge(*(_places(number, row) for number, row in enumerate(rows)))
 
 
-def _places(number: int, row: FoundRows) -> Iterator[tuple[int, int, int]]:
+def _places(number: int, row: CorpusRows) -> Iterator[tuple[int, int, int]]:
     for place, line in enumerate(row.lines):
         yield line, number, place
 
 
 def _hash(sentence: str) -> int:
-    # Python's own hash differs from process to process.
+    # Python's built-in hash of a text differs between processes.
     return int.from_bytes(
         blake2b(sentence_key(sentence).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     )
 
 
-def _tell(progress: Progress, what: str, done: int, size: int) -> None:
+def _report(progress: Progress, what: str, done: int, size: int) -> None:
     if done % 1_000 == 0 or done == size:
         progress(what, done, size)

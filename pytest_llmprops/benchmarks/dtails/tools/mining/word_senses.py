@@ -1,12 +1,11 @@
-"""Word senses of English words in context: an interface, and a simple way of WordNet's.
+"""Word senses of English words in context: an interface, and simplified Lesk over WordNet.
 
-The paper disambiguates with EWISER, a trained model. Here WordNet's own texts decide (simplified Lesk: Kilgarriff and
-Rosenzweig, 2000): of a lemma's senses the one whose gloss, examples and synonyms, with those words of its direct
-hypernyms and hyponyms, share most content words with the sentence; where senses share equally many, the one that
-WordNet lists first, its most frequent. That finds fewer senses than a trained model, and errs towards the first.
+The paper disambiguates with EWISER, a trained model. This module uses simplified Lesk (Kilgarriff and Rosenzweig,
+2000): it chooses the sense whose gloss, examples and synonyms, and synonyms of direct hypernyms and hyponyms, share
+most content words with the sentence. Among equals, it chooses the sense that WordNet lists first, the most frequent.
+It recognises fewer senses than a trained model and is biased towards the first sense.
 
-NLTK reads WordNet's dictionary files (wndb(5WN)), as Debian's wordnet-base and NLTK's own data have them. Nothing is
-downloaded.
+NLTK reads WordNet's dictionary files (wndb(5WN)) from Debian's wordnet-base or NLTK's own data. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, Protocol
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 
-#: universal tag -> WordNet's file and letter
+#: WordNet's file and letter, by universal tag.
 _PARTS = {"NOUN": ("noun", "n"), "VERB": ("verb", "v"), "ADJ": ("adj", "a"), "ADV": ("adv", "r")}
 _FILES = tuple(f for name, _ in _PARTS.values() for f in (f"index.{name}", f"data.{name}", f"{name}.exc"))
 _CONTEXT_TAGS = ("NOUN", "PROPN", "VERB", "ADJ", "ADV")
@@ -34,20 +33,20 @@ _SHORTEST = 3
 
 
 class Senses(Protocol):
-    """Tells the sense of a word in its sentence."""
+    """Determines the sense of a word in its sentence."""
 
-    #: what decides its answers, as JSON values
+    #: Everything that affects the result, as JSON values.
     identity: Mapping[str, Any]
 
     def sense(self, words: Sequence[Word], index: int) -> str | None:
-        """A name of the sense that ``words[index]`` has there; None where no sense of it is known."""
+        """Return a name of the sense of ``words[index]``; None if no sense is known."""
         ...
 
 
 class WordNetSenses:
-    """Simplified Lesk over a folder of WordNet's dictionary files. A sense is named ``plane.n.01``.
+    """Simplified Lesk over a folder of WordNet's dictionary files. A sense has a name such as ``plane.n.01``.
 
-    :raises DataError: a file is missing or is not WordNet's. :raises MissingExtra: NLTK is not installed.
+    :raises DataError: A file is missing or is not WordNet's. :raises MissingExtra: NLTK is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +56,7 @@ class WordNetSenses:
                 (folder / name).open("rb").close()
             except OSError as error:
                 raise DataError(
-                    f"{folder / name}: {error.strerror}; give a folder of WordNet's dictionary files"
+                    f"{folder / name}: {error.strerror}; use a folder of WordNet's dictionary files"
                 ) from None
         self._reader, self._files = _open(folder)
         size = sum((folder / f"data.{name}").stat().st_size for name, _ in _PARTS.values())
@@ -70,7 +69,7 @@ class WordNetSenses:
             file.close()
 
     def sense(self, words: Sequence[Word], index: int) -> str | None:
-        """See :class:`Senses`. Only nouns, verbs, adjectives and adverbs have senses."""
+        """Return the sense of a noun, verb, adjective or adverb; see :class:`Senses`."""
         word = words[index]
         if word.tag not in _PARTS:
             return None
@@ -78,8 +77,8 @@ class WordNetSenses:
         lemma = (word.lemma or word.text).lower().replace(" ", "_")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # NLTK warns of a missing synset, and then fails
-                # Only synsets with the lemma itself, in WordNet's order: NLTK also reduces it to other lemmas.
+                warnings.simplefilter("ignore")  # NLTK warns about a missing synset before it fails.
+                # Only synsets with the lemma itself, in WordNet's order; NLTK's ``synsets`` also has other lemmas.
                 synsets = list(dict.fromkeys(each.synset() for each in self._reader.lemmas(lemma, letter)))
                 if not synsets:
                     return None
@@ -90,14 +89,14 @@ class WordNetSenses:
                     best = max(range(len(synsets)), key=lambda place: (overlaps[place], -place))
         except _broken() as error:
             raise DataError(
-                f"{self.folder / f'data.{name}'}: cannot be read where the index says that {lemma!r} is;"
-                " the two are of different versions"
+                f"{self.folder / f'data.{name}'}: {lemma!r} is not where the index says; the index and the data are of"
+                " different versions, so get both again"
             ) from error
         return f"{lemma}.{letter}.{best + 1:02}"
 
 
 def _open(folder: Path) -> tuple[Any, list[Any]]:
-    """NLTK's reader of a folder, and the files that it opens."""
+    """Return NLTK's reader for a folder, and the list of files that it opens."""
     if importlib.util.find_spec("nltk") is None:
         raise MissingExtra("--senses wordnet", package="nltk", extra="align")
     import nltk
@@ -108,7 +107,7 @@ def _open(folder: Path) -> tuple[Any, list[Any]]:
 
     class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
         def open(self, file: str) -> Any:
-            # Names of the lexicographers' files, which Debian leaves out and nothing here uses.
+            # Debian does not package the names of the lexicographer files. They are not used here.
             if file == "lexnames":
                 return io.StringIO("".join(f"{number:02} {number} 0\n" for number in range(45)))
             names.append(file)
@@ -116,13 +115,13 @@ def _open(folder: Path) -> tuple[Any, list[Any]]:
             return files[-1]
 
         def map_wn(self, version: str = "wordnet") -> None:
-            """Leave out the map to other versions, which needs a WordNet in NLTK's data."""
+            """Skip the mapping to other versions, which needs a WordNet in NLTK's data."""
 
     if str(folder) not in nltk.data.path:
-        nltk.data.path.append(str(folder))  # NLTK refuses to read elsewhere
+        nltk.data.path.append(str(folder))  # NLTK reads only files below these folders.
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it has no other languages
+            warnings.simplefilter("ignore")  # NLTK warns that other languages are missing.
             return Reader(str(folder), None), files
     except _broken():
         for file in files:
@@ -131,14 +130,14 @@ def _open(folder: Path) -> tuple[Any, list[Any]]:
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """What NLTK raises for files that are not WordNet's."""
+    """Return the exceptions that NLTK raises for damaged files."""
     from nltk.corpus.reader.wordnet import WordNetError
 
     return (AssertionError, AttributeError, LookupError, StopIteration, ValueError, WordNetError)
 
 
 def _signature(synset: Any) -> frozenset[str]:
-    """The words of a synset's gloss, examples and lemmas, and of its direct neighbours' lemmas."""
+    """Return the words of a synset's gloss, examples and lemmas, and of its direct neighbours' lemmas."""
     near = (
         *synset.hypernyms(), *synset.instance_hypernyms(), *synset.hyponyms(), *synset.instance_hyponyms(),
         *synset.similar_tos(),
@@ -150,8 +149,7 @@ def _signature(synset: Any) -> frozenset[str]:
 
 
 def find_wordnet() -> Path | None:
-    """A folder of WordNet's files on this machine: where WordNet's own variables point, else NLTK's data, else where
-    Debian has them."""
+    """Return a folder of WordNet's files: from WordNet's environment variables, NLTK's data or Debian's package."""
     places = [os.environ.get("WNSEARCHDIR"), *_below(os.environ.get("WNHOME"), "dict")]
     roots = [*os.environ.get("NLTK_DATA", "").split(os.pathsep), str(Path.home() / "nltk_data")]
     places += [place for root in roots if root for place in _below(root, "corpora/wordnet")]
@@ -160,27 +158,28 @@ def find_wordnet() -> Path | None:
 
 
 def word_senses(choice: str) -> WordNetSenses | None:
-    """The senses that ``--senses`` names: ``auto``, ``none``, ``wordnet`` or ``wordnet:FOLDER``.
+    """Return the senses for ``--senses``: ``auto``, ``none``, ``wordnet`` or ``wordnet:FOLDER``.
 
-    None for ``none``, and for ``auto`` where WordNet or NLTK is not installed.
+    None for ``none``, and for ``auto`` if WordNet or NLTK is not installed.
 
-    :raises UsageError: another choice, or WordNet is not installed. :raises DataError: the folder is not WordNet's.
+    :raises UsageError: The choice is unknown, or WordNet is not installed.
+    :raises DataError: The folder does not have WordNet's files.
     """
     if choice == "none":
         return None
     name, _, folder = choice.partition(":")
     if choice in ("auto", "wordnet"):
-        found = find_wordnet()
-        if choice == "auto" and (found is None or importlib.util.find_spec("nltk") is None):
+        wordnet = find_wordnet()
+        if choice == "auto" and (wordnet is None or importlib.util.find_spec("nltk") is None):
             return None
-        if found is None:
+        if wordnet is None:
             raise UsageError(
-                "--senses wordnet: WordNet is not installed; get its files (Debian: wordnet-base) and give"
-                " --senses wordnet:FOLDER, or --senses none"
+                "--senses wordnet: WordNet is not installed; get its files (Debian: wordnet-base) and use"
+                " --senses wordnet:FOLDER, or use --senses none"
             )
-        return WordNetSenses(found)
+        return WordNetSenses(wordnet)
     if name != "wordnet" or not folder:
-        raise UsageError(f"--senses {choice}: give none, wordnet or wordnet:FOLDER")
+        raise UsageError(f"--senses {choice}: use none, wordnet or wordnet:FOLDER")
     return WordNetSenses(Path(folder).expanduser())
 
 
@@ -189,17 +188,17 @@ def _below(root: str | None, path: str) -> list[str]:
 
 
 def _context(words: Sequence[Word], index: int) -> frozenset[str]:
-    found: set[str] = set()
+    context: set[str] = set()
     for place, word in enumerate(words):
         if place != index and word.tag in _CONTEXT_TAGS:
             for text in {word.text.lower(), word.lemma.lower()}:
-                found.update(_variants(text))
+                context.update(_variants(text))
     own = words[index]
-    return frozenset(found - set(_variants(own.text.lower())) - set(_variants(own.lemma.lower())))
+    return frozenset(context - set(_variants(own.text.lower())) - set(_variants(own.lemma.lower())))
 
 
 def _variants(word: str) -> Iterator[str]:
-    """The word, and what is left without a regular ending: glosses are compared without a lemmatizer."""
+    """Yield the word and its stems without a regular ending, to compare glosses without a lemmatizer."""
     if len(word) >= _SHORTEST:
         yield word
     for ending in _ENDINGS:

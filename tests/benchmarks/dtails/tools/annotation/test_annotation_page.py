@@ -197,7 +197,7 @@ def test_rules_and_words(work: Open, tmp_path: Path) -> None:
     first = read_cells(sheet)[0]
     assert "word for sun missing?" in page.locator("h1").inner_text()
     choose(page, "Yes")
-    page.get_by_label("If one is missing").fill("zon =1")
+    page.get_by_label("If a word is missing").fill("zon =1")
     page.keyboard.press("Enter")
     page.locator("h1").filter(has_text="do not mean").wait_for()
     page.get_by_label(first["option_2"]).check()
@@ -225,7 +225,7 @@ def test_a_note_is_saved_when_the_page_is_left(work: Open, tmp_path: Path) -> No
     """What was typed just before the page is closed is in the sheet."""
     (sheet, *_) = judging(tmp_path, {"sun": {"son": "x", "sol": "y"}})
     page = work(sheet)
-    page.get_by_label("If one is missing").press_sequentially("zon")
+    page.get_by_label("If a word is missing").press_sequentially("zon")
     page.goto("about:blank")
     for _ in range(50):
         if read_cells(sheet)[0]["which"]:
@@ -301,7 +301,7 @@ def test_the_program_ends(browser_page: Any, sheet: Path) -> None:
         page.goto(server.url)
         page.locator("h1").wait_for()
     page.get_by_label(read_cells(sheet)[0]["option_2"]).check()
-    page.get_by_role("alert").filter(has_text="The program behind this page has ended").wait_for()
+    page.get_by_role("alert").filter(has_text="The program behind this page has stopped").wait_for()
     assert page.locator("main input:enabled").count() == 0
     assert "Not saved yet: 1" in page.locator("#saved").inner_text()
 

@@ -163,7 +163,7 @@ def test_answers_in_one_form(question: Question, column: str, text: str, expecte
         (SELECT, "choice", "1;2", "write 1 to 3"),
         (SELECT, "choice", "絵", "write 1 to 3"),
         (SELECT, "confidence", "maybe", "write one of Absolutely sure, Likely but uncertain, No idea"),
-        (WRONG, "answer", "13", "write none, or numbers of options (1 to 3) as 1;3"),
+        (WRONG, "answer", "13", "write none, or numbers of options (1 to 3) such as 1;3"),
         (WRONG, "answer", "1;絵", "answer is '絵'"),
         (WRONG, "answer", ";", "answer is ';'"),
         (WRONG, "answer", "yes", "write none"),

@@ -180,7 +180,7 @@ def test_sheets_may_be_left_out(sheets: list[Path]) -> None:
         "annotator_1.csv",
         "annotator_2.csv",
     ]
-    with pytest.raises(UsageError, match=r"there are annotator_1\.csv, annotator_2\.csv, annotator_3\.csv"):
+    with pytest.raises(UsageError, match=r"it has annotator_1\.csv, annotator_2\.csv, annotator_3\.csv"):
         read_study(folder, without=["annotator_4.csv"])
     with pytest.raises(UsageError, match="leaves out all sheets"):
         read_study(folder, without=[sheet.name for sheet in sheets])
@@ -191,7 +191,7 @@ def test_sheets_of_another_study(sheets: list[Path], tmp_path: Path) -> None:
     (other, *_) = judging(tmp_path / "rules", RULES)
     own = sheets[0].read_bytes()
     sheets[0].write_bytes(other.read_bytes())
-    with pytest.raises(DataError, match=r"a sheet of the task rules, .* is of selection"):
+    with pytest.raises(DataError, match=r"the sheet is for task rules, but .* is for selection"):
         read_study(sheets[0].parent)
     sheets[0].write_bytes(own)
     sheets[1].write_bytes(own)
@@ -236,7 +236,7 @@ def test_other_keys_are_one_line(sheets: list[Path]) -> None:
         with pytest.raises(DataError, match=r"key\.json: "):
             read_study(path.parent)
     path.unlink()
-    with pytest.raises(DataError, match="give the folder of filled sheets"):
+    with pytest.raises(DataError, match="use the folder with the filled sheets"):
         read_study(path.parent)
 
 

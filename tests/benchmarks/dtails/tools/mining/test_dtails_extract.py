@@ -17,7 +17,7 @@ from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, language
 from pytest_llmprops.benchmarks.dtails.rule_sentences import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Thresholds, Word
 from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
-from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extracted, ExtractionSettings, extract
+from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extraction, ExtractionSettings, extract
 from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
 from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -75,7 +75,7 @@ CORPUS = lines(
 TAGS = {"green": "ADJ", "red": "ADJ", "see": "VERB", "one": "NUM", "two": "NUM"}
 
 
-def run(root: Path, corpus: Sequence[tuple[str, str]] = CORPUS, **changes: Any) -> Extracted:
+def run(root: Path, corpus: Sequence[tuple[str, str]] = CORPUS, **changes: Any) -> Extraction:
     files = write(root, list(corpus))
     tagger = Tagger(TAGS, {"houses": "house", **LEMMAS})
     parts: dict[str, Any] = {"source": tagger, "target": Tagger({}, LEMMAS), "aligner": InOrder()} | changes
@@ -361,10 +361,13 @@ def test_what_leaves_no_concept(tmp_path: Path) -> None:
     """Each reason is told in one line: thresholds, tags, parsers without words."""
     cases: list[tuple[str, dict[str, Any]]] = [
         (
-            "two translations that are aligned with it 500 times",
+            "two translations that are each aligned 500 times",
             {"settings": ExtractionSettings(thresholds=Thresholds(500))},
         ),
-        ("none has an entropy of 2", {"settings": ExtractionSettings(thresholds=Thresholds(min_entropy=2))}),
+        (
+            "has an entropy of at least 2",
+            {"settings": ExtractionSettings(thresholds=Thresholds(min_entropy=2))},
+        ),
         ("has a source word with the tag DET", {"settings": ExtractionSettings(Counting(tags=("DET",)))}),
     ]
 
@@ -398,7 +401,7 @@ def test_published_data_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out/dtails/en-es").mkdir(parents=True)
     kept = tmp_path / "out/dtails/en-es/es.words"
     kept.write_text("see,VERB,a;b\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="holds data that was not generated"):
+    with pytest.raises(UsageError, match="has data that was not generated"):
         run(tmp_path)
     assert kept.read_text(encoding="utf-8") == "see,VERB,a;b\n"
 

@@ -66,7 +66,7 @@ def test_a_folder_that_is_not_wordnet(tmp_path: Path) -> None:
     wordnet(tmp_path)
     (tmp_path / "data.noun").write_text("something else " * 100, encoding="ascii")
     senses = WordNetSenses(tmp_path)
-    with pytest.raises(DataError, match=r"data\.noun: cannot be read where the index says that 'plane' is"):
+    with pytest.raises(DataError, match=r"data\.noun: 'plane' is not where the index says"):
         sense(senses, "wings plane", "plane")
     senses.close()
 
@@ -80,7 +80,7 @@ def test_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen.close()
     monkeypatch.setenv("WNSEARCHDIR", str(tmp_path))
     assert find_wordnet() == tmp_path
-    with pytest.raises(UsageError, match="give none, wordnet or wordnet:FOLDER"):
+    with pytest.raises(UsageError, match="use none, wordnet or wordnet:FOLDER"):
         word_senses("ewiser")
 
 

@@ -1,1 +1,1 @@
-"""Word alignment of sentence pairs: one interface, statistical aligners and one over embeddings."""
+"""Word alignment of sentence pairs: the interface, statistical aligners, and an aligner over embeddings."""

@@ -1,4 +1,4 @@
-"""The interface of word aligners, and how the links of two directions become those of one pair."""
+"""The interface of word aligners, and the symmetrisation of links from two directions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from pytest_llmprops.core.errors import UsageError
 
-#: (source index, target index) of words that translate each other, from 0
+#: (source index, target index) of words that are translations of each other.
 Links = frozenset[tuple[int, int]]
 WordPair = tuple[Sequence[str], Sequence[str]]
 Symmetry = Literal["grow-diag-final-and", "intersection", "union"]
@@ -19,18 +19,20 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 class Aligner(Protocol):
     """Links the words of sentence pairs."""
 
-    #: all that decides its links, as JSON values; part of the names of what is kept between runs
+    #: Everything that affects the links, as JSON values; part of the fingerprint of files kept between runs.
     identity: Mapping[str, Any]
-    #: which words it wants: as they are written, or lemmas, which make statistics less sparse
+    #: Whether it needs written words or lemmas, which make statistics less sparse.
     words: Literal["written", "lemmas"]
-    #: a pair's links do not depend on the other pairs, so that pairs can be aligned part by part
+    #: Whether a pair's links do not depend on other pairs, so that pairs can be aligned in parts.
     independent: bool
 
     def align(self, pairs: Iterable[WordPair]) -> Iterator[Links]:
-        """The links of each pair, in order; none where a side has no words. Memory does not grow with the number of
-        pairs. One that learns from the corpus reads all pairs before it gives the first links.
+        """Yield the links of each pair, in order; no links if a side has no words.
 
-        :raises UsageError: it cannot run, in one line.
+        Memory does not grow with the number of pairs. An aligner that learns from the corpus reads all pairs before it
+        yields the first links.
+
+        :raises UsageError: The aligner cannot run; one line.
         """
         ...
 
@@ -38,12 +40,12 @@ class Aligner(Protocol):
 def symmetrised(
     forward: Iterable[tuple[int, int]], backward: Iterable[tuple[int, int]], how: Symmetry
 ) -> Links:
-    """One set of links from those of source-to-target and target-to-source, both as (source, target).
+    """Return one set of links from source-to-target and target-to-source links, both as (source, target).
 
-    ``grow-diag-final-and`` (Koehn et al., 2005) starts from the intersection, adds links of the union that touch
-    one of a word that is not linked yet, and at last links of either direction whose words are both free.
+    ``grow-diag-final-and`` (Koehn et al., 2005) starts with the intersection. It adds links of the union that neighbour
+    a link and have an unlinked word, and finally links of either direction between two unlinked words.
 
-    :raises UsageError: another ``how``.
+    :raises UsageError: ``how`` is unknown.
     """
     first, second = frozenset(forward), frozenset(backward)
     if how == "intersection":
@@ -51,7 +53,7 @@ def symmetrised(
     if how == "union":
         return first | second
     if how != "grow-diag-final-and":
-        raise UsageError(f"--symmetrize {how}: there are {', '.join(SYMMETRIES)}")
+        raise UsageError(f"--symmetrize {how}: choose from {', '.join(SYMMETRIES)}")
     links = set(first & second)
     union = first | second
     sources, targets = {i for i, _ in links}, {j for _, j in links}
@@ -64,7 +66,7 @@ def symmetrised(
     grown = True
     while grown:
         grown = False
-        # In rising order, those added on the way included where they lie ahead: as Moses scans the matrix.
+        # Scan in ascending order, including links added ahead during the scan, as Moses does.
         for i in range(max(sources, default=-1) + 2):
             for j in range(max(targets, default=-1) + 2):
                 if (i, j) not in links:

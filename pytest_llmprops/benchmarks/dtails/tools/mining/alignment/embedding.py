@@ -1,13 +1,13 @@
-"""Alignment by the vectors of a multilingual encoder, pair by pair, without training.
+"""Word alignment with the vectors of a multilingual encoder, pair by pair, without training.
 
-- ``awesome`` (Dou and Neubig, EACL 2021): dot products of token vectors, a softmax over each row and one over each
-  column; tokens are linked where both are above a threshold (0.001). Of multilingual BERT they take layer 8.
-- ``simalign`` (Jalili Sabet et al., Findings of EMNLP 2020, "Argmax"): tokens are linked that are each other's
-  nearest by cosine.
-- ``itermax`` (the same): Argmax, and once more among the rest: similarities of tokens that are both linked count for
-  nothing, those with one linked token are weighted by 0.9.
+- ``awesome`` (Dou and Neubig, EACL 2021): dot products of token vectors, with a softmax over each row and over each
+  column. Tokens are linked if both are above a threshold (0.001). The authors use layer 8 of multilingual BERT.
+- ``simalign`` (Jalili Sabet et al., Findings of EMNLP 2020, "Argmax"): tokens are linked if each is the other's
+  nearest by cosine similarity.
+- ``itermax`` (same paper): Argmax, then a second round in which similarities between two linked tokens are 0, and those
+  with one linked token are weighted by 0.9.
 
-Words are linked where any of their tokens are.
+Two words are linked if any of their tokens are linked.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ THRESHOLD = 0.001
 _WEIGHT, _ROUNDS = 0.9, 2
 _BATCH = 64
 
-#: spans of a text's tokens in characters, and their vectors (tokens, size)
+#: For each text, its tokens' spans in characters and their vectors of shape (tokens, size).
 TokenVectors = Callable[[Sequence[str]], Sequence[tuple[Sequence[Span], "Vectors"]]]
 
 
 class EmbeddingAligner:
-    """Aligns by the vectors that ``token_vectors`` gives.
+    """Aligns words with the vectors from ``token_vectors``.
 
-    :param token_vectors: raises :class:`BackendError` where one of the texts cannot be embedded.
-    :param identity: of the model.
+    A pair that the model does not accept, such as one that is too long, gets no links and counts in ``failed``.
 
-    A pair that the model cannot take (too long for it) gets no links and is counted in ``failed``.
+    :param token_vectors: Raises :class:`BackendError` if a text cannot be embedded.
+    :param identity: The model's identity.
     """
 
     words: Literal["written", "lemmas"] = "written"
@@ -57,9 +57,11 @@ class EmbeddingAligner:
         threshold: float = THRESHOLD,
     ) -> None:
         if method not in METHODS:
-            raise UsageError(f"--align-method {method}: there are {', '.join(METHODS)}")
+            raise UsageError(f"--align-method {method}: choose from {', '.join(METHODS)}")
         if not 0 <= threshold < 1:
-            raise UsageError(f"--align-threshold {threshold}: it is a probability, from 0 to below 1")
+            raise UsageError(
+                f"--align-threshold {threshold}: not a probability; use a number from 0 to below 1"
+            )
         self._vectors, self._method, self._threshold = token_vectors, method, threshold
         self.identity: Mapping[str, Any] = {"aligner": method, "model": dict(identity)}
         if method == "awesome":
@@ -67,9 +69,9 @@ class EmbeddingAligner:
         self.failed = 0
 
     def align(self, pairs: Iterable[WordPair]) -> Iterator[Links]:
-        """See :class:`~pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner.Aligner`.
+        """Yield the links of each pair; see ``Aligner``.
 
-        :raises UsageError: the model cannot be used at all.
+        :raises UsageError: The model cannot be used at all.
         """
         rest = iter(pairs)
         while batch := list(islice(rest, _BATCH)):
@@ -82,18 +84,18 @@ class EmbeddingAligner:
         if not texts:
             return links
         try:
-            found = self._vectors([text for text, _ in texts])
+            vectors = self._vectors([text for text, _ in texts])
         except BackendError as error:
             if error.fatal:
                 raise UsageError(f"--aligner: {error}") from None
             if len(pairs) == 1:
                 self.failed += 1
                 return links
-            # One text among them: half by half, down to its pair.
+            # One text caused the error: halve the batch until only its pair fails.
             middle = len(pairs) // 2
             return self._batch(pairs[:middle]) + self._batch(pairs[middle:])
         for place, index in enumerate(full):
-            (source_spans, source), (target_spans, target) = found[2 * place : 2 * place + 2]
+            (source_spans, source), (target_spans, target) = vectors[2 * place : 2 * place + 2]
             tokens = self._token_links(source, target)
             words = [
                 _words_of(spans, texts[2 * place + side][1])
@@ -110,7 +112,7 @@ class EmbeddingAligner:
 
 
 def cosine(source: Vectors, target: Vectors) -> Matrix:
-    """Cosines of all pairs of vectors (source, target), moved to [0, 1] as SimAlign has them."""
+    """Return the cosines of all (source, target) pairs of vectors, scaled to [0, 1] as in SimAlign."""
     import numpy as np
 
     def unit(vectors: Vectors) -> Matrix:
@@ -122,9 +124,9 @@ def cosine(source: Vectors, target: Vectors) -> Matrix:
 
 
 def awesome_links(products: Matrix, threshold: float = THRESHOLD) -> list[tuple[int, int]]:
-    """Tokens whose softmax over targets and softmax over sources are both above ``threshold``.
+    """Return the token links whose softmax over targets and over sources are both above ``threshold``.
 
-    :param products: dot products (source tokens, target tokens).
+    :param products: Dot products of shape (source tokens, target tokens).
     """
     import numpy as np
 
@@ -136,14 +138,14 @@ def awesome_links(products: Matrix, threshold: float = THRESHOLD) -> list[tuple[
 
 
 def argmax_links(similarity: Matrix) -> list[tuple[int, int]]:
-    """Tokens that are each other's most similar; the first of equals."""
+    """Return the links of tokens that are each other's most similar; the first among equals."""
     return _places(_mutual(similarity))
 
 
 def itermax_links(
     similarity: Matrix, *, weight: float = _WEIGHT, rounds: int = _ROUNDS
 ) -> list[tuple[int, int]]:
-    """Argmax in ``rounds`` rounds (algorithm 1 of the paper); similarities must not be negative."""
+    """Return the links by Argmax in ``rounds`` rounds (the paper's algorithm 1); similarities must not be negative."""
     import numpy as np
 
     linked = _mutual(similarity)
@@ -163,11 +165,11 @@ def itermax_links(
 def _mutual(similarity: Matrix) -> NDArray[np.bool_]:
     import numpy as np
 
-    found = np.zeros(similarity.shape, dtype=bool)
+    mask = np.zeros(similarity.shape, dtype=bool)
     best_target, best_source = similarity.argmax(axis=1), similarity.argmax(axis=0)
     rows = np.arange(len(best_target))
-    found[rows, best_target] = best_source[best_target] == rows
-    return found
+    mask[rows, best_target] = best_source[best_target] == rows
+    return mask
 
 
 def _places(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -175,7 +177,7 @@ def _places(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _joined(words: Sequence[str]) -> tuple[str, list[Span]]:
-    """The words with a space between, and where each stands."""
+    """Return the words joined by spaces, and each word's span."""
     spans, start = [], 0
     for word in words:
         spans.append((start, start + len(word)))
@@ -184,8 +186,8 @@ def _joined(words: Sequence[str]) -> tuple[str, list[Span]]:
 
 
 def _words_of(tokens: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each token the words that it covers characters of: one, or none for a bare space."""
-    found: list[list[int]] = []
+    """Return, for each token, the indexes of the words that it overlaps; none for a token of spaces only."""
+    indexes: list[list[int]] = []
     first = 0
     for start, end in tokens:
         while first < len(words) and words[first][1] <= start:
@@ -195,5 +197,5 @@ def _words_of(tokens: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
             if words[index][0] >= end:
                 break
             covered.append(index)
-        found.append(covered)
-    return found
+        indexes.append(covered)
+    return indexes

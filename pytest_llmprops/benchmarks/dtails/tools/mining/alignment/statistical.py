@@ -1,4 +1,4 @@
-"""Statistical aligners of kept libraries. They learn from the corpus that they align, so it must not be small.
+"""Statistical aligners from maintained libraries. They learn from the corpus that they align, so it must be large.
 
 =========== ============================== =======================================================================
 name        package                        what it is
@@ -9,7 +9,7 @@ eflomal     eflomal (GPL; a C compiler)    Bayesian HMM with fertility (Östling
 nltk        nltk                           IBM model 1 in Python: slow, memory grows with the corpus's vocabulary
 =========== ============================== =======================================================================
 
-Words are handed over as numbers, so that no word can break a library's file format.
+Words are passed as numbers, so that no word can break a library's file format.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import (
 )
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 
-#: name -> package that is imported; the first that is installed is the default
+#: The package to import, by name; the first installed one is the default.
 PACKAGES = {"fast_align": "systran_align", "eflomal": "eflomal", "nltk": "nltk"}
 _DISTRIBUTIONS = {"fast_align": "systran-align", "eflomal": "eflomal", "nltk": "nltk"}
 _SEPARATOR = " ||| "
@@ -46,7 +46,7 @@ _ITERATIONS = 5
 
 
 class _Spooled:
-    """Base: pairs are written to a file first, then learnt from and read again."""
+    """Base class: writes all pairs to a file, learns from it, and reads it again."""
 
     words: Literal["written", "lemmas"] = "lemmas"
     independent = False
@@ -60,21 +60,21 @@ class _Spooled:
         }
 
     def align(self, pairs: Iterable[WordPair]) -> Iterator[Links]:
-        """See :class:`~pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner.Aligner`."""
+        """Yield the links of each pair; see ``Aligner``."""
         with TemporaryDirectory(prefix="llmprops-align-") as name:
             folder = Path(name)
             empty = _spool(pairs, folder / "pairs")
-            found = iter(self._links(folder))
+            links = iter(self._links(folder))
             for is_empty in empty:
-                yield frozenset() if is_empty else next(found)
+                yield frozenset() if is_empty else next(links)
 
     def _links(self, folder: Path) -> Iterable[Links]:
-        """Links of each line of ``folder / "pairs"``; every line has words on both sides."""
+        """Return the links of each line of ``folder / "pairs"``; every line has words on both sides."""
         raise NotImplementedError
 
 
 class FastAlign(_Spooled):
-    """fast_align by SYSTRAN's bindings; symmetrised by the library (grow-diag-final-and)."""
+    """fast_align through SYSTRAN's bindings; the library symmetrises (grow-diag-final-and)."""
 
     def __init__(self) -> None:
         super().__init__("fast_align")
@@ -101,23 +101,23 @@ class FastAlign(_Spooled):
 
 
 class Eflomal(_Spooled):
-    """eflomal, run as a program of its own."""
+    """eflomal, run as a subprocess."""
 
     def __init__(self, symmetry: Symmetry) -> None:
         super().__init__("eflomal", symmetry=symmetry)
         self._symmetry = symmetry
 
     def _links(self, folder: Path) -> Iterator[Links]:
-        program = Path(sys.executable).with_name("eflomal-align")
-        found = str(program) if program.is_file() else shutil.which("eflomal-align")
-        if found is None:
+        installed = Path(sys.executable).with_name("eflomal-align")
+        program = str(installed) if installed.is_file() else shutil.which("eflomal-align")
+        if program is None:
             raise UsageError("--aligner eflomal: its program eflomal-align is missing; install eflomal again")
         files = {"-i": "pairs", "-f": "forward", "-r": "backward"}
-        words = [found, *(part for flag, name in files.items() for part in (flag, str(folder / name)))]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        command = [program, *(part for flag, name in files.items() for part in (flag, str(folder / name)))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-            raise UsageError(f"--aligner eflomal: it failed: {last[:300]}")
+            raise UsageError(f"--aligner eflomal: the program failed: {last[:300]}")
         with (
             (folder / "forward").open(encoding="ascii") as first,
             (folder / "backward").open(encoding="ascii") as second,
@@ -127,7 +127,7 @@ class Eflomal(_Spooled):
 
 
 class NltkIbm1(_Spooled):
-    """IBM model 1 of NLTK in both directions."""
+    """NLTK's IBM model 1 in both directions."""
 
     def __init__(self, symmetry: Symmetry) -> None:
         super().__init__("nltk", model="IBM 1", iterations=_ITERATIONS, symmetry=symmetry)
@@ -145,17 +145,18 @@ class NltkIbm1(_Spooled):
             sides = [_sides(line)[:: -1 if swapped else 1] for line in file]
         texts = [translate.AlignedSent(target, source) for source, target in sides]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of probabilities that are small in a large vocabulary
+            warnings.simplefilter("ignore")  # NLTK warns about small probabilities in a large vocabulary.
             translate.IBMModel1(texts, _ITERATIONS)
-        # A word that is linked to nothing has None in place of a source word.
+        # The source word is None for a word without a link.
         return [[(i, j) for j, i in text.alignment if i is not None] for text in texts]
 
 
 def statistical(name: str, symmetry: Symmetry | None = None) -> FastAlign | Eflomal | NltkIbm1:
-    """The aligner ``name`` of :data:`PACKAGES`, or with ``statistical`` the first that is installed.
+    """Return the aligner ``name`` of :data:`PACKAGES`; for ``statistical``, the first installed one.
 
-    :param symmetry: grow-diag-final-and by default.
-    :raises UsageError: another name; a symmetry for fast_align. :raises MissingExtra: it is not installed.
+    :param symmetry: By default, grow-diag-final-and.
+    :raises UsageError: The name is unknown, or fast_align does not support the symmetry.
+    :raises MissingExtra: The aligner is not installed.
     """
     if name == "statistical":
         installed = [known for known, package in PACKAGES.items() if importlib.util.find_spec(package)]
@@ -163,14 +164,14 @@ def statistical(name: str, symmetry: Symmetry | None = None) -> FastAlign | Eflo
             raise MissingExtra("--aligner statistical", package="nltk", extra="align")
         name = installed[0]
     if name not in PACKAGES:
-        raise UsageError(f"--aligner {name}: there are statistical, {', '.join(PACKAGES)} and hf:FOLDER")
+        raise UsageError(f"--aligner {name}: choose from statistical, {', '.join(PACKAGES)} and hf:FOLDER")
     if importlib.util.find_spec(PACKAGES[name]) is None:
         extra = "align" if name == "nltk" else ""
         raise MissingExtra(f"--aligner {name}", package=_DISTRIBUTIONS[name], extra=extra)
     if name == "fast_align":
         if symmetry not in (None, "grow-diag-final-and"):
             raise UsageError(
-                f"--symmetrize {symmetry}: fast_align's library only has grow-diag-final-and; take --aligner nltk"
+                f"--symmetrize {symmetry}: fast_align only has grow-diag-final-and; use --aligner nltk"
             )
         return FastAlign()
     kind = Eflomal if name == "eflomal" else NltkIbm1
@@ -178,7 +179,7 @@ def statistical(name: str, symmetry: Symmetry | None = None) -> FastAlign | Eflo
 
 
 def _spool(pairs: Iterable[WordPair], path: Path) -> list[bool]:
-    """Write the pairs that have words on both sides; for each pair whether it was left out."""
+    """Write the pairs with words on both sides; return for each pair whether it was left out."""
     numbers: tuple[dict[str, str], dict[str, str]] = ({}, {})
     empty = []
 
@@ -203,7 +204,10 @@ def _points(line: str) -> list[tuple[int, int]]:
 
 
 def _systran_align() -> Any:
-    """Its threads add numbers in any order, which moves a few links; with one, two runs give the same."""
+    """Import systran_align with one thread.
+
+    With several threads, the order of additions varies, and a few links differ between runs.
+    """
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
@@ -221,4 +225,4 @@ def _errors(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         line = " ".join(str(error).split())[:300]
-        raise UsageError(f"--aligner {name}: it failed: {line}") from None
+        raise UsageError(f"--aligner {name}: the library failed: {line}") from None

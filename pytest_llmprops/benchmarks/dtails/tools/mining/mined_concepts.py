@@ -1,4 +1,4 @@
-"""What is left of the concepts once other word senses are gone: their rows, and which of these are asked about."""
+"""Mined concepts without variations of other word senses: their rows, and the rows of the test set."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import (
     choose_concepts,
     choose_pairs,
 )
-from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import Counted, FoundRows, Occurrences
+from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import CorpusRows, Counted, Occurrences
 
 
 @dataclass(slots=True)
-class Found:
-    """A concept with the variations that are left, and its rows of these.
+class MinedConcept:
+    """A concept with its remaining variations and their rows.
 
-    :param dropped: variations of other senses. :param names: lemma -> the variation as files write it.
-    :param listed: for each row whether the form in its translation is one that the variation lists.
+    :param occurrences: All occurrences, including dropped variations. :param dropped: Variations of other senses.
+    :param names: The variations as files write them, by lemma.
+    :param listed: For each row, whether the variation lists the form in the translation.
     """
 
     concept: Concept
-    seen: Occurrences
+    occurrences: Occurrences
     dropped: tuple[str, ...]
     names: dict[str, str] = field(default_factory=dict)
-    rows: FoundRows = field(default_factory=FoundRows)
+    rows: CorpusRows = field(default_factory=CorpusRows)
     listed: bytearray = field(default_factory=bytearray)
 
     @property
@@ -42,7 +43,7 @@ class Found:
 
     @property
     def listing(self) -> list[str]:
-        """Names of the variations in alphabetical order, as the authors list them: the order says nothing."""
+        """Names of the variations in alphabetical order, as in the authors' lists."""
         return sorted(self.names.values())
 
     @property
@@ -53,26 +54,27 @@ class Found:
 
 def of_one_sense(
     concepts: Sequence[Concept], seen: Mapping[tuple[str, str], Occurrences], forms: int
-) -> list[Found]:
-    """The concepts with the variations of their own sense, how these are written, and their rows.
+) -> list[MinedConcept]:
+    """Return the concepts with the variations of one sense, their written forms and their rows.
 
-    :param forms: most written forms of a variation.
+    :param forms: Maximum number of written forms of a variation.
     """
-    found = []
+    mined = []
     for concept in concepts:
         occurrences = seen[concept.lexeme]
-        left, dropped = without_minority_senses(concept, occurrences.senses)
-        if left is None:
+        kept, dropped = without_minority_senses(concept, occurrences.senses)
+        if kept is None:
             continue
-        lemmas = {lemma: occurrences.lemmas[lemma] for lemma in left.counts}
+        lemmas = {lemma: occurrences.lemmas[lemma] for lemma in kept.counts}
         written = surface_forms(
-            lemmas, {lemma: occurrences.words[lemma] for lemma in left.counts}, most=forms
+            lemmas, {lemma: occurrences.words[lemma] for lemma in kept.counts}, most=forms
         )
-        item = Found(left, occurrences, dropped, {lemma: "/".join(written[lemma]) for lemma in left.counts})
-        # A form that is not listed could not be found in a translation.
-        places = {lemma: place for place, lemma in enumerate(left.counts)}
+        names = {lemma: "/".join(written[lemma]) for lemma in kept.counts}
+        item = MinedConcept(kept, occurrences, dropped, names)
+        # A form that the variation does not list cannot be matched in a model's translation.
+        places = {lemma: place for place, lemma in enumerate(kept.counts)}
         before = list(concept.counts)
-        listed = {lemma: {form.casefold() for form in written[lemma]} for lemma in left.counts}
+        listed = {lemma: {form.casefold() for form in written[lemma]} for lemma in kept.counts}
         texts = [text.casefold() for text in occurrences.names]
         for line, label, form, sentence in zip(*_columns(occurrences.rows), strict=True):
             lemma = before[label]
@@ -80,33 +82,35 @@ def of_one_sense(
                 item.rows.add(line, places[lemma], form, sentence)
                 item.listed.append(texts[form] in listed[lemma])
         if all(item.per_variation):
-            found.append(item)
-    return found
+            mined.append(item)
+    return mined
 
 
-def _columns(rows: FoundRows) -> tuple[Any, ...]:
+def _columns(rows: CorpusRows) -> tuple[Any, ...]:
     return rows.lines, rows.labels, rows.forms, rows.keys
 
 
-def select(found: Sequence[Found], selection: Selection, language: str) -> dict[int, tuple[int, ...]]:
-    """Number of the concept -> numbers of its rows in the test set."""
+def select(mined: Sequence[MinedConcept], selection: Selection, language: str) -> dict[int, tuple[int, ...]]:
+    """Return the indexes of the test set's rows, by index of the concept."""
     eligible = {}
-    for number, item in enumerate(found):
+    for number, item in enumerate(mined):
         rows = list(_eligible(item))
         if {label for _, label in rows} == set(map(str, range(len(item.concept.counts)))):
             eligible[number] = rows
-    shares = {found[number].key: found[number].per_variation for number in eligible}
+    shares = {mined[number].key: mined[number].per_variation for number in eligible}
     names = set(choose_concepts(shares, selection, language=language))
     return {
-        number: choose_pairs(rows, selection, key=(language, found[number].key))
+        number: choose_pairs(rows, selection, key=(language, mined[number].key))
         for number, rows in eligible.items()
-        if found[number].key in names
+        if mined[number].key in names
     }
 
 
-def _eligible(item: Found) -> Iterator[tuple[int, str]]:
-    """(row, variation) of rows that can be asked about: the first of equal sentences, of those that are always
-    translated alike; the translation has a listed form."""
+def _eligible(item: MinedConcept) -> Iterator[tuple[int, str]]:
+    """Yield (row, variation) of the rows that can be in the test set.
+
+    The translation has a listed form. Of equal sentences, the first one is taken, if all have the same variation.
+    """
     labels: dict[int, set[int]] = {}
     for label, sentence in zip(item.rows.labels, item.rows.keys, strict=True):
         labels.setdefault(sentence, set()).add(label)
@@ -118,15 +122,15 @@ def _eligible(item: Found) -> Iterator[tuple[int, str]]:
 
 
 def numbers(
-    counted: Counted, concepts: Sequence[Concept], found: Sequence[Found], thresholds: Thresholds
+    counted: Counted, concepts: Sequence[Concept], mined: Sequence[MinedConcept], thresholds: Thresholds
 ) -> dict[str, Any]:
-    """How many words came through each step, and what is known of every concept, for ``SOURCE.json``."""
+    """Return how many words passed each step, and the counts of every concept, for ``SOURCE.json``."""
     return {
         "links": counted.links,
         "lexemes": len(counted.totals),
         "with_two_variations": _with_two(counted, thresholds.min_count),
         "with_entropy": len(concepts),
-        "of_one_sense": len(found),
+        "of_one_sense": len(mined),
         "concepts": [
             {
                 "concept": item.concept.lemma,
@@ -135,9 +139,9 @@ def numbers(
                 "counts": dict(item.concept.counts),
                 "rows": dict(zip(item.names.values(), item.per_variation, strict=True)),
                 "other_senses": list(item.dropped),
-                "pairs_with_two": item.seen.both,
+                "pairs_with_two": item.occurrences.both,
             }
-            for item in found
+            for item in mined
         ],
     }
 
@@ -146,15 +150,15 @@ def _with_two(counted: Counted, least: int) -> int:
     return sum(sum(n >= least for n in linked.values()) >= 2 for linked in counted.counts.values())
 
 
-def nothing(counted: Counted, thresholds: Thresholds) -> str:
-    """Why no word became a concept, in one line."""
-    many = _with_two(counted, thresholds.min_count)
-    if not many:
+def no_concept_message(counted: Counted, thresholds: Thresholds) -> str:
+    """Return why no word became a concept, in one line."""
+    count = _with_two(counted, thresholds.min_count)
+    if not count:
         return (
-            f"no concept: none of {len(counted.totals):,} source words has two translations that are aligned with it"
-            f" {thresholds.min_count} times; give more text or a lower --min-count"
+            f"no concept: none of {len(counted.totals):,} source words has two translations that are each aligned"
+            f" {thresholds.min_count} times; use more text or a lower --min-count"
         )
     return (
-        f"no concept: of {many:,} source words with two translations none has an entropy of {thresholds.min_entropy};"
-        " give more text or a lower --min-entropy"
+        f"no concept: none of {count:,} source words with two translations has an entropy of at least"
+        f" {thresholds.min_entropy}; use more text or a lower --min-entropy"
     )
