@@ -247,7 +247,7 @@ REFUSED = {
     "items twice": (
         RULE + "min_accuracy = 0.5\n" + '[[rule]]\ntask = "add"\nmax_refused = 0.1',
         (),
-        ("'sums' and 'add' both", "one rule"),
+        ("'sums' and 'add' are both", "one rule only"),
     ),
     "deselected": (RULE + "min_accuracy = 0.5", ("-k", "other"), ("matches nothing",)),
 }  # fmt: skip
