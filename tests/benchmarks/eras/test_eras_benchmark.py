@@ -1,4 +1,4 @@
-"""The ERAS benchmark: its items, sets of one's own, and what a pytest case is."""
+"""The ERAS benchmark: its items, generated sets, and what a pytest case is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_llmprops.data.location import builtin_data
 
 
 def test_the_builtin_set(part: Any) -> None:
-    """Twenty pairs a paradigm for both tasks, the same each time, under unique ids, clustered by paradigm."""
+    """Twenty pairs per paradigm for both tasks, the same each time, under unique ids, clustered by paradigm."""
     check_unique(part.items, "eras")
     assert Counter(i.task for i in part.items) == {"explicit": 780, "implicit": 780}
     assert set(Counter((i.task, i.cluster) for i in part.items).values()) == {20}
@@ -40,7 +40,7 @@ def test_a_limit_counts_per_paradigm(part: Any) -> None:
 
 
 def test_published_templates_are_named_so(published: Path) -> None:
-    """The authors' templates hold the project's slot words, and their source says that they are templates."""
+    """The authors' templates have the project's slot words, and their source says that they are templates."""
     part = loaded(BENCHMARK, DataFolder(published, "published"))
     assert {i.source for i in part.items} == {"published-templates"}
     assert len(part.items) == 3900
@@ -74,7 +74,7 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_set_is_one_line(tmp_path: Path, change: object, said: str) -> None:
-    """Whatever is wrong with a line of a generated set is one line that names it."""
+    """A malformed line of a generated set is a one-line error that names it."""
     paradigms, words = load_templates()
     pairs = list(make_pairs(paradigms, words, seed=3, pairs=1))
     write_set(tmp_path, iter(pairs), paradigms, source={})

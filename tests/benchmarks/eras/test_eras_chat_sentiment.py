@@ -62,7 +62,7 @@ def by_text(chat: Chat) -> Reply:
 
 
 def test_scores_from_log_probabilities() -> None:
-    """Four questions, one a sentence, give the four log odds; nothing is sampled."""
+    """Four questions, one per sentence, give the four log odds; nothing is sampled."""
     result, model = scored(by_text)
     assert (result.status, result.way) == ("scored", "logprobs")
     assert [s.log_odds for s in result.scores] == pytest.approx([2.0, -1.0, 2.5, -0.5])
@@ -74,7 +74,7 @@ def test_scores_from_log_probabilities() -> None:
 
 
 def test_question_names_both_answers_and_the_stand_in() -> None:
-    """The prompt holds the sentence once, both letters, and what the stand-in means."""
+    """The prompt contains the sentence once, both letters, and the meaning of the mask character."""
     text = question("学生留□机动的友人").prompt
     assert text.count("学生留□机动的友人") == 1
     assert "A. 正面" in text
@@ -92,12 +92,12 @@ def test_forms_of_an_answer(token: str) -> None:
 
 def test_forms_are_summed() -> None:
     """Two tokens of the same answer add their probabilities; other tokens count for neither."""
-    found = read_logprobs(
+    actual = read_logprobs(
         reply({"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)})
     )
-    assert found is not None
-    assert found.log_odds == pytest.approx(math.log(2))
-    assert found.positive == pytest.approx(2 / 3)
+    assert actual is not None
+    assert actual.log_odds == pytest.approx(math.log(2))
+    assert actual.positive == pytest.approx(2 / 3)
 
 
 def test_white_space_before_the_answer_is_skipped() -> None:
@@ -162,7 +162,7 @@ def test_content_filter_is_refused() -> None:
 
 
 def test_sampling_where_a_server_gives_none() -> None:
-    """Without any log probabilities the pair is sampled, every sample told apart, and the values say so."""
+    """Without any log probabilities the pair is sampled, every sample with its own number, and the values record it."""
 
     def respond(chat: Chat) -> str:
         share = 0.75 if "：好" in chat.prompt else 0.25

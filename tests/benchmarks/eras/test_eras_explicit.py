@@ -44,8 +44,8 @@ SITE = 2
 def test_rule(segmented: str, left: str, right: str) -> None:
     """Wrong is a boundary on the canary's near side and none inside it; everything else is right."""
     for branching, expected in (("left", left), ("right", right)):
-        found = judge_words(segmented.split(), TEXT, SITE, branching)  # type: ignore[arg-type]
-        assert f"{'right' if found.right else 'wrong'} {found.canary}" == expected
+        result = judge_words(segmented.split(), TEXT, SITE, branching)  # type: ignore[arg-type]
+        assert f"{'right' if result.right else 'wrong'} {result.canary}" == expected
 
 
 def test_rule_in_its_own_words() -> None:
@@ -64,12 +64,12 @@ def test_rule_in_its_own_words() -> None:
             assert right.right is not (second and not first)
             assert (left.canary == "token") == (text[start + 1 : start + 3] in words)
             assert (right.canary == "token") == (text[start : start + 2] in words)
-            for found in (left, right):
-                assert found.right == (found.canary == "none")
+            for result in (left, right):
+                assert result.right == (result.canary == "none")
 
 
 def test_changed_characters_are_an_error() -> None:
-    """A segmentation of another text is no wrong answer but an error."""
+    """A segmentation of another text is an error, not a wrong answer."""
     with pytest.raises(BackendError, match="dropped '书'"):
         judge_words(["学生", "留心", "机动", "的"], TEXT, SITE, "left")
 
@@ -88,9 +88,9 @@ def test_changed_characters_are_an_error() -> None:
     ],
 )
 def test_chat_reply_that_is_read(reply: str) -> None:
-    """Spaces of any width or slashes split the words; a code fence or quotes around them are taken off."""
-    found = read_segmentation(reply, TEXT)
-    assert found.words == ("学生", "留心", "机动", "的", "书"), found.problem
+    """Spaces of any width or slashes split the words; a code fence or quotes around them are removed."""
+    result = read_segmentation(reply, TEXT)
+    assert result.words == ("学生", "留心", "机动", "的", "书"), result.problem
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_chat_reply_that_is_read(reply: str) -> None:
     ],
 )
 def test_chat_reply_that_is_not_read(reply: str, said: str) -> None:
-    """Everything else is not read, also the sentence given back whole, which the rule would call right."""
-    found = read_segmentation(reply, TEXT)
-    assert not found.words
-    assert said in found.problem
+    """Other replies are not read, nor is an unsegmented sentence, which the rule would call right."""
+    result = read_segmentation(reply, TEXT)
+    assert not result.words
+    assert said in result.problem
 
 
 def test_chat_reply_to_a_sentence_with_separators_of_its_own() -> None:
@@ -150,9 +150,9 @@ OUTCOMES = [
 
 def test_paradigms_by_hand() -> None:
     """Shares of each paradigm's pairs: test, control and both right."""
-    found = {s.paradigm: (s.pairs, s.test, s.control, s.both) for s in paradigm_scores(reversed(OUTCOMES))}
-    assert list(found) == ["01", "02", "03", "04"]
-    assert found == {"01": (2, 0.5, 1, 0.5), "02": (4, 0, 0.25, 0), "03": (8, 1, 1, 1), "04": (1, 0, 1, 0)}
+    result = {s.paradigm: (s.pairs, s.test, s.control, s.both) for s in paradigm_scores(reversed(OUTCOMES))}
+    assert list(result) == ["01", "02", "03", "04"]
+    assert result == {"01": (2, 0.5, 1, 0.5), "02": (4, 0, 0.25, 0), "03": (8, 1, 1, 1), "04": (1, 0, 1, 0)}
     assert paradigm_scores([("01", True, False)])[0].both == 0
 
 
@@ -172,7 +172,7 @@ def test_means_are_over_paradigms() -> None:
 
 
 def test_intervals_resample_paradigms() -> None:
-    """The interval is that of a bootstrap over paradigms written out plainly, up to the draws' chance."""
+    """The interval equals that of a plain bootstrap over paradigms, except for random variation."""
     rng = np.random.default_rng(3)
     facts = {f"{i:02d}": ParadigmFacts("left" if i < 24 else "right", "+/-") for i in range(1, 40)}
     outcomes = [(p, bool(rng.random() < i / 39), True) for i, p in enumerate(facts) for _ in range(20)]
@@ -186,7 +186,7 @@ def test_intervals_resample_paradigms() -> None:
 
 
 def test_no_interval_claims_certainty() -> None:
-    """Equal paradigms have Wilson's interval over paradigms, their difference and a single paradigm none."""
+    """Equal paradigms have Wilson's interval; their difference and a single paradigm have no interval."""
     facts = {f"{i:02d}": ParadigmFacts("left", "+/-" if i else "-/+") for i in range(10)}
     rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores([(p, True, True) for p in facts]), facts))
     perfect = rows["test_accuracy", "overall"]
@@ -216,6 +216,6 @@ def test_maxmatch_on_the_published_templates(published: Path) -> None:
                 right.append(judge_words(cut(text), text, start - 1, branching).right)  # type: ignore[arg-type]
             outcomes.append((f"{number:02d}", right[0], right[1]))
     rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores(outcomes), facts))
-    found = {g: round(100 * (rows["test_accuracy", g].value or 0), 1) for g in ("overall", "left", "right")}
-    assert found == {"overall": 64.1, "left": 82.6, "right": 37.5}
+    result = {g: round(100 * (rows["test_accuracy", g].value or 0), 1) for g in ("overall", "left", "right")}
+    assert result == {"overall": 64.1, "left": 82.6, "right": 37.5}
     assert rows["control_accuracy", "overall"].value == 1

@@ -41,7 +41,7 @@ def test_a_left_branching_site(part: Any) -> None:
 
 
 def test_a_right_branching_site(part: Any) -> None:
-    """Right: the mirror image."""
+    """Right-branching: the mirror image."""
     item = first(part, "explicit", "02")
     assert item["pair"].paradigm.branching == "right"
     wrong = verdict_of(item, part.context, "segment", cutter(item, 0, 2))
@@ -53,7 +53,7 @@ def test_a_right_branching_site(part: Any) -> None:
 
 
 def test_the_control_is_in_the_values(part: Any) -> None:
-    """The verdict is the test sentence's; the control's outcome stands in the values."""
+    """The verdict is the test sentence's; the control's outcome is in the values."""
     item = first(part, "explicit", "02")
     verdict = verdict_of(item, part.context, "segment", cutter(item, 1, control=(2,)))
     assert verdict.status == "correct"
@@ -92,7 +92,7 @@ def test_a_segmenter_that_changes_text_is_an_error(part: Any, change: Any, said:
 
 
 def test_all_at_once_is_the_same(part: Any) -> None:
-    """The fast path gives what one pair after the other gives, and errors where they belong."""
+    """The batch path gives the same verdicts as single pairs, and errors for the right pairs."""
     items = [i for i in part.items if i.task == "explicit"][::37]
 
     def words(text: str) -> list[str]:
@@ -116,21 +116,21 @@ def test_all_at_once_is_the_same(part: Any) -> None:
 
 
 def test_equal_pairs_keep_their_own_outcomes(part: Any) -> None:
-    """What verdicts share does not mix the outcomes of pairs of one paradigm."""
+    """The shared parts of verdicts do not mix the outcomes of one paradigm's pairs."""
     items = [i for i in part.items if i.id.startswith("eras/explicit/02/")][:8]
 
     def serve(requests: Sequence[Request]) -> list[Reply | BackendError]:
         replies: list[Reply | BackendError] = []
         for number, request in enumerate(requests):
             pair = items[number // 2]["pair"]
-            # Test and control are cut rightly or wrongly in all four combinations.
+            # All four combinations of a correct or wrong test and control sentence.
             right = (number // 2) >> (number % 2) & 1
             replies.append(Reply(value=cut(request.text, pair.site_start + (1 if right else 2))))  # type: ignore[union-attr]
         return replies
 
-    found = BENCHMARK.evaluate_all(items, part.context, serve, quick())
-    assert found is not None
-    values = [v.values for v in found if isinstance(v, Verdict)]
+    actual = BENCHMARK.evaluate_all(items, part.context, serve, quick())
+    assert actual is not None
+    values = [v.values for v in actual if isinstance(v, Verdict)]
     assert [(v["test"], v["control"]) for v in values] == [(n & 1, n >> 1 & 1) for n in range(8)]
 
 
@@ -172,7 +172,7 @@ def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
 
 
 def test_a_set_filled_otherwise_stops_the_run(part: Any) -> None:
-    """A set that a model filled by absolute scores is measured only under eras.mlm_score=absolute."""
+    """A set that a model filled by absolute scores is measured only with eras.mlm_score=absolute."""
     item = first(part, "explicit", "01")
     context = Context(part.context.convert, "absolute")
     outcome, _ = measured(item, context, "segment", cutter(item))

@@ -41,7 +41,7 @@ WORDS = {"one": ["天", "地", "人"], "two": ["山", "水", "火", "土"]}
 
 
 def test_all_fillings_come_once() -> None:
-    """Asking for more than there is gives every filling once, numbered from 0."""
+    """A request for too many pairs gives every filling once, numbered from 0."""
     pairs = list(fill_seeded(paradigm(), WORDS, pairs=1000, seed=5))
     assert {pair.words for pair in pairs} == {(a, b) for a in WORDS["one"] for b in WORDS["two"]}
     assert [pair.number for pair in pairs] == list(range(12))
@@ -50,7 +50,7 @@ def test_all_fillings_come_once() -> None:
 
 
 def test_fewer_are_the_beginning_of_more() -> None:
-    """The first pairs do not depend on how many are asked for; another seed gives others."""
+    """The first pairs do not depend on the number requested; another seed gives others."""
     more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
     assert list(fill_seeded(paradigm(), WORDS, pairs=4, seed=1)) == more[:4]
     assert [p.words for p in fill_seeded(paradigm(), WORDS, pairs=12, seed=2)] != [p.words for p in more]
@@ -64,7 +64,7 @@ def test_one_list_twice_gives_two_words() -> None:
 
 
 def test_equal_sentences_and_second_sites_are_left_out() -> None:
-    """Words that make one sentence count once; words that would repeat a site are passed over."""
+    """Words that make one sentence count once; words that would repeat a site are skipped."""
     adjacent = paradigm("{one}{two}买{site}。")
     words = {"one": ["天", "天地"], "two": ["地人", "人"]}
     tests = [pair.test for pair in fill_seeded(adjacent, words, pairs=100, seed=0)]
@@ -82,8 +82,8 @@ def test_drawing_is_without_replacement(sizes: list[int], seed: int, pairs: int)
         for i, (name, n) in enumerate(zip(names, sizes, strict=True))
     }
     made = paradigm("".join(f"{{{name}}}" for name in names) + "买{site}。")
-    found = [pair.words for pair in fill_seeded(made, words, pairs=pairs, seed=seed)]
-    assert len(set(found)) == len(found) == min(pairs, math.prod(sizes))
+    fillings = [pair.words for pair in fill_seeded(made, words, pairs=pairs, seed=seed)]
+    assert len(set(fillings)) == len(fillings) == min(pairs, math.prod(sizes))
 
 
 @pytest.mark.parametrize("pairs", [0, -1, 40_001])
@@ -142,10 +142,10 @@ def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch
     """A score equal to the threshold is not enough."""
     # The scores themselves in place of their logarithms, which would be rounded.
     monkeypatch.setattr("pytest_llmprops.benchmarks.eras.filling.math.exp", lambda x: x)
-    found = fill_by_model(
+    fillings = fill_by_model(
         paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], mlm_score="absolute"
     )
-    assert bool(list(found)) is kept
+    assert bool(list(fillings)) is kept
 
 
 def test_thresholds_are_the_papers() -> None:
@@ -154,7 +154,7 @@ def test_thresholds_are_the_papers() -> None:
 
 
 def test_pairs_of_a_model_come_one_by_one() -> None:
-    """The first pair needs one call a slot, however many there would be."""
+    """The first pair needs one call per slot, however many pairs are possible."""
     calls = []
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
@@ -170,13 +170,13 @@ def test_pairs_of_a_model_come_one_by_one() -> None:
     [([0.0], "one score"), ([math.nan] * 3, "one score"), ([-math.inf] * 3, "probability 0")],
 )
 def test_bad_scores_are_errors(scores: list[float], message: str) -> None:
-    """Too few scores, no numbers, or nothing but zeros: an error and no silent choice."""
+    """Too few scores, no numbers, or nothing but zeros: an error, not a silent choice."""
     with pytest.raises(DataError, match=message):
         list(fill_by_model(paradigm(), WORDS, lambda text, candidates: scores))
 
 
 def test_unknown_score_and_too_many_slots_are_refused() -> None:
-    """A misspelt mlm_score, and a seventh slot, whose threshold nothing can exceed."""
+    """A misspelled mlm_score, and a seventh slot, whose threshold nothing can exceed."""
     with pytest.raises(UsageError, match="ratio or absolute"):
         fill_by_model(paradigm(), WORDS, lambda t, c: [], mlm_score="relative")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="slot 7"):
@@ -210,6 +210,6 @@ def test_pairs_survive_rows() -> None:
 
 
 def test_wrong_number_of_words_is_an_error() -> None:
-    """A pair needs one word a slot."""
+    """A pair needs one word per slot."""
     with pytest.raises(DataError, match="1 slot words for 2 slots"):
         make_pair(paradigm(), 0, ["天"])

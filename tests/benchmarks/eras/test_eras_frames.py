@@ -62,7 +62,7 @@ def test_counts_are_the_papers() -> None:
 
 @each()
 def test_site_words_are_in_the_dictionary(paradigm: Paradigm) -> None:
-    """x1x2 and x2x3 are words of jieba's dictionary, but for those that the data lists."""
+    """x1x2 and x2x3 are words of jieba's dictionary, except those that the data lists."""
     absent = {word for word in (paradigm.site[:2], paradigm.site[1:]) if word not in jieba_words()}
     assert absent == {paradigm.site[:2], paradigm.site[1:]} & set(document("paradigms.json")["not_in_jieba"])
 
@@ -75,7 +75,7 @@ def test_exceptions_are_all_needed() -> None:
 
 @each()
 def test_test_and_control_differ_only_in_the_site(paradigm: Paradigm) -> None:
-    """The same words make sentences of one length that are equal but for the three characters."""
+    """The same words make sentences of one length that differ only in the three characters."""
     for pair in fill_seeded(paradigm, words(), pairs=50, seed=1):
         start = pair.site_start
         assert (pair.test[start : start + 3], pair.control[start : start + 3]) == (
@@ -96,7 +96,7 @@ def test_no_slot_word_holds_a_word_of_the_site(paradigm: Paradigm) -> None:
 
 @each()
 def test_no_word_reaches_over_an_edge_of_the_site(paradigm: Paradigm) -> None:
-    """No dictionary word straddles the site's edges, but those the frame means (机房 in 留心机房)."""
+    """No dictionary word crosses the site's edges, except intended ones (机房 in 留心机房)."""
     chosen = random.Random(3)
     straddling = set()
     for filling in _every_word_once(paradigm, chosen):
@@ -132,7 +132,7 @@ def test_sites_occur_once_in_every_sentence_of_a_sample(paradigm: Paradigm) -> N
 
 
 def test_the_papers_size_can_be_had() -> None:
-    """203,944 pairs, at most 40,000 a paradigm, thousands in each."""
+    """203,944 pairs, at most 40,000 per paradigm, thousands in each."""
     capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
     assert min(capacities) > 5000
     given = shares(capacities, PAPER_SIZE)
@@ -189,22 +189,22 @@ def test_malformed_frames_are_one_line(change: dict[str, Any], message: str) -> 
     "data", [None, [], {}, {"version": 2}, {"version": 1}, {"version": 1, "paradigms": []}]
 )
 def test_other_documents_are_refused(data: Any) -> None:
-    """A document that is no set of paradigms is an error, not an empty set."""
+    """A document without paradigms is an error, not an empty set."""
     with pytest.raises(DataError, match=r"paradigms\.json"):
         parse_builtin(data)
 
 
-@pytest.mark.parametrize("found", [None, [], ["学生", "学生"], ["abc"], [1], ["学 生"], "学生"])
-def test_bad_word_lists_are_refused(found: Any) -> None:
-    """A slot's list that is missing, empty, doubled or no Chinese text is an error that names it."""
+@pytest.mark.parametrize("entries", [None, [], ["学生", "学生"], ["abc"], [1], ["学 生"], "学生"])
+def test_bad_word_lists_are_refused(entries: Any) -> None:
+    """A slot's list that is missing, empty, repeated or not Chinese is an error that names it."""
     changed = copy.deepcopy(document("slot_words.json"))
-    changed["builtin"]["person"] = found
+    changed["builtin"]["person"] = entries
     with pytest.raises(DataError, match="builtin/person"):
         parse_slot_words(changed, paradigms(), "builtin")
 
 
 def _every_word_once(paradigm: Paradigm, chosen: random.Random) -> Iterator[tuple[str, ...]]:
-    """Fillings in which each word of each slot stands at least once, with others at random."""
+    """Fillings in which each word of each slot occurs at least once, with others at random."""
     lists = [words()[slot] for slot in paradigm.slots]
     for place, members in enumerate(lists):
         for word in members:
@@ -214,10 +214,10 @@ def _every_word_once(paradigm: Paradigm, chosen: random.Random) -> Iterator[tupl
 
 
 def _across(sentence: str, start: int, is_word: Callable[[str], bool]) -> set[str]:
-    found = set()
+    entries = set()
     for edge in (start, start + 3):
         for left in range(max(0, edge - 6), edge):
             for right in range(edge + 1, min(len(sentence), edge + 6) + 1):
                 if is_word(sentence[left:right]):
-                    found.add(sentence[left:right])
-    return found
+                    entries.add(sentence[left:right])
+    return entries

@@ -33,7 +33,7 @@ def rows_of(pairs: list[PairResult]) -> dict[tuple[str, str], Metric]:
     return {(row.name, row.group): row for row in implicit_metrics(PLACE, pairs)}
 
 
-# One pair a line: is it wrong, is it a hit?
+# One pair per line: is it wrong, is it a hit?
 FIRST = [
     scores(0.2, 0.8, 0.5, 0.6),  # wrong, hit: 0.6 shrinks to 0.1
     scores(0.2, 0.8, 0.1, 0.9),  # wrong, no hit: 0.6 grows to 0.8
@@ -57,7 +57,7 @@ def pairs() -> list[PairResult]:
     ("sentiment", "lower_is_wrong"), [("+/-", True), ("+/0", True), ("-/+", False), ("-/0", False)]
 )
 def test_wrong_by_class(sentiment: str, lower_is_wrong: bool) -> None:
-    """A lower test sentence is wrong where the true word is positive, a higher one where it is negative."""
+    """A lower test sentence is wrong if the true word is positive, a higher one if it is negative."""
     assert is_wrong(sentiment, scores(0.4, 0.6)) is lower_is_wrong
     assert is_wrong(sentiment, scores(0.6, 0.4)) is not lower_is_wrong
     assert not is_wrong(sentiment, scores(0.5, 0.5))
@@ -95,7 +95,7 @@ def test_hit_compares_probabilities() -> None:
 
 
 def test_hit_is_strict_and_needs_occluded_scores() -> None:
-    """An unchanged distance is no hit; a pair without occluded scores has none to compare."""
+    """An unchanged distance is not a hit; a pair without occluded scores has none to compare."""
     assert is_hit(scores(0.2, 0.8, 0.8, 0.2)) is False
     assert is_hit(scores(0.2, 0.8, 0.5, 0.5)) is True
     assert is_hit(scores(0.2, 0.8)) is None
@@ -103,7 +103,7 @@ def test_hit_is_strict_and_needs_occluded_scores() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), -0.1, 1.1])
 def test_scores_are_probabilities(bad: float) -> None:
-    """What is no probability, or not finite, is never compared."""
+    """Values that are not probabilities, or not finite, are errors."""
     with pytest.raises(ValueError, match="control"):
         scores(0.5, bad)
     with pytest.raises(ValueError, match="test"):
@@ -111,7 +111,7 @@ def test_scores_are_probabilities(bad: float) -> None:
 
 
 def test_values_round_trip(pairs: list[PairResult]) -> None:
-    """The flat numbers of a verdict give back the scores they came from."""
+    """The scores can be rebuilt from the flat numbers of a verdict."""
     four = PairScores(Score(0.1, -2.2), Score(0.2, -1.4), Score(0.3, -0.8), Score(0.4, -0.4))
     assert PairScores.of({**four.values(), "sampled": 0.0}) == four
     assert set(four.values()) >= {"test", "control", "occluded_test", "occluded_control", "test_log_odds"}
@@ -167,13 +167,13 @@ def test_overall_error_rate_is_of_the_means() -> None:
 
 
 def test_nothing_counted() -> None:
-    """Of no pairs nothing is known."""
+    """Without pairs all quantities are undefined."""
     none = count([])
     assert (none.accuracy, none.necessity, none.sufficiency, none.gper) == (None, None, None, None)
 
 
 def test_overall_is_the_mean_over_paradigms(pairs: list[PairResult]) -> None:
-    """Paradigms count alike whatever their size; pooled values stand beside; n counts the pairs."""
+    """Paradigms count alike whatever their size; pooled values are separate rows; n counts the pairs."""
     rows = rows_of(pairs)
     # Paradigm 01: 2/4, 1/2, 1/2; paradigm 02: 1/2, 1/1, 1/1.
     assert rows["pair_accuracy", "overall"].value == pytest.approx(0.5)
@@ -229,13 +229,13 @@ def test_intervals_resample_paradigms() -> None:
     """The bootstrap is over paradigms: more pairs in each change nothing; it holds the value, and repeats."""
 
     def made(copies: int) -> list[PairResult]:
-        found = []
+        outcome = []
         for number in range(12):
             wrong = scores(0.2, 0.8, 0.5, 0.5 if number % 2 else 0.51)
             right = scores(0.7, 0.3, 0.4, 0.4)
             chosen = [wrong] * (number % 5) + [right] * (5 - number % 5)
-            found += [PairResult(f"{number:02}", "+/-", "left", s) for s in chosen] * copies
-        return found
+            outcome += [PairResult(f"{number:02}", "+/-", "left", s) for s in chosen] * copies
+        return outcome
 
     few, many = rows_of(made(1)), rows_of(made(3))
     for name in ("pair_accuracy", "sufficiency", "gper", "sentiment_difference"):
@@ -271,6 +271,6 @@ def test_human_row() -> None:
 )
 def test_error_rate_of_table_2(accuracy: float, necessity: float, printed: float) -> None:
     """The printed GPER follows from the printed accuracy and necessity."""
-    found = gper(accuracy / 100, necessity / 100)
-    assert found is not None
-    assert 100 * found == pytest.approx(printed, abs=0.06)
+    outcome = gper(accuracy / 100, necessity / 100)
+    assert outcome is not None
+    assert 100 * outcome == pytest.approx(printed, abs=0.06)

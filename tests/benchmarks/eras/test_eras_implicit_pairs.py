@@ -17,7 +17,7 @@ from pytest_llmprops.core.verdicts import Verdict, record_of
 
 
 def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
-    """Four sentences are asked: both, and both with the character outside the true word masked."""
+    """Four sentences are sent: both, and both with the character outside the true word masked."""
     item = first(part, "implicit", "02")
     pair = item["pair"]
     TEST[0] = pair.paradigm.true_word
@@ -43,9 +43,9 @@ def test_the_sign_that_is_wrong(part: Any, paradigm: str, lower: str, side: str,
     item = first(part, "implicit", paradigm)
     TEST[0] = item["pair"].paradigm.true_word
     masked = {"occluded_test": 0.0, "occluded_control": 0.0}
-    found = verdict_of(item, part.context, "sentiment", scorer(test=-1, control=0, **masked))
-    assert (found.status, found.expected) == (lower, f"test not {side} control ({sentiment})")
-    assert f"scores {'' if lower == 'wrong' else 'not '}{side} the control" in found.reason
+    actual = verdict_of(item, part.context, "sentiment", scorer(test=-1, control=0, **masked))
+    assert (actual.status, actual.expected) == (lower, f"test not {side} control ({sentiment})")
+    assert f"scores {'' if lower == 'wrong' else 'not '}{side} the control" in actual.reason
     assert (
         verdict_of(item, part.context, "sentiment", scorer(test=0, control=0, **masked)).status == "correct"
     )
@@ -72,7 +72,7 @@ def test_a_chat_model_is_scored_by_log_probabilities(part: Any) -> None:
 
 
 def test_a_chat_model_without_log_probabilities_is_sampled(part: Any) -> None:
-    """Without log probabilities the share of positive answers counts, as often as eras.samples says."""
+    """Without log probabilities the share of positive answers counts; eras.samples is the number of replies."""
     item = first(part, "implicit", "01")
     outcome, asked = measured(
         item, part.context, "chat", lambda r: Reply("A"), samples=3, chat_score="sampling"
@@ -115,7 +115,7 @@ def test_explicit_metrics_are_means_over_paradigms(part: Any) -> None:
 
 
 def test_implicit_metrics_follow_from_the_records(part: Any) -> None:
-    """GPER and the others follow from the four scores in the values; how they were had is counted."""
+    """GPER and the others follow from the four scores in the values; the way of measuring is counted."""
     records = []
     for paradigm, control in (("01", 1.0), ("02", 1.0)):
         item = first(part, "implicit", paradigm)

@@ -50,23 +50,23 @@ def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tupl
 
 def printed(model: str, metric: str, group: str) -> float:
     """A number of Table 1, as a fraction."""
-    [found] = find(paper="eras", table="1", model=model, metric=metric, setting=group)
-    return found.value
+    [results] = find(paper="eras", table="1", model=model, metric=metric, setting=group)
+    return results.value
 
 
 def outside(rows: Mapping[tuple[str, str], Metric], model: str) -> list[str]:
     """Table 1's numbers that lie outside our 95% paradigm-bootstrap interval."""
-    found = []
+    results = []
     for group in GROUPS:
         for name in ("test_accuracy", "control_accuracy", "difference"):
             row = rows[name, group]
             assert row.ci_low is not None
             assert row.ci_high is not None
             if not row.ci_low <= printed(model, name, group) <= row.ci_high:
-                found.append(
+                results.append(
                     f"{group} {name}: {printed(model, name, group)} not in {row.ci_low}, {row.ci_high}"
                 )
-    return found
+    return results
 
 
 def test_maxmatch_is_table_1(published: Path) -> None:
@@ -89,7 +89,7 @@ def test_maxmatch_is_table_1(published: Path) -> None:
 
 
 def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> None:
-    """The same numbers stand in the record of a run of the suites."""
+    """The same numbers are in the record of a run of the suites."""
     words = published / MSR
     done = run(
         str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", workers, "-q",

@@ -28,7 +28,7 @@ PUBLISHED = Path(os.environ.get("LLMPROPS_DATA") or "-") / "eras"
 
 
 def templates() -> dict[str, Any]:
-    """Sixty pairs in the published form; the odd ones behind 18 are no part of the benchmark."""
+    """Sixty pairs in the published form; the odd ones from 18 on are not part of the benchmark."""
     return {
         "amb_templates": ["human买甲乙丙丁的ob。"] * 60,
         "nonamb_templates": ["human买戊乙己丁的ob。"] * 60,
@@ -42,15 +42,15 @@ def locations() -> list[list[int]]:
 
 def test_places_count_slots_as_two() -> None:
     """A location counts from 1, a slot as two characters, the end exclusive; branch 0 is left."""
-    found = parse_published(templates(), locations())
-    assert len(found) == 39
-    first, last = found[0], found[-1]
+    parsed = parse_published(templates(), locations())
+    assert len(parsed) == 39
+    first, last = parsed[0], parsed[-1]
     assert (first.site, first.control_site, first.branching) == ("甲乙丙", "戊乙己", "left")
     assert (first.true_word, first.canary_word) == ("甲乙", "乙丙")
     assert (last.id, last.branching, last.true_word, last.canary_word) == ("39", "right", "乙丙", "甲乙")
     assert first.slots == ("human", "ob")
     assert first.test_parts == (Slot("human"), "买甲乙丙丁的", Slot("ob"), "。")
-    assert Counter(p.sentiment for p in found) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
+    assert Counter(p.sentiment for p in parsed) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
 
 
 def test_the_39_are_chosen() -> None:
@@ -69,11 +69,11 @@ def test_difference_next_to_the_site_is_allowed() -> None:
     """Pair 52 differs in the character behind its site too; such paradigms survive to_json."""
     data = templates()
     data["nonamb_templates"][0] = "human买戊乙丙己的ob。"
-    found = parse_published(data, locations())
-    assert (found[0].control_site, found[0].control_parts[1]) == ("戊乙丙", "买戊乙丙己的")
-    again = parse_builtin(to_json(found))
+    parsed = parse_published(data, locations())
+    assert (parsed[0].control_site, parsed[0].control_parts[1]) == ("戊乙丙", "买戊乙丙己的")
+    again = parse_builtin(to_json(parsed))
     assert [(p.test_parts, p.control_parts, p.site, p.site_part, p.site_offset) for p in again] == [
-        (p.test_parts, p.control_parts, p.site, p.site_part, p.site_offset) for p in found
+        (p.test_parts, p.control_parts, p.site, p.site_part, p.site_offset) for p in parsed
     ]
 
 
@@ -156,7 +156,7 @@ def test_published_templates_fill(published: tuple[Paradigm, ...]) -> None:
     """Every published template takes the project's words for its slots; all but `one` count two."""
     document = json.loads((BUILTIN / "slot_words.json").read_text(encoding="utf-8"))
     words = parse_slot_words(document, published, "published")
-    assert {len(word) for name, found in words.items() if name != "one" for word in found} == {2}
+    assert {len(word) for name, parsed in words.items() if name != "one" for word in parsed} == {2}
     for paradigm in published:
         pairs = list(fill_seeded(paradigm, words, pairs=100, seed=0))
         assert len(pairs) == 100

@@ -10,7 +10,7 @@ import pytest
 from fixtures.runs import ROOT, Finished, Runner
 
 ERAS = str(ROOT / "suites" / "test_eras.py")
-#: a chat model that cuts every sentence into single characters, and answers A to the other question
+#: A chat model that segments every sentence into single characters, and answers A to the other question.
 CUTTER = """
 def reply(chat):
     text = chat.messages[-1].content
@@ -58,7 +58,7 @@ def test_a_chat_model_takes_both_tasks(run: Runner, workers: str) -> None:
     }  # fmt: skip
     metrics = {(m["task"], m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
     assert metrics["explicit", "test_accuracy", "overall"] == 1
-    # All sentences score alike: every pair is a tie.
+    # All sentences have the same score: every pair is a tie.
     assert (metrics["implicit", "pair_accuracy", "overall"], metrics["implicit", "sampled_rate", ""]) == (
         1,
         1,
@@ -117,7 +117,7 @@ def test_a_word_list_in_gbk(run: Runner) -> None:
 
 
 def test_labels_that_are_not_understood(run: Runner) -> None:
-    """A classifier whose classes do not say which is positive is refused with the parameter that says it."""
+    """A classifier whose classes do not say which is positive is an error that names the parameter for it."""
     pytest.importorskip("transformers")
     folder = run.folder / "model"
     folder.mkdir()
@@ -130,7 +130,7 @@ def test_labels_that_are_not_understood(run: Runner) -> None:
 
 
 def generated(run: Runner, change: tuple[str, str]) -> Path:
-    """A set of one pair a paradigm whose second line was changed."""
+    """A set of one pair per paradigm whose second line was changed."""
     from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 
     paradigms, words = load_templates()

@@ -65,10 +65,10 @@ def builtin() -> Loaded:
 
 
 def quoted(prompt: str) -> str:
-    """What stands between the first and the last single quote that encloses a sentence."""
-    found = re.match(r"In the sentence '(.*)', ", prompt, re.S)
-    assert found
-    return found.group(1)
+    """Return the text between the first and the last single quote around a sentence."""
+    results = re.match(r"In the sentence '(.*)', ", prompt, re.S)
+    assert results
+    return results.group(1)
 
 
 # Questions
@@ -119,7 +119,7 @@ def test_control_questions(lamp: Loaded, measure: Measure) -> None:
 
 
 def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> None:
-    """In every built-in item the masked sentence is the sentence less its word, and holds one gap."""
+    """In every built-in item the masked sentence is the sentence without its word, with one gap."""
     items = [i for i in builtin.items if i.task == "context_only"]
     assert len(items) == len(builtin.items) / 3
     for item in items:
@@ -131,7 +131,7 @@ def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> N
 
 
 def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> None:
-    """In every built-in item the word stands alone: the prompt's other words are the question's own."""
+    """In every built-in item the word is alone: the prompt's other words are the question's own."""
     own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))
     for item in [i for i in builtin.items if i.task == "word_only"]:
         prompt = measure(H, item, builtin.context, "x").prompt
@@ -141,7 +141,7 @@ def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> 
 
 
 def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
-    """The word is blanked out wherever it stands, in any case, and never inside another word."""
+    """The word is masked wherever it occurs, in upper or lower case, and never inside another word."""
     rows = [
         ("Wee think that wee won", "wee", "we"),
         ("A week ago wee won", "wee", "we"),
@@ -156,7 +156,7 @@ def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
 
 
 def test_word_spelt_otherwise_has_no_masked_control(tmp_path: Path) -> None:
-    """Where the sentence spells the word otherwise (as two published rows do) nothing can be masked."""
+    """If the sentence spells the word differently (as in two published rows), nothing can be masked."""
     items = load(tmp_path, "en", ("We sold the boatt", "bowt", "boat")).items
     assert [i.task for i in items] == ["asked", "word_only"]
 
@@ -198,9 +198,9 @@ def test_contains_against_word(
 ) -> None:
     """`contains` finds "a" inside "cat", as the paper's rule does; `word` wants it on its own."""
     data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
-    found = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "word")]
-    assert [v.status for v in found] == [contains, word]
-    assert [v.values["function_word"] for v in found] == [1.0, 1.0]
+    results = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "word")]
+    assert [v.status for v in results] == [contains, word]
+    assert [v.values["function_word"] for v in results] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
@@ -280,7 +280,7 @@ REPLIES = [
 
 @pytest.mark.parametrize(("reply", "status", "several"), REPLIES)
 def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measure: Measure) -> None:
-    """Refusals, empty and cut-off replies are told from wrong answers; several answers are flagged."""
+    """Refusals, empty and cut-off replies are distinguished from wrong answers; several answers are flagged."""
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
     assert verdict.values["several"] == several
@@ -316,8 +316,8 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
     """Several answers per task; accuracy of function and content words for the main task only."""
     records, _ = _records(tmp_path, measure)
     failed = replace(records[0], status="error", values={})
-    found = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
-    assert found == {
+    results = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
+    assert results == {
         ("asked", "several_answers_rate", ""): (1 / 3, 3),
         ("asked", "accuracy", "function_words"): (0.0, 1),
         ("asked", "accuracy", "content_words"): (1 / 2, 2),
@@ -326,13 +326,13 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
 
 
 def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
-    """Where somebody was asked twice, the accuracy after the first ask stands beside the final one."""
+    """If a model was asked twice, the accuracy after the first question is reported too."""
     records, _ = _records(tmp_path, measure, asks=2)
     assert [r.status for r in records] == ["correct", "wrong", "correct", "wrong"]
-    found = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
-    assert found["asked", "first_ask_accuracy", ""] == 1 / 3
-    assert found["asked", "accuracy", "function_words"] == 1.0
-    assert ("context_only", "first_ask_accuracy", "") not in found
+    results = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
+    assert results["asked", "first_ask_accuracy", ""] == 1 / 3
+    assert results["asked", "accuracy", "function_words"] == 1.0
+    assert ("context_only", "first_ask_accuracy", "") not in results
 
 
 def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:

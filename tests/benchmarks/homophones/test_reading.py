@@ -69,8 +69,8 @@ def test_labelled_replies_are_many_and_balanced() -> None:
 @pytest.mark.parametrize(
     ("what", "said", "meant"),
     [
-        ("refused", lambda found: found.refused, lambda row: row["label"] == "refused"),
-        ("several", lambda found: found.several, lambda row: row["several"]),
+        ("refused", lambda result: result.refused, lambda row: row["label"] == "refused"),
+        ("several", lambda result: result.several, lambda row: row["several"]),
     ],
 )
 def test_precision_and_recall(
@@ -96,8 +96,8 @@ def test_precision_and_recall(
 def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
     """Whether a reply contains the answer, and whether it is empty, needs no judgement: all agree."""
     for row in LABELLED:
-        found = read(row)
-        assert (row["label"] == label) == getattr(found, label), row
+        result = read(row)
+        assert (row["label"] == label) == getattr(result, label), row
 
 
 # contains_answer
@@ -165,9 +165,9 @@ def test_unknown_match_is_refused() -> None:
     ],
 )
 def test_status(reply: str, status: str) -> None:
-    """The answer beats everything, a named answer beats a refusal, an echo of the question is no refusal."""
-    found = say(reply)
-    said = [name for name in ("correct", "refused", "empty") if getattr(found, name)] or ["wrong"]
+    """The answer beats everything, a named answer beats a refusal, an echo of the question is not a refusal."""
+    result = say(reply)
+    said = [name for name in ("correct", "refused", "empty") if getattr(result, name)] or ["wrong"]
     assert [status] == said
 
 
@@ -200,8 +200,8 @@ def test_two_accepted_answers_are_one() -> None:
 
 def test_answers_named_leave_out_word_and_sentence() -> None:
     """The quoted word and pieces of the quoted sentence are not among the answers named."""
-    found = say("“Kanndul” in “A kanndul table” means “kindle”, and “table” fits.")
-    assert found.answers_named == ("kindle",)
+    result = say("“Kanndul” in “A kanndul table” means “kindle”, and “table” fits.")
+    assert result.answers_named == ("kindle",)
     assert not say("It means “table” or “kindle”.").several
 
 
@@ -253,8 +253,8 @@ SCRAPS = st.sampled_from(
 @pytest.mark.parametrize("match", ["contains", "word"])
 def test_no_reply_is_unreadable(match: str, reply: str, word: str, sentence: str) -> None:
     """Any text is read without an exception, as at most one of correct, refused and empty."""
-    found = reading(reply, ["candle", word], match, "es", RULES, word=word, sentence=sentence)
-    assert found.correct + found.refused + found.empty <= 1
+    result = reading(reply, ["candle", word], match, "es", RULES, word=word, sentence=sentence)
+    assert result.correct + result.refused + result.empty <= 1
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def write(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     (folder / "htest" / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
-#: Four of group B stand first, so that order of the file and order of the prompt differ.
+#: Four rows of group B come first, so the file and the prompt have different orders.
 DEV = [
     *(row(f"low {n}", 1) for n in range(4)),
     *(row(f"High {n}", 0) for n in range(7)),
@@ -88,7 +88,7 @@ def test_examples_alternate_over_the_file_order(small: Loaded, measure: Measure)
 
 @pytest.mark.parametrize("k", [4, 14, 28, 50])
 def test_k_examples_are_shown(k: int, tmp_path: Path, measure: Measure) -> None:
-    """The prompt holds k examples, half of them of each group."""
+    """The prompt has k examples, half of them of each group."""
     write(tmp_path, "rhyme_dev", dev_of(50))
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     data = H.load(DataFolder(tmp_path, "published"))
@@ -120,7 +120,7 @@ def test_items_of_a_task_share_all_before_their_text(measure: Measure) -> None:
 
 
 def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
-    """A Letter Geometry question stands without examples, its options below it."""
+    """A Letter Geometry question has no examples, and its options follow it."""
     seen = measure(H, small.items[2], small.context, "N")
     assert seen.prompt == ('What is "Z" on its side?\nE\nN\nO\nƐ(Respond in one letter and nothing else)')
     assert seen.verdict.status == "correct"
@@ -252,7 +252,7 @@ def test_statuses(
 
 
 def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
-    """A letter beside a content filter's mark is no answer."""
+    """A letter in a reply that a content filter stopped is not an answer."""
     verdict = measure(
         H, small.items[0], small.context, Reply("A", finish_reason="content_filter"), k=4
     ).verdict
@@ -274,7 +274,7 @@ def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
     ],
 )
 def test_statuses_of_letter_geometry(reply: Reply, status: str, small: Loaded, measure: Measure) -> None:
-    """Only an option itself is an answer, and a filtered reply is refused whatever it holds."""
+    """Only an option itself is an answer, and a filtered reply is refused whatever its text."""
     verdict = measure(H, small.items[2], small.context, reply).verdict
     assert (verdict.status, verdict.expected) == (status, "N")
     assert verdict.values["parsed"] == float(status in ("correct", "wrong"))
@@ -287,9 +287,9 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     """Adjusted accuracy leaves unread replies out, format rate does not, and neither counts errors."""
     records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
     errors = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True).record
-    found = {m.name: m for m in H.metrics([errors, *records, errors])}
-    assert set(found) == {"adjusted_accuracy", "format_rate"}
-    adjusted, obeyed = found["adjusted_accuracy"], found["format_rate"]
+    actual = {m.name: m for m in H.metrics([errors, *records, errors])}
+    assert set(actual) == {"adjusted_accuracy", "format_rate"}
+    adjusted, obeyed = actual["adjusted_accuracy"], actual["format_rate"]
     # read: A, B, "The answer", cut-off A; three of these four are right. One letter: three of nine.
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
     assert (obeyed.value, obeyed.n) == (3 / 9, 9)
@@ -318,9 +318,9 @@ def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
 def test_nothing_read_has_no_adjusted_accuracy(small: Loaded, measure: Measure) -> None:
     """Without a reply that could be read the adjusted accuracy is undefined, not 0."""
     records = [measure(H, small.items[0], small.context, "", k=4).record]
-    found = {m.name: m for m in H.metrics(records)}
-    assert (found["adjusted_accuracy"].value, found["adjusted_accuracy"].n) == (None, 0)
-    assert found["format_rate"].value == 0
+    actual = {m.name: m for m in H.metrics(records)}
+    assert (actual["adjusted_accuracy"].value, actual["adjusted_accuracy"].n) == (None, 0)
+    assert actual["format_rate"].value == 0
 
 
 # Bad rows

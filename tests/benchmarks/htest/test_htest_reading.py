@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, r
         ("(B)", "B"),
         ("**A**", "A"),
         ("'a'", "A"),
-        # "label: x" decides where both letters occur ("label" itself has an a and a b)
+        # "label: x" decides if both letters occur ("label" itself has an a and a b)
         ("Label: A", "A"),
         ("Label: B", "B"),
         ("LABEL: b", "B"),

@@ -26,7 +26,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_a_generated_set_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`generate eras` writes a folder that --llm-data takes, with exactly the pairs asked for."""
+    """`generate eras` writes a folder for --llm-data, with exactly the requested pairs."""
     assert run("generate", "eras", "--total", 100, "--seed", 4, "--out", tmp_path) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     source = DataFolder(tmp_path, "published").source_for("eras")
@@ -87,7 +87,7 @@ def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_texts_without_an_answer_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model that never answers gives no accuracy but one line."""
+    """A model that never answers gives a one-line error instead of an accuracy."""
     model = "fake:constant?text=嗯"
     assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2
     assert "no text could be scored: no answer was read" in one_error(capsys)

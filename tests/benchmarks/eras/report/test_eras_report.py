@@ -1,4 +1,4 @@
-"""ERAS in the report: Tables 1 and 2 beside the paper's rows, figure 5, and one pair to look at."""
+"""ERAS in the report: tables 1 and 2 with the paper's rows, figure 5, and one example pair."""
 
 from __future__ import annotations
 
@@ -78,17 +78,17 @@ def write(folder: Path, records: Sequence[VerdictRecord], **facts: Any) -> Path:
 
 def section(*folders: Path) -> Section:
     """The report's part on ERAS."""
-    [found] = report_on([read_run(folder) for folder in folders], {}).sections
-    return found
+    [actual] = report_on([read_run(folder) for folder in folders], {}).sections
+    return actual
 
 
-def blocks(found: Sequence[Block]) -> list[Block]:
-    return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+def blocks(actual: Sequence[Block]) -> list[Block]:
+    return [x for b in actual for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
 
 
-def table(found: Section, title: str) -> dict[str, dict[str, str]]:
+def table(actual: Section, title: str) -> dict[str, dict[str, str]]:
     """First cell -> heading -> text of a table."""
-    [one] = [b for b in blocks(found.blocks) if isinstance(b, Table) and b.title == title]
+    [one] = [b for b in blocks(actual.blocks) if isinstance(b, Table) and b.title == title]
     names = [name for name, _ in one.columns]
     return {row[0].text: dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows}
 
@@ -126,18 +126,18 @@ def test_traditional_characters_are_named(tmp_path: Path) -> None:
 
 
 def test_one_pair_is_shown(tmp_path: Path) -> None:
-    """A pair that is wrong in the test sentence only stands there with boundaries and the canary word marked."""
-    found = section(write(tmp_path, PAIRS))
-    row = table(found, "One minimal pair")["model"]
+    """A pair that is wrong only in the test sentence is shown with boundaries and the canary word marked."""
+    actual = section(write(tmp_path, PAIRS))
+    row = table(actual, "One minimal pair")["model"]
     assert row == {
         "Model": "model", "Test sentence": "学生|【留心】|机", "Control sentence": "学生|留|计谋", "Test site": "wrong",
     }  # fmt: skip
-    [one] = [b for b in found.blocks if isinstance(b, Table) and b.title == "One minimal pair"]
+    [one] = [b for b in actual.blocks if isinstance(b, Table) and b.title == "One minimal pair"]
     assert one.note.startswith("eras/explicit/02/00001; correct: 留|心机, never 留心")
 
 
 def test_the_pair_is_the_one_that_most_miss() -> None:
-    """Of several models' verdicts, the pair is chosen that most miss in the test sentence alone."""
+    """Of several models' verdicts, the pair that most get wrong only in the test sentence is chosen."""
     other = [explicit(1, 1, 0, 1), explicit(2, 0, 0, 1), explicit(2, 1, 1, 1)]
     assert chosen_pair([PAIRS]) == "eras/explicit/02/00001"
     assert chosen_pair([PAIRS, other]) == "eras/explicit/02/00000"
@@ -147,7 +147,7 @@ def test_the_pair_is_the_one_that_most_miss() -> None:
 
 
 def test_paradigms_are_listed(tmp_path: Path) -> None:
-    """Each paradigm has its own accuracies, to see on which two segmenters part."""
+    """Each paradigm has its own accuracies, to show where two segmenters differ."""
     more = [replace(r, model="other") for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
     rows = table(section(write(tmp_path, [*PAIRS, *more])), "Paradigms")
     assert (rows["eras/02"]["model: test"], rows["eras/02"]["other: test"]) == ("0.0", "100.0")
@@ -190,7 +190,7 @@ def test_table_2_stands_beside_the_papers(tmp_path: Path) -> None:
 
 
 def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
-    """The figure is there for each labelled file of a run, and not without."""
+    """There is one figure per labelled file of a run."""
     folder = write(tmp_path, SCORED)
     assert not [b for b in section(folder).blocks if isinstance(b, Figure)]
     accuracies(folder)
@@ -205,17 +205,17 @@ def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
 
 
 def test_a_figure_of_another_corpus_has_no_paper(tmp_path: Path) -> None:
-    """A file of one's own gets a column and a figure of its own, without the paper's models."""
+    """A user's file gets its own column and figure, without the paper's models."""
     folder = write(tmp_path, SCORED)
     accuracies(folder, file="shop.tsv")
-    found = section(folder)
-    assert table(found, "Sentiment (Table 2)")["model"]["shop.tsv"] == "90.0"
-    [figure] = [b for b in found.blocks if isinstance(b, Figure)]
+    actual = section(folder)
+    assert table(actual, "Sentiment (Table 2)")["model"]["shop.tsv"] == "90.0"
+    [figure] = [b for b in actual.blocks if isinstance(b, Figure)]
     assert "RoBERTa" not in figure.alt
 
 
 def test_names_stay_inside_the_figure() -> None:
-    """A mark at the right edge has its name on its left."""
+    """The label of a point at the right edge is on its left."""
     spots = [CorpusSpot("a model of a long name", 0, 0.98, 0.4, 0.5), CorpusSpot("b", 1, 0.5, 0.2, 0.5)]
     figure = corpus_plot(spots, "corpus", {0: "a", 1: "b"})
     sides = [t.get_horizontalalignment() for t in figure.axes[0].texts]
@@ -231,6 +231,6 @@ def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
 
 
 def test_sampling_is_said(tmp_path: Path) -> None:
-    """A chat model's table is followed by how its sentiment was had."""
-    found = section(write(tmp_path, [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]))
-    assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in found.blocks)
+    """A chat model's table is followed by a note on how its sentiment was measured."""
+    actual = section(write(tmp_path, [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]))
+    assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in actual.blocks)

@@ -92,7 +92,7 @@ def test_triples_have_the_papers_form(pairs: list[SentencePair]) -> None:
 
 
 def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """A sheet has numbers, sentences and empty ranks; test sentences stand in every place; seeds matter."""
+    """A sheet has numbers, sentences and empty ranks; test sentences are in every position; seeds matter."""
     write_sheets(tmp_path / "a", pairs, seed=1)
     write_sheets(tmp_path / "b", pairs, seed=1)
     write_sheets(tmp_path / "c", pairs, seed=2)
@@ -143,7 +143,7 @@ def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -
 
 
 def test_a_control_counts_where_it_stands_among_controls(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """How controls are ranked beside somebody else's test sentence does not matter."""
+    """The ranks of controls next to another pair's test sentence do not matter."""
     files = write_sheets(tmp_path, pairs, seed=0, annotators=1)
     known = kinds(tmp_path)
 

@@ -36,11 +36,11 @@ def call(*arguments: str) -> int:
 
 
 def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
-    """--pairs N gives N pairs a paradigm; the folder is marked as generated and reads back the same."""
+    """--pairs N gives N pairs per paradigm; the folder is marked as generated and reads back the same."""
     assert call("generate", "eras", "--pairs", "5", "--seed", "2", "--out", str(tmp_path)) == 0
-    found = read_set(tmp_path)
-    assert Counter(pair.paradigm.id for pair in found) == {f"{n:02d}": 5 for n in range(1, 40)}
-    assert found == list(make_pairs(*load_templates(), seed=2, pairs=5))
+    pairs_read = read_set(tmp_path)
+    assert Counter(pair.paradigm.id for pair in pairs_read) == {f"{n:02d}": 5 for n in range(1, 40)}
+    assert pairs_read == list(make_pairs(*load_templates(), seed=2, pairs=5))
     facts = json.loads((tmp_path / "eras" / "SOURCE.json").read_text())
     assert (facts["source"], facts["generator"], facts["written"]) == ("generated", "eras", 195)
     assert sorted(p.name for p in (tmp_path / "eras").iterdir()) == [
@@ -89,7 +89,7 @@ def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
-    """A folder with published templates, and one that cannot be made, are refused."""
+    """A folder with published templates, and one that cannot be created, are errors."""
     (tmp_path / "eras").mkdir()
     (tmp_path / "eras" / "templates.json").write_text("{}")
     paradigms, words = load_templates()
@@ -151,7 +151,7 @@ def save_masked_model(
 
     torch.manual_seed(0)
     texts = [part for p in paradigms for part in (*p.test_parts, *p.control_parts) if isinstance(part, str)]
-    characters = sorted(set("".join([*texts, *(w for found in words.values() for w in found)])))
+    characters = sorted(set("".join([*texts, *(w for pairs_read in words.values() for w in pairs_read)])))
     folder.mkdir()
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
     (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
@@ -171,7 +171,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
 
     paradigms, all_words = load_templates()
     # Three paradigms and eight words a slot: random weights tell as little from more.
-    paradigms, words = paradigms[:3], {name: found[:8] for name, found in all_words.items()}
+    paradigms, words = paradigms[:3], {name: pairs_read[:8] for name, pairs_read in all_words.items()}
     monkeypatch.setattr(generate_eras, "load_templates", lambda published=None: (paradigms, words))
     folder = save_masked_model(tmp_path / "model", paradigms, words)
     out = tmp_path / "set"
@@ -181,8 +181,8 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
         )
         == 0
     )
-    found = read_set(out)
-    assert {pair.paradigm.id for pair in found} == {"01", "02", "03"}
+    pairs_read = read_set(out)
+    assert {pair.paradigm.id for pair in pairs_read} == {"01", "02", "03"}
     facts = json.loads((out / "eras" / "SOURCE.json").read_text())
     assert facts["mlm_score"] == "ratio"
     assert "files_sha256" in facts["mlm_identity"]
@@ -194,7 +194,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
         AutoTokenizer.from_pretrained(folder),
         AutoModelForMaskedLM.from_pretrained(folder).eval(),
     )
-    pair = found[0]
+    pair = pairs_read[0]
 
     def product(word: str) -> float:
         text = f"{word}有十足的自信机组能在[MASK][MASK]。"
@@ -210,7 +210,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     passing = [w for w, s in scores.items() if torch.tensor(s - best).exp() > threshold(0)]
     assert len(passing) < 8, "these weights let everything through: the test could not fail"
     assert pair.words[0] == passing[0]
-    assert {p.words[0] for p in found if p.paradigm.id == "01"} <= set(passing)
+    assert {p.words[0] for p in pairs_read if p.paradigm.id == "01"} <= set(passing)
 
 
 def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_annotate_score_and_mine(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_annotate_takes_a_generated_set(tmp_path: Path) -> None:
-    """Sheets can be made of one's own set; one with too few pairs is refused."""
+    """Sheets can use a generated set; a set with too few pairs is an error."""
     call("generate", "eras", "--pairs", "2", "--out", str(tmp_path / "set"))
     call("eras", "annotate", "--set", str(tmp_path / "set"), "--annotators", "2", "--per-paradigm", "1",
          "--out", str(tmp_path / "sheets"))  # fmt: skip

@@ -46,13 +46,13 @@ def plain(word: str) -> LexiconWord:
 
 
 def test_pairs_overlap_and_differ() -> None:
-    """Both branchings where both labels may be true; never a true label 0; never equal labels."""
+    """Both branchings if both labels can be true; never a true label 0; never equal labels."""
     lexicon = [good("甲乙"), bad("乙丙"), plain("丙丁"), good("丙戊"), good("乙己"), good("己庚丙")]
     frequencies = {"甲乙": 50, "乙丙": 30, "丙丁": 10, "丙戊": 99, "乙己": 7, "己庚丙": 7}
-    found = [
+    actual = [
         (c.site, c.branching, c.true_word, c.canary_word, c.sentiment) for c in mine(frequencies, lexicon)
     ]
-    assert found == [
+    assert actual == [
         ("乙丙戊", "left", "乙丙", "丙戊", "-/+"),
         ("乙丙戊", "right", "丙戊", "乙丙", "+/-"),
         ("甲乙丙", "left", "甲乙", "乙丙", "+/-"),
@@ -70,7 +70,7 @@ def test_ranking_is_by_the_rarer_word() -> None:
 
 
 def test_words_outside_the_dictionary_and_known_sites_are_left_out() -> None:
-    """Both words must be in the dictionary, and a site that the benchmark has is no candidate."""
+    """Both words must be in the dictionary, and a site of the benchmark is not a candidate."""
     lexicon = [good("甲乙"), bad("乙丙")]
     both = {"甲乙": 1, "乙丙": 1}
     assert len(mine(both, lexicon)) == 2
@@ -80,7 +80,7 @@ def test_words_outside_the_dictionary_and_known_sites_are_left_out() -> None:
 
 
 def test_lexicon_files(tmp_path: Path) -> None:
-    """A header may stand first; a byte-order mark and blank lines do not matter."""
+    """A header may come first; a byte-order mark and blank lines do not matter."""
     file = tmp_path / "lexicon.csv"
     file.write_text(
         "\ufeffword,score,pos,neu,neg,non,not\n信心,0.6,5,0,0,0,0\n\n心得,-1,0,1,4,2,1\n", encoding="utf-8"
@@ -133,11 +133,11 @@ def test_jieba_gives_candidates(tmp_path: Path) -> None:
     file = tmp_path / "lexicon.csv"
     rows = ["信心,0.6,5,0,0,0,0", "心機,-0.6,0,0,5,0,0", "自信,0.8,5,0,0,0,0", "機動,0,0,5,0,3,0"]
     file.write_text("\n".join(rows), encoding="utf-8")
-    found = mine_lexicon(file, traditional=True)
-    assert {c.site for c in found} == {"心机动"}
-    assert [(c.branching, c.sentiment) for c in found] == [("left", "-/0")]
-    lines = table(found, top=5).splitlines()
+    actual = mine_lexicon(file, traditional=True)
+    assert {c.site for c in actual} == {"心机动"}
+    assert [(c.branching, c.sentiment) for c in actual] == [("left", "-/0")]
+    lines = table(actual, top=5).splitlines()
     assert lines[1].split("\t")[:5] == ["心机动", "left", "心机", "机动", "-/0"]
     assert len(lines) == 2
-    # Without conversion 心機 is no word of the dictionary.
+    # Without conversion 心機 is not in the dictionary.
     assert mine_lexicon(file) == []

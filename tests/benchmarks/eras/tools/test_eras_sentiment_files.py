@@ -32,16 +32,16 @@ def test_stars() -> None:
     text = "id,review,star,Location#Transportation\n" + "".join(
         f"{i},第{i}家,{stars},1\n" for i, stars in enumerate(["5.0", "4", "3", "2", "1.0"])
     )
-    found = parse_labelled(text, "asap.csv")
-    assert [row.positive for row in found.rows] == [True, True, False, False]
-    assert found.left_out == 1
-    assert "3 left out" in found.note
+    result = parse_labelled(text, "asap.csv")
+    assert [row.positive for row in result.rows] == [True, True, False, False]
+    assert result.left_out == 1
+    assert "3 left out" in result.note
 
 
 def test_quotes_are_characters_in_tab_separated_files() -> None:
     """A quotation mark at the start of a tab-separated text does not swallow the next line."""
-    found = parse_labelled('label\ttext\n1\t"很好\n0\t太差\n', "x")
-    assert [row.text for row in found.rows] == ['"很好', "太差"]
+    result = parse_labelled('label\ttext\n1\t"很好\n0\t太差\n', "x")
+    assert [row.text for row in result.rows] == ['"很好', "太差"]
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_accuracy_and_ties() -> None:
     """Right is the label's side of even odds; a tie is wrong for both; the interval holds the value."""
     rows = [GOOD, BAD, GOOD, BAD, GOOD, BAD]
     scores = [Score(0.9), Score(0.9), Score(1.0, 1e-9), Score(0.5, -1e-20), Score(0.5), Score(0.5)]
-    found = sentiment_accuracy(rows, scores)
-    assert (found.correct, found.n, found.value) == (3, 6, 0.5)
-    assert found.ci_low < 0.5 < found.ci_high
+    result = sentiment_accuracy(rows, scores)
+    assert (result.correct, result.n, result.value) == (3, 6, 0.5)
+    assert result.ci_low < 0.5 < result.ci_high
     with pytest.raises(ValueError, match="at least one"):
         sentiment_accuracy([], [])
     with pytest.raises(ValueError, match="shorter"):

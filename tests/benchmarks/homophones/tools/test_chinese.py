@@ -46,8 +46,8 @@ def readings(character: str) -> frozenset[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pypinyin
-    (found,) = pypinyin.pinyin(character, style=pypinyin.Style.NORMAL, heteronym=True)
-    return frozenset(found)
+    (entries,) = pypinyin.pinyin(character, style=pypinyin.Style.NORMAL, heteronym=True)
+    return frozenset(entries)
 
 
 def check(sentence: str, word: str, answer: str) -> None:
@@ -63,12 +63,12 @@ def check(sentence: str, word: str, answer: str) -> None:
 
 def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
     """At least 160 items, numbered from 0001, about eight of them function words."""
-    found = rows()
-    assert list(found[0]) == COLUMNS
-    assert len(found) >= 160
-    assert [f"{i:04d}" for i in range(1, len(found) + 1)] == [row["id"] for row in found]
-    assert {"0", "1"} == {row["function_word"] for row in found}
-    assert 6 <= sum(row["function_word"] == "1" for row in found) <= 12
+    entries = rows()
+    assert list(entries[0]) == COLUMNS
+    assert len(entries) >= 160
+    assert [f"{i:04d}" for i in range(1, len(entries) + 1)] == [row["id"] for row in entries]
+    assert {"0", "1"} == {row["function_word"] for row in entries}
+    assert 6 <= sum(row["function_word"] == "1" for row in entries) <= 12
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["id"])
@@ -86,7 +86,7 @@ def test_the_answer_as_it_is_read_in_its_word_sounds_like_the_homophone() -> Non
 
 
 def test_most_items_keep_the_tones() -> None:
-    """At least two thirds of the characters have the tone of the one they stand for."""
+    """At least two thirds of the characters have the tone of the character they replace."""
     read = load_lexicon().read
     same = [
         a == b
@@ -204,25 +204,25 @@ TOY = Lexicon(
 
 
 def test_dictionary_words_are_never_made() -> None:
-    """The only stand-in that keeps what tones it can is a dictionary word: there is no homophone."""
+    """If the only replacement is a dictionary word, there is no homophone."""
     assert homophone("天空", TOY, random.Random(0)) is None
 
 
 def test_the_same_tone_is_preferred_and_another_taken_where_there_is_none() -> None:
-    """`tian1` has a same-tone stand-in and `kong1` has none, so the fourth tone stands in."""
+    """`tian1` has a replacement with the same tone; `kong1` has none, so the fourth tone is used."""
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
     assert {"添控"} == {homophone("天空", lexicon, random.Random(seed)) for seed in range(20)}
 
 
 def test_used_homophones_and_words_of_the_sentence_are_avoided() -> None:
-    """A homophone that was published, or that stands in the sentence already, is not made again."""
+    """A published homophone, or one that already occurs in the sentence, is not generated again."""
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
     assert homophone("天空", lexicon, random.Random(0), used={"添控"}) is None
     assert homophone("天空", lexicon, random.Random(0), text="添控天空") is None
 
 
 def test_an_answer_that_occurs_twice_is_not_replaced() -> None:
-    """A known answer that the sentence repeats would give itself away: no item is made of it."""
+    """A known answer that occurs twice in the sentence would give itself away, so it gives no item."""
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
     with pytest.raises(ValueError, match="give only 0"):
         make_rows([Source("天空天空", "天空")], n=1, seed=0, lexicon=lexicon)

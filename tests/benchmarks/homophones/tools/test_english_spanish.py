@@ -75,7 +75,7 @@ def test_file_is_plain(lang: str) -> None:
 @languages
 @pytest.mark.parametrize("column", ["sentence", "word", "answer"])
 def test_no_duplicates(lang: str, column: str) -> None:
-    """No sentence, no made-up word and no answer stands twice in a set."""
+    """No sentence, no made-up word and no answer occurs twice in a set."""
     name = ANSWER[lang] if column == "answer" else column
     values = [row[name].casefold() for row in builtin_rows(lang)]
     assert sorted({value for value in values if values.count(value) > 1}) == []
@@ -90,7 +90,7 @@ def test_word_stands_once(lang: str) -> None:
 
 @languages
 def test_answer_stands_nowhere(lang: str) -> None:
-    """The answer is no word of the sentence; a content word is not even part of one."""
+    """The answer is not a word of the sentence; a content word is not even part of one."""
     rows = builtin_rows(lang)
     answer = ANSWER[lang]
     assert [row["id"] for row in rows if occurrences(row[answer], row["sentence"])] == []
@@ -99,7 +99,7 @@ def test_answer_stands_nowhere(lang: str) -> None:
 
 
 def test_english_translation_stands_nowhere() -> None:
-    """No English answer of a Spanish item could be found in a reply that only repeats the sentence."""
+    """No English answer of a Spanish item occurs in a reply that only repeats the sentence."""
     wrong = [
         (row["id"], translation)
         for row in content_rows("es")
@@ -111,7 +111,7 @@ def test_english_translation_stands_nowhere() -> None:
 
 @languages
 def test_function_word_flag(lang: str) -> None:
-    """The flag is 1 exactly where the answer is in the stated list of function words."""
+    """The flag is 1 if and only if the answer is in the stated list of function words."""
     wrong = [
         row["id"]
         for row in builtin_rows(lang)
@@ -122,7 +122,7 @@ def test_function_word_flag(lang: str) -> None:
 
 @languages
 def test_words_sound_like_their_answers(lang: str) -> None:
-    """Every word lies within the language's phoneme-distance threshold of its answer."""
+    """Every word is within the language's phoneme-distance threshold of its answer."""
     measure = measure_for(lang)
     far = [
         (word, answer, round(measure(word, answer).distance, 3))
@@ -134,7 +134,7 @@ def test_words_sound_like_their_answers(lang: str) -> None:
 
 @languages
 def test_threshold_separates_unrelated_words(lang: str) -> None:
-    """At least 99% of 3,000 random pairs of a word and another item's answer lie above the threshold."""
+    """At least 99% of 3,000 random pairs of a word and another item's answer are above the threshold."""
     measure = measure_for(lang)
     items = [(row["word"], row[ANSWER[lang]]) for row in content_rows(lang)]
     rng = generator("unrelated pairs", lang)
@@ -158,7 +158,7 @@ def test_words_are_spelt_unlike_their_answers(lang: str) -> None:
 
 @languages
 def test_sentences_give_context(lang: str) -> None:
-    """Every sentence has at least three words besides the made-up one, to point to the answer."""
+    """Every sentence has at least three words in addition to the made-up one, as context."""
     assert [row["id"] for row in builtin_rows(lang) if len(words_of(row["sentence"])) < 4] == []
 
 

@@ -55,8 +55,8 @@ def run(data: Path, out: Path) -> int:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return found
+    actual: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return actual
 
 
 def verdicts(folder: Path) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def imported(data: Path, out: Path) -> dict[str, Path]:
 
 
 def test_one_run_a_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each verdict column becomes a run of its own, named in the output with its score per language."""
+    """Each verdict column becomes a separate run, named in the output with its score per language."""
     runs = imported(data, tmp_path / "runs")
     assert set(runs) == {"GPT-4", "My Model"}
     lines = capsys.readouterr().out.splitlines()
@@ -100,14 +100,14 @@ def test_one_run_a_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_run_is_complete(data: Path, tmp_path: Path) -> None:
     """`run.json` has every field of the run record, schema 2, marked complete, with the files' hashes."""
     folder = imported(data, tmp_path / "runs")["GPT-4"]
-    found = facts(folder)
-    assert set(found) >= FACTS
-    assert (found["schema"], found["complete"], found["run_id"]) == (2, True, folder.name)
-    assert found["started"] <= found["finished"]
-    assert found["protocols"]["homophones"]["name"] == "paper"
+    actual = facts(folder)
+    assert set(actual) >= FACTS
+    assert (actual["schema"], actual["complete"], actual["run_id"]) == (2, True, folder.name)
+    assert actual["started"] <= actual["finished"]
+    assert actual["protocols"]["homophones"]["name"] == "paper"
     english = hashlib.sha256((data / "homophones" / "testset_english.csv").read_bytes()).hexdigest()
-    assert found["data"]["published:homophones/testset_english.csv"] == english
-    assert any("imported" in note for note in found["notes"])
+    assert actual["data"]["published:homophones/testset_english.csv"] == english
+    assert any("imported" in note for note in actual["notes"])
 
 
 def test_calls_are_recorded_as_none(data: Path, tmp_path: Path) -> None:
@@ -148,10 +148,10 @@ def test_metrics_can_be_made_of_imported_verdicts(data: Path, tmp_path: Path) ->
     """The benchmark's metrics take imported lines: what no reply tells has no row, the rest has."""
     lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
     records = [VerdictRecord.from_json(line) for line in lines]
-    found = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(records)}
-    assert found["en", "accuracy", "content_words"] == 1.0
-    assert found["en", "accuracy", "function_words"] == 0.0
-    assert not any(name == "several_answers_rate" for _, name, _ in found)
+    actual = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(records)}
+    assert actual["en", "accuracy", "content_words"] == 1.0
+    assert actual["en", "accuracy", "function_words"] == 0.0
+    assert not any(name == "several_answers_rate" for _, name, _ in actual)
 
 
 def test_published_counts(published: Path, tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_published_counts(published: Path, tmp_path: Path) -> None:
     runs = imported(published, tmp_path / "runs")
     assert set(runs) == set(expected)
     for model, folder in runs.items():
-        found = {row["language"]: (row["correct"], row["items"]) for row in facts(folder)["summary"]}
-        assert (found["en"], found["zh"]) == tuple((right, 100) for right in expected[model])
+        actual = {row["language"]: (row["correct"], row["items"]) for row in facts(folder)["summary"]}
+        assert (actual["en"], actual["zh"]) == tuple((right, 100) for right in expected[model])
         assert facts(folder)["complete"] is True
 
 
@@ -260,5 +260,5 @@ def test_column_name_is_no_path(tmp_path: Path) -> None:
     rows[0][3] = "a/../../../escaped"
     write(tmp_path / "data", "testset_english.csv", rows)
     assert run(tmp_path / "data", tmp_path / "deep" / "runs") == 0
-    found = {path.parent.parent for path in tmp_path.rglob("run.json")}
-    assert found == {tmp_path / "deep" / "runs"}
+    actual = {path.parent.parent for path in tmp_path.rglob("run.json")}
+    assert actual == {tmp_path / "deep" / "runs"}

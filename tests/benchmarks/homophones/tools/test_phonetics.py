@@ -123,7 +123,7 @@ def test_wrong_readings_are_not_allowed(spelling: str, phonemes: str) -> None:
     st.lists(st.sampled_from(["K", "AH", "T", "OW", "SH"]), max_size=4),
 )
 def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) -> None:
-    """The lattice gives the least cost that trying out every reading one by one gives."""
+    """The lattice gives the same minimum cost as trying every reading."""
     edges = _edges(spelling, "en")
 
     def readings(start: int) -> list[tuple[float, tuple[str, ...]]]:
@@ -139,15 +139,15 @@ def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) ->
         # no substitution costs more than 1, so that the clip to 1 never acts here
         return phoneme_distance(a, target) * max(len(a), len(target))
 
-    found = closest_reading(spelling, target, "en")
+    nearest = closest_reading(spelling, target, "en")
     every = readings(0)
     if not every:
-        assert found.distance == 1
+        assert nearest.distance == 1
         return
     best = min(cost + raw(phonemes) for cost, phonemes in every)
-    longer = max(len(found.phonemes), len(target), 1)
-    assert found.distance == pytest.approx(min(1.0, best / longer))
-    assert found.phonemes in {phonemes for _, phonemes in every}
+    longer = max(len(nearest.phonemes), len(target), 1)
+    assert nearest.distance == pytest.approx(min(1.0, best / longer))
+    assert nearest.phonemes in {phonemes for _, phonemes in every}
 
 
 def test_spelling_outside_the_alphabet_has_no_reading() -> None:
@@ -238,7 +238,7 @@ def test_rules_tell_dictionary_words_apart() -> None:
 
 @pytest.mark.parametrize("lines", [ENGLISH_RULES, SPANISH_RULES], ids=["en", "es"])
 def test_rules_are_well_formed(lines: tuple[str, ...]) -> None:
-    """Every rule is "regex = readings" with known phonemes and a cost in [0, 0.2]; no regex stands twice."""
+    """Every rule is "regex = readings" with known phonemes and a cost in [0, 0.2]; no regex occurs twice."""
     known = {*ARPABET, *SPANISH, "-"}
     for line in lines:
         _, equals, right = line.partition(" = ")

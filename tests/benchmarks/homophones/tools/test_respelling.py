@@ -71,7 +71,7 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
 
 @languages
 def test_generated_words_sound_alike_and_look_different(lang: str) -> None:
-    """Generated words lie within the phoneme threshold and at least a quarter of their spelling away."""
+    """Generated words are within the phoneme threshold and have a spelling distance of at least 0.25."""
     measure = sound_distance(lang, load_cmudict() if lang == "en" else None)
     pairs = [(row["word"], row[ANSWER[lang]]) for row in generate(lang, n=120, seed=6)]
     assert [p for p in pairs if measure(*p).distance > THRESHOLDS[lang]] == []
@@ -165,23 +165,23 @@ def test_respelling_avoids_given_words() -> None:
 
 
 def test_respelling_never_contains_the_answer() -> None:
-    """However many respellings are asked for, none holds the answer, which an echo would give away."""
+    """No respelling contains the answer, because an echo of it would be correct."""
     measure = sound_distance("es")
-    found: set[str] = set()
+    respelled: set[str] = set()
     for seed in range(20):
-        while respelling := respell("ola", "es", rng=generator(seed), measure=measure, avoid=found):
-            found.add(respelling.word)
-    assert "olha" in found
-    assert sorted(word for word in found if "ola" in word) == []
+        while respelling := respell("ola", "es", rng=generator(seed), measure=measure, avoid=respelled):
+            respelled.add(respelling.word)
+    assert "olha" in respelled
+    assert sorted(word for word in respelled if "ola" in word) == []
 
 
 def test_accents_stay() -> None:
     """A Spanish respelling keeps the accented vowel, so that the stress does not move."""
     measure = sound_distance("es")
     for seed in range(20):
-        found = respell("música", "es", rng=generator(seed), measure=measure)
-        assert found is not None
-        assert "ú" in found.word
+        respelled = respell("música", "es", rng=generator(seed), measure=measure)
+        assert respelled is not None
+        assert "ú" in respelled.word
 
 
 def test_restore() -> None:
@@ -206,14 +206,14 @@ def test_known_translations_are_given() -> None:
 
 
 def test_translations_in_the_sentence_are_left_out() -> None:
-    """A translation that the sentence itself holds is not given, since repeating the sentence would count."""
+    """A translation in the sentence is left out, because a reply that repeats the sentence would be correct."""
     (plane,) = generate("es", n=1, seed=1, sentences=["Un avión de PLANE"])
     (ring,) = generate("es", n=1, seed=1, sentences=["Un anillo de RING"])
     assert (plane["answer_english"], ring["answer_english"]) == ("airplane", "")
 
 
 def test_function_word_lists_are_lower_case_words() -> None:
-    """The stated lists hold single lower-case words, and "a" is one in English and Spanish."""
+    """The lists contain single lower-case words, and "a" is one in English and Spanish."""
     assert "a" in FUNCTION_WORDS["en"] & FUNCTION_WORDS["es"]
     for words in FUNCTION_WORDS.values():
         assert {word for word in words if not word.isalpha() or word != word.lower()} == set()
@@ -249,7 +249,7 @@ def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
 
 
 def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
-    """A folder that holds homophone files without SOURCE.json is refused and left as it was."""
+    """A folder with homophone files but without SOURCE.json is an error and is not changed."""
     file = tmp_path / "homophones" / "testset_english.csv"
     file.parent.mkdir()
     file.write_text("sentence,word,answer\n", encoding="utf-8")
@@ -264,7 +264,7 @@ def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_user_sentences_from_a_file(tmp_path: Path) -> None:
-    """One sentence a line, blank lines skipped; a missing or wrongly encoded file is one clear DataError."""
+    """One sentence per line, blank lines skipped; a missing or wrongly encoded file is a clear DataError."""
     path = tmp_path / "mine.txt"
     path.write_text(
         "\ufeffEl jardinero riega las flores.\n\n  Mi vecino toca la guitarra.  \n", encoding="utf-8"

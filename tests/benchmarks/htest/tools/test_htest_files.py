@@ -61,7 +61,7 @@ def test_builtin_sets_are_balanced_and_disjoint(task: str, lexicon: Lexicon) -> 
 
 
 def test_builtin_sentences_are_not_the_published_ones() -> None:
-    """No built-in sentence, and no Letter Geometry question, stands in the published files."""
+    """No built-in sentence, and no Letter Geometry question, is in the published files."""
     folder = Path(os.environ.get("LLMPROPS_DATA") or "-") / "htest"
     if not (folder / "end_ly_test.jsonl").is_file():
         pytest.skip("LLMPROPS_DATA has no published H-TEST files")
@@ -74,7 +74,7 @@ def test_builtin_sentences_are_not_the_published_ones() -> None:
 
 
 def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexicon) -> None:
-    """A set holds n test and 50 example rows a task, disjoint and rule-abiding, and says how it was made."""
+    """A set has n test and 50 example rows per task, disjoint and correct, and says how it was generated."""
     written = generate_set(tmp_path, seed=7, n=30)
     names = {f"{task}_{part}.jsonl" for task in TASKS for part in ("test", "dev")} | {"SOURCE.json"}
     assert names == {path.name for path in (tmp_path / "htest").iterdir()} == {path.name for path in written}
@@ -119,7 +119,7 @@ def test_a_set_that_cannot_be_made_leaves_nothing(options: dict[str, Any], says:
 
 
 def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
-    """An output folder that cannot be made is named, with what to do."""
+    """An output folder that cannot be created is an error that says what to do."""
     (tmp_path / "taken").write_text("x", "utf-8")
     with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
@@ -144,7 +144,7 @@ def test_training_files_are_chat_rows_apart_from_every_other_item(tmp_path: Path
     start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'
 
     def texts(folder: Path, task: str) -> list[tuple[str, str]]:
-        found = []
+        actual = []
         for row in read(folder / f"{task}_train.jsonl"):
             user, assistant = row["messages"]
             assert list(row) == ["messages"]
@@ -152,20 +152,20 @@ def test_training_files_are_chat_rows_apart_from_every_other_item(tmp_path: Path
             assert (user["role"], assistant["role"]) == ("user", "assistant")
             assert user["content"].startswith(start)
             assert user["content"].endswith(end)
-            found.append((user["content"].removeprefix(start).removesuffix(end), assistant["content"]))
-        return found
+            actual.append((user["content"].removeprefix(start).removesuffix(end), assistant["content"]))
+        return actual
 
     export_train(tmp_path / "one", n=1000, seed=3)
     excluded: dict[str, list[str]] = {}
     for task in TASKS:
-        found = texts(tmp_path / "one", task)
-        assert [label for _, label in found] == ["A", "B"] * 500
-        assert [decide(task, text, lexicon) for text, _ in found] == ["A", "B"] * 500
-        own = {item_key(task, text) for text, _ in found}
+        actual = texts(tmp_path / "one", task)
+        assert [label for _, label in actual] == ["A", "B"] * 500
+        assert [decide(task, text, lexicon) for text, _ in actual] == ["A", "B"] * 500
+        own = {item_key(task, text) for text, _ in actual}
         builtin = read(BUILTIN / f"{task}_test.jsonl") + read(BUILTIN / f"{task}_dev.jsonl")
         assert len(own) == 1000
         assert not own & keys(task, builtin)
-        excluded[task] = [text for text, _ in found]
+        excluded[task] = [text for text, _ in actual]
     everything = [text for group in excluded.values() for text in group]
     export_train(tmp_path / "two", n=200, seed=3, exclude=everything)
     for task in TASKS:

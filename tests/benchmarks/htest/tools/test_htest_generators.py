@@ -100,7 +100,7 @@ def test_sentences_that_run_out_say_so(lexicon: Lexicon, monkeypatch: pytest.Mon
 
 
 def test_lists_hold_what_they_promise(lexicon: Lexicon) -> None:
-    """No word stands twice in a list; vowel nouns begin with a vowel sound, consonant nouns do not."""
+    """No word occurs twice in a list; vowel nouns begin with a vowel sound, consonant nouns do not."""
     lists = {
         name: value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, tuple)
     }
@@ -124,16 +124,16 @@ def test_uppercase_has_one_capital_or_none(lexicon: Lexicon) -> None:
     """Group A has exactly one capital, at the start of a word or inside; group B has none."""
     in_a, in_b = texts("uppercase", lexicon)
     capitals = [[index for index, letter in enumerate(text) if letter.isupper()] for text in in_a]
-    assert all(len(found) == 1 for found in capitals)
+    assert all(len(places) == 1 for places in capitals)
     initial = sum(
-        found[0] == 0 or text[found[0] - 1] == " " for text, found in zip(in_a, capitals, strict=True)
+        places[0] == 0 or text[places[0] - 1] == " " for text, places in zip(in_a, capitals, strict=True)
     )
     assert 0.05 < initial / len(in_a) < 0.5
     assert not any(letter.isupper() for text in in_b for letter in text)
 
 
 def test_palindromes_match_in_length_outer_letters_and_share_of_real_words(lexicon: Lexicon) -> None:
-    """Group B copies group A's lengths and first letters, begins as it ends, and holds as many real words."""
+    """Group B copies group A's lengths and first letters, begins as it ends, and has as many real words."""
     in_a, in_b = texts("palindrome", lexicon, n=250)
     for key in (len, lambda word: word[0], lambda word: word[-1]):
         assert Counter(map(key, in_a)) == Counter(map(key, in_b))

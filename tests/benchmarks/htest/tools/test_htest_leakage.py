@@ -27,7 +27,7 @@ def rows_of(task: str, lexicon: Lexicon) -> list[Row]:
     return _ROWS[task]
 
 
-def cross_validated_hits(found: Sequence[Features], labels: Sequence[int], kind: str) -> int:
+def cross_validated_hits(samples: Sequence[Features], labels: Sequence[int], kind: str) -> int:
     """How many labels five-fold cross-validation predicts right."""
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -43,7 +43,7 @@ def cross_validated_hits(found: Sequence[Features], labels: Sequence[int], kind:
     )
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     predicted = cross_val_predict(
-        make_pipeline(DictVectorizer(), MaxAbsScaler(), model), list(found), list(labels), cv=folds
+        make_pipeline(DictVectorizer(), MaxAbsScaler(), model), list(samples), list(labels), cv=folds
     )
     return sum(int(guess) == label for guess, label in zip(predicted, labels, strict=True))
 
@@ -89,8 +89,8 @@ def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> N
         first, *others = row["centerpiece"].split()
         return " ".join([first, word, *others])
 
-    found = [features(task, plant(row)) for row in rows]
-    assert cross_validated_hits(found, labels_of(rows), kind) / len(rows) > 0.95
+    samples = [features(task, plant(row)) for row in rows]
+    assert cross_validated_hits(samples, labels_of(rows), kind) / len(rows) > 0.95
 
 
 LEAKS: dict[str, Callable[[str], str]] = {
@@ -102,7 +102,7 @@ LEAKS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("leak", LEAKS)
 def test_other_planted_features_are_found(leak: str, lexicon: Lexicon) -> None:
-    """Length, punctuation and first letter are seen, too: each planted in group A is found by the tree."""
+    """Length, punctuation and first letter are seen, too: the tree detects each one planted in group A."""
     rows = rows_of("end_ly", lexicon)[:1000]
     planted = [
         LEAKS[leak](row["centerpiece"]) if index % 2 == 0 else row["centerpiece"]
@@ -114,9 +114,9 @@ def test_other_planted_features_are_found(leak: str, lexicon: Lexicon) -> None:
 
 @pytest.mark.parametrize("task", CHANGES_SIZE)
 def test_raw_length_hardly_helps(task: str, lexicon: Lexicon) -> None:
-    """Even unmasked, length alone stays at 60% at most: places of all lengths drown it."""
+    """Even unmasked, length alone stays at 60% at most: places of all lengths hide it."""
     rows = rows_of(task, lexicon)
-    found: list[Features] = [{"length": len(row["centerpiece"])} for row in rows]
+    samples: list[Features] = [{"length": len(row["centerpiece"])} for row in rows]
     for kind in CLASSIFIERS:
-        hits = cross_validated_hits(found, labels_of(rows), kind)
+        hits = cross_validated_hits(samples, labels_of(rows), kind)
         assert upper_limit(hits, len(rows)) <= 0.60, f"{task}: {kind} reaches {hits / len(rows):.3f}"

@@ -103,13 +103,13 @@ def results(question: Question) -> list[Points]:
 
 @cache
 def rows_and_questions() -> list[tuple[dict[str, Any], Question]]:
-    """The built-in rows with the questions they were made from."""
+    """The built-in rows with their questions."""
     rows = build_letter_geometry(seed=BUILTIN_SEED)
     return [(dict(row), question) for row, question in zip(rows, choose_questions(BUILTIN_SEED), strict=True)]
 
 
 def test_every_answer_is_right_and_no_other_option_is() -> None:
-    """Carried out on points, not strokes, each question gives its answer and no other option."""
+    """Computed with points instead of strokes, each question gives its answer and no other option."""
     for row, question in rows_and_questions():
         outcomes = results(question)
         for place, option in enumerate(row["options"]):
@@ -121,7 +121,7 @@ def test_every_answer_is_right_and_no_other_option_is() -> None:
 
 
 def test_questions_are_balanced_and_distinct() -> None:
-    """104 questions of four types with four options; the right one stands equally often at each place."""
+    """104 questions of four types with four options; the correct one is equally often at each position."""
     rows = [row for row, _ in rows_and_questions()]
     assert Counter(row["type"] for row in rows) == QUOTAS
     assert tuple(QUOTAS) == TYPES

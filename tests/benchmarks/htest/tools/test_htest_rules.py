@@ -73,7 +73,7 @@ def test_rules_and_generators_cover_the_same_tasks() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_generated_item_obeys_its_label(task: str) -> None:
-    """Whatever the seed, the independent rule gives each item the label it carries."""
+    """For every seed, the independent rule gives each item its label."""
 
     @settings(max_examples=15, deadline=None, derandomize=True, database=None)
     @given(seed=st.integers(0, 2**64), half=st.integers(1, 60))
@@ -96,7 +96,7 @@ DISAGREEMENTS = {
 def test_rules_agree_with_the_published_labels(
     task: str, lexicon: Lexicon, record_property: Callable[[str, object], None]
 ) -> None:
-    """The rules give the labels of the authors' 250 items a task, but for the items counted above."""
+    """The rules give the labels of the authors' 250 items per task, except the items counted above."""
     folder = os.environ.get("LLMPROPS_DATA")
     if not folder:
         pytest.skip("LLMPROPS_DATA is not set: no published data")
