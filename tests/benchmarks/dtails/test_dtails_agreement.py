@@ -1,4 +1,4 @@
-"""Agreement of annotators, by hand-computed cases and the paper's printed values."""
+"""Agreement of annotators, checked on hand-computed cases and the paper's printed values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import (
 )
 from pytest_llmprops.core.errors import DataError
 
-#: 40 rules by 3 annotators, of which one calls one rule wrong
+#: 40 rules by 3 annotators, one of whom calls one rule wrong
 PARADOX = [(True, True, True)] * 39 + [(True, True, False)]
 
 
@@ -35,7 +35,7 @@ def test_the_papers_paradox() -> None:
 
 
 def test_kappa_by_hand() -> None:
-    """3 of 4 questions agreed, 7 yes and 5 no: p = 5/6, chance 74/144, kappa = 23/35."""
+    """With 3 of 4 questions agreed, 7 yes and 5 no, p = 5/6, chance is 74/144 and kappa is 23/35."""
     ratings = [(1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 0, 0)]
     assert fleiss_kappa(ratings) == pytest.approx((5 / 6 - 74 / 144) / (1 - 74 / 144))
     assert fleiss_kappa(ratings) == pytest.approx(23 / 35)
@@ -43,7 +43,7 @@ def test_kappa_by_hand() -> None:
 
 @given(st.integers(2, 5).flatmap(lambda size: st.lists(st.tuples(*[st.integers(0, 3)] * size), min_size=1)))
 def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
-    """The value of statsmodels to rounding, for any number of questions, annotators and categories."""
+    """Kappa equals the value of statsmodels for any number of questions, annotators and categories."""
     assume(len({answer for answers in ratings for answer in answers}) > 1)
     table, _ = aggregate_raters(np.array(ratings))
     assert fleiss_kappa(ratings) == pytest.approx(statsmodels_kappa(table), abs=1e-12)
@@ -51,12 +51,14 @@ def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
 
 @pytest.mark.parametrize("ratings", [[], [(True, True, True)] * 5])
 def test_kappa_undefined(ratings: list[tuple[bool, ...]]) -> None:
-    """Without questions, or when nobody ever differs (table 4, Latvian), kappa is NaN and warns of nothing."""
+    """Without questions, or if all answers are equal (table 4, Latvian), kappa is NaN and no warning is
+    raised.
+    """
     assert math.isnan(fleiss_kappa(ratings))
 
 
 def test_unanimous_annotators() -> None:
-    """Table 4, Latvian: agreement 1 and PABAK 1 where kappa is NaN."""
+    """Table 4, Latvian: agreement and PABAK are 1 where kappa is NaN."""
     ratings = [(True,) * 3] * 9
     assert total_agreement(ratings) == pabak(ratings) == 1.0
 
@@ -66,14 +68,14 @@ def test_unanimous_annotators() -> None:
     [(29, 41, 0.707, 0.415), (8, 18, 0.444, -0.111), (10, 17, 0.588, 0.176), (19, 24, 0.792, 0.583)],
 )
 def test_pabak_from_total_agreement(agreed: int, of: int, total: float, expected: float) -> None:
-    """Rows of tables 4 and 6: PABAK is twice the total agreement less one."""
+    """PABAK is twice the total agreement minus one (rows of tables 4 and 6)."""
     ratings = [(True,) * 3] * agreed + [(True, False, False)] * (of - agreed)
     assert round(total_agreement(ratings), 3) == total
     assert round(pabak(ratings), 3) == expected
 
 
 def test_pabak_of_several_categories() -> None:
-    """With three possible answers agreement of one third is none."""
+    """With three possible answers an agreement of one third gives a PABAK of 0."""
     ratings = [("a", "a"), ("a", "b"), ("b", "c")]
     assert pabak(ratings, categories=3) == pytest.approx(0.0)
     with pytest.raises(DataError, match="3 different answers"):
@@ -86,14 +88,14 @@ def test_pabak_of_several_categories() -> None:
     ("ratings", "says"), [([(1, 0), (1, 0, 1)], "2 to 3 answers"), ([(1,), (0,)], "two annot")]
 )
 def test_ragged_ratings(measure: object, ratings: list[tuple[int, ...]], says: str) -> None:
-    """Questions with different numbers of answers, or a single annotator, are refused."""
+    """Questions with different numbers of answers, or with a single annotator, are refused."""
     with pytest.raises(DataError, match=says):
         measure(ratings)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("yes", "of", "printed"), [(42, 51, 0.824), (217, 300, 0.723), (110, 123, 0.894)])
 def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
-    """Table 1's recall of Afrikaans (17 concepts), Farsi (100) and Hindi (41): a share of 3 judgements each."""
+    """Recall in table 1 is a share of 3 judgements each: Afrikaans (17 concepts), Farsi (100) and Hindi (41)."""
     judgements = [True] * yes + [False] * (of - yes)
     ratings = list(zip(*[iter(judgements)] * 3, strict=True))
     assert round(judged_share(ratings), 3) == printed
@@ -101,7 +103,7 @@ def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
 
 
 def test_majority() -> None:
-    """More than half; two of four are not."""
+    """A majority is more than half, so two of four is not a majority."""
     assert majority(["a", "b", "a"]) == "a"
     assert majority(["a", "b", "c"]) is None
     assert majority(["a", "a", "b", "b"]) is None
@@ -109,7 +111,7 @@ def test_majority() -> None:
 
 
 def test_expert_set_and_context() -> None:
-    """Rows whose majority chose the original variation are kept; their share has sufficient context."""
+    """Rows whose majority chose the original variation are kept, and their share has sufficient context."""
     choices = {"r1": "aab", "r2": "abc", "r3": "bba", "r4": "aaa", "r5": ""}
     originals = {"r1": "a", "r2": "a", "r3": "a", "r4": "a", "r5": None}
     assert expert_set(choices, originals) == ("r1", "r4")

@@ -1,4 +1,4 @@
-"""The built-in sentences of DTAiLS: their structure, and that they are the project's own."""
+"""The built-in sentences of DTAiLS: their structure, and that none is copied from the authors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stands_in(text: str, sentence: str) -> bool:
 
 
 def test_nine_languages() -> None:
-    """All languages of the paper are built in, and no other."""
+    """Exactly the languages of the paper are built in."""
     assert languages(files()) == LANGUAGES
     assert len(set(LANGUAGES)) == 9
 
@@ -58,7 +58,7 @@ def test_sizes(language: str) -> None:
 
 @every_language
 def test_labels_are_balanced(language: str) -> None:
-    """Each variation of a concept is right equally often, so that guessing by frequency gains nothing."""
+    """Each variation of a concept is right equally often, so the frequency baseline gains nothing."""
     for concept, rows in of_concepts(language).items():
         counts = Counter(row.label for row in rows)
         assert len(counts) == len(rows[0].variations), concept
@@ -67,7 +67,7 @@ def test_labels_are_balanced(language: str) -> None:
 
 @every_language
 def test_clues(language: str) -> None:
-    """Each sentence names words of its own that decide the choice, and not only the concept."""
+    """Each sentence names words from it that decide the choice, other than the concept itself."""
     for row in rows_of(language):
         assert row.clue, row.id
         assert all(part in row.sentence for part in row.clue), row.id
@@ -84,7 +84,7 @@ def test_no_answer_in_the_sentence(language: str) -> None:
 
 @every_language
 def test_translations_use_their_label(language: str) -> None:
-    """A translation that is given is read as its label, by a form that stands in it."""
+    """A reference translation is read as its label, by a form that occurs in it."""
     given = [row for row in rows_of(language) if row.target]
     assert given
     for row in given:
@@ -94,7 +94,7 @@ def test_translations_use_their_label(language: str) -> None:
 
 @every_language
 def test_texts_are_normalised(language: str) -> None:
-    """All built-in text is in NFC, and no form of one variation is a form of another."""
+    """All built-in text is in NFC, and two variations share no form."""
     for row in rows_of(language):
         forms = [form for variation in row.variations for form in variation.forms]
         assert len(forms) == len(set(forms))
@@ -105,14 +105,14 @@ def test_texts_are_normalised(language: str) -> None:
 
 @every_language
 def test_words_file_lists_the_concepts(language: str) -> None:
-    """The words file has the concepts of the sentences in their order, with the same variations and a tag."""
+    """The words file lists the concepts in the order of the sentences, with the same variations and a tag."""
     expected = [(concept, rows[0].variations) for concept, rows in of_concepts(language).items()]
     assert [(entry.concept, entry.variations) for entry in words(files(), language)] == expected
     assert {row.pos for row in rows_of(language)} <= {"ADJ", "ADV", "NOUN", "PRON", "VERB"}
 
 
 def test_sentences_are_all_different() -> None:
-    """No English sentence stands twice, in one language or two."""
+    """No English sentence occurs twice, within a language or across languages."""
     counts = Counter(row.sentence for language in LANGUAGES for row in rows_of(language))
     assert [sentence for sentence, count in counts.items() if count > 1] == []
 

@@ -1,4 +1,4 @@
-"""What a recorded verdict keeps of each DTAiLS item."""
+"""The evidence that a recorded verdict keeps of each DTAiLS item."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ TEXTS = st.text(max_size=20)
 
 
 def selections(folder: Path) -> list[tuple[VerdictRecord, SelectionEvidence]]:
-    """Every record of a run with its evidence."""
+    """Return every record of a run that has evidence."""
     return [(record, SelectionEvidence.from_json(record.evidence)) for record in read_run(folder).records]
 
 
 def always(text: str) -> Answer:
-    """A model whose every reply is ``text``."""
+    """A model that always replies with ``text``."""
     return lambda _: text
 
 
 def stumbles(answer: Answer) -> Answer:
-    """The same model, that keeps to the template only when it is asked again."""
+    """A variant of the model that follows the template only on the retry."""
     return lambda request: answer(request) if "with 3 back ticks" in request.prompt else "Well."  # type: ignore[union-attr]
 
 
 def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
-    """Concept, sentence, variations and the order of each run; position and order give the variation chosen."""
+    """The evidence has concept, sentence, variations and each run's order, which with the position gives the
+    choice.
+    """
     records = selections(measure(tmp_path / "run", KNOW, {"m": takes(1)}, runs=5))
     for record, evidence in records:
         assert (evidence.concept, evidence.variations) == ("know", NAMES)
@@ -54,7 +56,7 @@ def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
 
 
 def test_replies_are_left_to_the_requests(tmp_path: Path) -> None:
-    """The evidence has no reply, also where the model was asked again; the values say that it was."""
+    """The evidence has no reply, also after a retry, and the values say that there was a retry."""
     for record, evidence in selections(measure(tmp_path / "run", KNOW, {"m": stumbles(takes(2))}, runs=2)):
         assert [record.values[f"run{n}_retried"] for n in (1, 2)] == [1.0, 1.0]
         assert len(evidence.shown) == 2
@@ -62,7 +64,9 @@ def test_replies_are_left_to_the_requests(tmp_path: Path) -> None:
 
 
 def test_own_rules_with_their_sentences(tmp_path: Path) -> None:
-    """The right variation's rule is kept, with the number of example sentences behind it; another's if it is chosen."""
+    """The right variation's rule is kept with its number of example sentences, and so is the chosen
+    variation's.
+    """
     folder = measure(
         tmp_path / "run", KNOW, {"m": with_rules(knows(KNOW))}, rules="self", sentences=SENTENCES
     )
@@ -76,7 +80,7 @@ def test_own_rules_with_their_sentences(tmp_path: Path) -> None:
 
 
 def test_rules_of_a_file(tmp_path: Path) -> None:
-    """Rules of a file are kept with the numbers of sentences that the file has."""
+    """Rules from a file are kept with the numbers of sentences given in the file."""
     known = {"weet": Rule("weet", "by hand: weet", 7), "ken/kan": Rule("ken/kan", "by hand: ken", 7)}
     for record, evidence in selections(
         measure(tmp_path / "run", KNOW, {"m": knows(KNOW)}, rules="some.json")
@@ -85,7 +89,7 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
 
 
 def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
-    """The item is known; nothing was shown, and there is no rule."""
+    """If rules are unreadable, the evidence identifies the item but has no order and no rule."""
     broken = with_rules(knows(KNOW), "")
     folder = measure(tmp_path / "run", KNOW, {"m": broken}, rules="self", sentences=SENTENCES)
     for record, evidence in selections(folder):
@@ -96,7 +100,9 @@ def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["chat", "translate"])
 def test_translations(tmp_path: Path, kind: Any) -> None:
-    """Of a chat model and of a translation system, the sentence and the translation are kept, at most so long."""
+    """For chat models and translation systems the sentence and the translation are kept, up to a length
+    limit.
+    """
     text = "Ek weet dit."
     for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
         models = {"m": always(answer)}
@@ -115,13 +121,13 @@ def test_translations(tmp_path: Path, kind: Any) -> None:
     )
 )  # fmt: skip
 def test_evidence_is_read_back(evidence: SelectionEvidence) -> None:
-    """What is written is what is read."""
+    """Written evidence is read back unchanged."""
     assert SelectionEvidence.from_json(evidence.to_json()) == evidence
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
-    """After a run as users make it, every variation chosen is the one that the verdict calls right or wrong."""
+    """After a complete run every variation chosen matches the verdict's status."""
     run.write(
         "first.py",
         "import ast, json\n"

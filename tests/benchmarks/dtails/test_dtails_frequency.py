@@ -6,12 +6,12 @@ from pytest_llmprops.benchmarks.dtails.frequency import frequency_baseline
 
 
 def test_most_frequent_label_of_each_concept() -> None:
-    """Three of four and one of two are right; a tie is right as often as either."""
+    """Three of four and one of two are right; in a tie either label gives the same count."""
     rows = [("a", "x")] * 3 + [("a", "y"), ("b", "x"), ("b", "y")]
     found = frequency_baseline(rows)
     assert (found.right, found.n, found.concepts, found.accuracy) == (4, 6, 2, 4 / 6)
 
 
 def test_without_rows() -> None:
-    """Nothing to count gives no accuracy."""
+    """Without rows there is no accuracy."""
     assert frequency_baseline([]).accuracy is None

@@ -1,4 +1,4 @@
-"""Rules of another model or a person (dtails.rules=FILE): what is taken, and what is refused in one line."""
+"""Rules from another model or a person (dtails.rules=FILE): what is accepted and what is refused in one line."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def write_rules(
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two languages of one concept each."""
+    """Two languages with one concept each."""
     write_language(tmp_path, "hy", [row(sentence="We live.")])
     return write_language(tmp_path, "af", [row()], words=WORDS)
 
 
 def test_the_prompt_has_the_files_rules(data: Path) -> None:
-    """Rules go into the prompt as the file has them, one call an item; how many sentences they had is kept."""
+    """The prompt has the file's rules with one call per item, and the number of their sentences is kept."""
     file = write_rules(data / "af.json")
     part = prepared(data, file)
     subject = next(item for item in part.items if item.id == "dtails/af/live/g01")
@@ -49,7 +49,7 @@ def test_the_prompt_has_the_files_rules(data: Path) -> None:
 
 
 def test_a_file_for_each_language(data: Path) -> None:
-    """Files joined by commas are told apart by the language they say they are for."""
+    """Files joined by commas are matched to languages by the language that each file declares."""
     given = f"{write_rules(data / 'one.json', 'hy')}, {write_rules(data / 'two.json')}"
     part = prepared(data, given)
     assert sorted(part.context.rules) == ["af", "hy"]
@@ -57,7 +57,7 @@ def test_a_file_for_each_language(data: Path) -> None:
 
 
 def test_an_edited_file_is_taken(data: Path) -> None:
-    """What a person writes into the file is what the model reads."""
+    """The model sees the edits that a person makes to the file."""
     file = data / "af.json"
     write_rules(file)
     edited = json.loads(file.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def test_an_edited_file_is_taken(data: Path) -> None:
 
 
 def refusal(data: Path, given: str, *, select: str = "dtails") -> str:
-    """The one line that refuses rules for the items whose id begins with ``select``."""
+    """Return the one-line message that refuses rules for the items whose id begins with ``select``."""
 
     def check() -> None:
         part = prepared(data, given)
@@ -90,7 +90,7 @@ def test_two_files_for_one_language(data: Path) -> None:
 
 
 def test_a_language_without_rules(data: Path) -> None:
-    """A selected language without a file is named, with both ways out; one that was not selected is not."""
+    """A selected language without a file is named with both fixes; an unselected one is not mentioned."""
     file = write_rules(data / "af.json")
     message = refusal(data, file)
     assert f"dtails.rules={file}: rules for af, not for 'hy'" in message
@@ -101,7 +101,7 @@ def test_a_language_without_rules(data: Path) -> None:
 
 
 def test_translations_need_no_rules(data: Path) -> None:
-    """Items of translate are not asked with rules, so that no file has to cover them."""
+    """Items of translate use no rules, so no file has to cover them."""
     part = prepared(data, write_rules(data / "af.json", concept="other"))
     BENCHMARK.check_selected([i for i in part.items if i.task == "translate"], part.context, SETTINGS)
 
@@ -118,7 +118,9 @@ def test_translations_need_no_rules(data: Path) -> None:
     ],
 )
 def test_rules_for_other_concepts(data: Path, rules: tuple[Rule, ...], concept: str, said: str) -> None:
-    """A file without a selected concept, or with other variations of it, is named with the command that makes one."""
+    """A file that lacks a selected concept or has other variations is named with the command that makes a new
+    one.
+    """
     file = write_rules(data / "af.json", concept=concept, rules=rules)
     message = refusal(data, file, select="dtails/af")
     assert message.startswith(file)
@@ -147,7 +149,7 @@ def test_files_that_are_none(data: Path, content: bytes | None, said: str) -> No
 
 
 def test_two_concepts_of_one_spelling(tmp_path: Path) -> None:
-    """Noun and verb of one spelling and one list each get the rules of their own part of speech."""
+    """A noun and a verb with the same spelling and list get the rules of their own part of speech."""
     verb, noun = "['bou', 'oprig']", "['gebou', 'bouwerk']"
     rows = [
         row(concept="build", variations=verb, label="bou"),
@@ -167,7 +169,7 @@ def test_two_concepts_of_one_spelling(tmp_path: Path) -> None:
 
 
 def test_rules_of_the_same_part_of_speech(data: Path) -> None:
-    """Where a file has one list of variations for two parts of speech, an item gets those of its own."""
+    """If a file has the same variations for two parts of speech, an item gets the rules of its own."""
     concepts = [
         ConceptRules("live", pos, (Rule("woon", pos), Rule("leef/lewe", pos))) for pos in ("ADJ", "VERB")
     ]

@@ -1,4 +1,4 @@
-"""The reader of DTAiLS files: what it takes, and what it refuses in one line."""
+"""The reader of DTAiLS files: what it accepts, and what it refuses in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZWNJ = "\u200c"
 
 
 def cells(**changes: str) -> dict[str, str]:
-    """A row that is right, with changes; keys are concept, sentence, target, variations, label, clue, id."""
+    """Return a valid row with changes; keys are concept, sentence, target, variations, label, clue, id."""
     row = {"concept": "sun", "variations": "['son', 'sol/sole']", "label": "son"}
     row |= {"sentence": "The sun is up.", "target": "Die son is op."}
     row |= changes
@@ -53,7 +53,7 @@ def selected(found: list[Item]) -> list[Item]:
 
 
 def test_row_is_read() -> None:
-    """A row gives its variations with their forms, the index of its label, its clue and its id."""
+    """A row yields its variations with their forms, the index of its label, its clue and its id."""
     (row,) = read(cells(label="sol/sole", clue="sun; up", id="sun/07"))
     assert [v.forms for v in row.variations] == [("son",), ("sol", "sole")]
     assert (row.label, row.clue, row.id, row.number) == (1, ("sun", "up"), "sun/07", 1)
@@ -61,12 +61,12 @@ def test_row_is_read() -> None:
 
 @pytest.mark.parametrize("label", ["sol", "sole", "sole/sol", "x/sole"])
 def test_any_form_of_a_label_decides(label: str) -> None:
-    """A label is the variation with which it shares a form."""
+    """A label stands for the variation with which it shares a form."""
     assert read(cells(label=label))[0].label == 1
 
 
 def test_exact_label_comes_before_a_shared_form() -> None:
-    """Where two variations share a form, a label that is one of them as a whole is that one."""
+    """If two variations share a form, a label that equals one variation completely selects that one."""
     assert read(cells(variations="['a', 'b/a']", label="b/a"))[0].label == 1
 
 
@@ -88,7 +88,7 @@ def test_exact_label_comes_before_a_shared_form() -> None:
     ],
 )
 def test_variations_that_are_no_list(text: str) -> None:
-    """Variations that are not a list literal of strings are refused with file, row, and how to write them."""
+    """Variations that are not a list literal of strings are refused with file, row and the correct syntax."""
     with pytest.raises(DataError) as caught:
         read(cells(), cells(sentence="Sun.", variations=text))
     message = str(caught.value)
@@ -117,7 +117,7 @@ def test_variations_that_are_no_list(text: str) -> None:
     ],
 )
 def test_bad_rows(changes: dict[str, str], what: str) -> None:
-    """What is wrong with a row is told in one line with file, row, language and a fix."""
+    """An invalid row is reported in one line with file, row, language and a fix."""
     with pytest.raises(DataError) as caught:
         read(cells(**changes))
     message = str(caught.value)
@@ -137,7 +137,7 @@ def test_repeated_rows() -> None:
 
 
 def test_training_rows_may_repeat(tmp_path: Path) -> None:
-    """Rows that rules are made from may repeat in generated files too; rows that are asked about may not."""
+    """Training rows may repeat in generated files too, but test rows may not."""
     texts = {"en-te/expert_dataset.csv": table(cells()), "en-te/train_dataset.csv": table(cells(), cells())}
     assert [row.repeats for row in train_rows(folder(tmp_path, "generated", texts), "te")] == [0, 1]
     twice = folder(tmp_path, "generated", {"en-te/expert_dataset.csv": texts["en-te/train_dataset.csv"]})
@@ -146,18 +146,18 @@ def test_training_rows_may_repeat(tmp_path: Path) -> None:
 
 
 def test_one_sentence_with_two_labels_is_no_repetition() -> None:
-    """A sentence may stand under two labels, as in the published training rows."""
+    """A sentence may occur with two labels, as in the published training rows."""
     assert [row.repeats for row in read(cells(), cells(label="sol"))] == [0, 0]
 
 
 def test_variations_that_contain_each_other_are_taken() -> None:
-    """A variation inside another is no error: published files have them."""
+    """A variation inside another is accepted, because published files have them."""
     (row,) = read(cells(variations="['gesien', 'sien']", label="sien"))
     assert row.label == 1
 
 
 def test_joiners_and_right_to_left_text_stay_as_they_are() -> None:
-    """An escaped joiner becomes the character, equal to a label's, and nothing is trimmed or reordered."""
+    """An escaped joiner becomes the character, as in the label, and nothing is trimmed or reordered."""
     word = f"وب{ZWNJ}سایت{ZWNJ}"
     sentence = "\u202bسلام\u202c " + "e\u0301"
     (row,) = read(cells(variations=r"['سایت', 'وب\u200cسایت\u200c/تارنما']", label=word, target=sentence))
@@ -166,7 +166,7 @@ def test_joiners_and_right_to_left_text_stay_as_they_are() -> None:
 
 
 def test_forms_that_differ_only_in_unicode_form_stay_two() -> None:
-    """Nothing is normalised: the authors' Tamil list has one word in two encodings."""
+    """Forms are not normalised: the authors' Tamil list has one word in two encodings."""
     one, two = "போ", "ப\u0bc7\u0bbe"
     (row,) = read(cells(variations=repr([one, f"x/{two}"]), label=f"x/{two}"))
     assert [v.forms for v in row.variations] == [(one,), ("x", two)]
@@ -179,7 +179,7 @@ def test_forms_that_differ_only_in_unicode_form_stay_two() -> None:
     )
 )
 def test_any_list_that_python_writes_is_read_back(words: list[str]) -> None:
-    """Whatever words a list has, its literal gives them back; the first is found as the label."""
+    """The literal of any list of words reads back unchanged, and its first word is found as the label."""
     plain = [word.strip() for word in words]
     row = cells(variations=repr(words), label=words[0])
     if not all(plain) or len(set(plain)) < len(plain):
@@ -193,7 +193,7 @@ def test_any_list_that_python_writes_is_read_back(words: list[str]) -> None:
 
 @given(st.text(max_size=40))
 def test_variation_cells_are_read_or_refused_in_one_line(text: str) -> None:
-    """Any cell is a list or a DataError of one line; nothing else escapes."""
+    """Any cell either is read as a list or raises a DataError of one line."""
     refused = ""
     try:
         (row,) = read(cells(variations=text, label="a"))
@@ -206,13 +206,13 @@ def test_variation_cells_are_read_or_refused_in_one_line(text: str) -> None:
 
 
 def test_variation_shares_forms() -> None:
-    """Two variations agree when any form of the one is a form of the other."""
+    """Two variations agree if they have a form in common."""
     assert Variation.parse("gesê/sê").shares(Variation.parse("x / sê"))
     assert not Variation.parse("sien").shares(Variation.parse("gesien"))
 
 
 def test_words_file() -> None:
-    """A words file gives concept, tag and variations, whatever its line ends."""
+    """A words file yields concept, tag and variations with any line endings."""
     first, second = parse_words("tell,VERB,gesê/sê;vertel\r\n\r\ntoo,ADV,ook;te\r\n", "af.words")
     assert (first.concept, first.pos, [v.forms for v in first.variations]) == (
         "tell",
@@ -233,7 +233,7 @@ def test_words_file() -> None:
     ],
 )
 def test_bad_words_file(text: str, what: str) -> None:
-    """A line of another shape is refused in one line with its number."""
+    """A malformed line is refused in one line with its number."""
     with pytest.raises(DataError) as caught:
         parse_words(f"ok,NOUN,x;y\n{text}\n", "xx.words")
     assert what in str(caught.value)
@@ -241,7 +241,9 @@ def test_bad_words_file(text: str, what: str) -> None:
 
 
 def test_tags_tell_concepts_of_one_spelling_apart() -> None:
-    """The tag comes from the entry with the row's variations; two concepts of one spelling have own ids."""
+    """The tag comes from the entry with the row's variations, and two concepts with one spelling have
+    separate ids.
+    """
     words = parse_words("build,VERB,a;b\nbuild,NOUN,c;d\nlate,ADJ,x;y\n", "w")
     rows = [
         cells(concept="build", variations="['b', 'a']", label="a"),
@@ -257,7 +259,9 @@ def test_tags_tell_concepts_of_one_spelling_apart() -> None:
 
 
 def test_items_of_both_tasks() -> None:
-    """Each row is an item of select and one of translate, of one cluster, with the fields both need."""
+    """Each row gives one select item and one translate item, in the same cluster, with the fields that both
+    need.
+    """
     rows = read(cells(), cells(sentence="A sun.", label="sol"))
     one, same, two, _ = row_items(rows, "xx", "builtin")
     assert [(i.id, i.task) for i in (one, same)] == [
@@ -273,7 +277,7 @@ def test_items_of_both_tasks() -> None:
 
 @pytest.mark.parametrize("concept", ["mother-in-law", "ice cream", "naïve", "日", "A" * 300, "a/b+c"])
 def test_ids_are_short_and_ascii(concept: str) -> None:
-    """Whatever a concept is, its items have ids that the core takes, unlike those of another concept."""
+    """Items of any concept have valid ASCII ids that differ from those of other concepts."""
     rows = read(cells(concept=concept), cells(concept="concept"))
     found = list(row_items(rows, "xx", "generated"))
     check_unique(found, "dtails")
@@ -282,7 +286,7 @@ def test_ids_are_short_and_ascii(concept: str) -> None:
 
 
 def test_any_language_whose_folder_is_there(tmp_path: Path) -> None:
-    """Published folders are found whatever their two letters, the paper's languages first; words are optional."""
+    """Published folders are found for any two letters, the paper's languages first, and words are optional."""
     rows = table(cells(), cells(sentence="Sun.", label="sol"))
     files = folder(
         tmp_path,
@@ -297,7 +301,7 @@ def test_any_language_whose_folder_is_there(tmp_path: Path) -> None:
 
 
 def test_training_rows_are_read_apart(tmp_path: Path) -> None:
-    """Training rows come from their own file and are no items."""
+    """Training rows are read from their own file and do not become items."""
     files = folder(
         tmp_path,
         "published",
@@ -318,13 +322,13 @@ def test_training_rows_are_read_apart(tmp_path: Path) -> None:
 
 
 def test_no_language_is_there(tmp_path: Path) -> None:
-    """Where no language is there, one line names a missing file and how to get it."""
+    """If no language is present, one line names a missing file and how to get it."""
     with pytest.raises(DataError, match=r"en-af/expert_dataset\.csv: no such file; run `llmprops data pull"):
         list(items(DataFolder(tmp_path, "published")))
 
 
 def test_missing_column(tmp_path: Path) -> None:
-    """A file without one of the columns is refused by name."""
+    """A file that lacks a column is refused with the name of the column."""
     files = folder(tmp_path, "published", {"en-te/expert_dataset.csv": "concept,label\na,b\n"})
     with pytest.raises(DataError, match="no column 'source language text'"):
         list(items(files))

@@ -1,4 +1,4 @@
-"""What is known of the published rows, measured through the benchmark itself."""
+"""Known values of the published rows, measured through the benchmark itself."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BASELINES = {"af": 0.656, "fa": 0.709, "gl": 0.640, "hy": 0.619, "ja": 0.658, "t
 
 @pytest.fixture(scope="module")
 def part(published: Path) -> Loaded:
-    """All published items."""
+    """Return all published items."""
     return loaded(BENCHMARK, DataFolder(published, "published"))
 
 
 def records(part: Loaded, language: str, task: str, most: int | None = None) -> list[VerdictRecord]:
-    """Records of a language's items, each answered with what its row says is right."""
+    """Return the records of a language's items, each answered with the right answer of its row."""
     found = []
     for subject in [i for i in part.items if (i.language, i.task) == (language, task)][:most]:
         if task == "translate":
@@ -44,7 +44,7 @@ def named(rows: list[Metric], name: str) -> Metric:
 @pytest.mark.parametrize("language", sorted(BASELINES))
 @pytest.mark.parametrize("task", ["select", "translate"])
 def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
-    """The metric is the known share over the language's whole file, also when five items are asked."""
+    """The metric is the known share over the language's whole file, also if only five items are run."""
     rows = list(BENCHMARK.metrics(records(part, language, task, most=5)))
     found = named(rows, "frequency_baseline")
     assert found.value is not None
@@ -56,7 +56,9 @@ def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
     ("language", "share"), [("af", 0.92), ("hy", 0.92), ("ja", 0.92), ("fa", 0.95), ("gl", 0.95)]
 )
 def test_reference_translations(part: Loaded, language: str, share: float) -> None:
-    """The reference translations, as a translation model's replies, are right in this share of rows."""
+    """The reference translations, used as a translation model's replies, are right in the known share of
+    rows.
+    """
     found = records(part, language, "translate")
     assert len(found) > 100
     assert sum(r.status == "correct" for r in found) / len(found) >= share
@@ -66,5 +68,5 @@ def test_reference_translations(part: Loaded, language: str, share: float) -> No
 
 @pytest.mark.parametrize("language", sorted(BASELINES))
 def test_labels_are_right(part: Loaded, language: str) -> None:
-    """A model that answers with the row's label is right in every row, in whatever Unicode form it stands."""
+    """A model that answers with the row's label is right in every row, in any Unicode form."""
     assert {r.status for r in records(part, language, "select")} == {"correct"}

@@ -1,4 +1,4 @@
-"""What is known of the authors' published files."""
+"""Known values of the authors' published files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_frequency_baseline(published: Path, language: str, baseline: float) -> 
     [("af", 0.92), ("hy", 0.92), ("ja", 0.92), ("fa", 0.95), ("gl", 0.95), ("ta", 0.90)],
 )
 def test_reference_translations(published: Path, language: str, share: float) -> None:
-    """The reference translations use the label's variation, as the reading of translations finds it."""
+    """The known share of reference translations is read as using the label's variation."""
     rows = rows_of(published, language)
     right = 0
     for row in rows:
@@ -49,7 +49,7 @@ def test_reference_translations(published: Path, language: str, share: float) ->
 
 @pytest.mark.parametrize("language", ["af", "fa", "gl", "hy", "ja", "ta"])
 def test_every_published_variation_is_read_as_itself(published: Path, language: str) -> None:
-    """A model that copies its choice from the list is always understood, in whatever form of the variation."""
+    """An answer that copies any form of a variation from the list is read as that variation."""
     for row in rows_of(published, language):
         shown = [variation.forms for variation in row.variations]
         for index, forms in enumerate(shown):
@@ -58,7 +58,7 @@ def test_every_published_variation_is_read_as_itself(published: Path, language: 
 
 
 def test_sentences_for_rules_are_no_test_sentences(published: Path) -> None:
-    """Afrikaans train rows give each concept's rules sentences, none of which is a test row's."""
+    """Afrikaans train rows supply sentences for each concept's rules, and none of them is a test sentence."""
     files = DataFolder(published, "published")
     test, train = expert_rows(files, "af"), train_rows(files, "af")
     asked = {row.sentence for row in test}

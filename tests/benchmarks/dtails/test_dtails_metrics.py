@@ -1,4 +1,4 @@
-"""The metrics and remarks of DTAiLS, from the values of records alone."""
+"""The metrics and remarks of DTAiLS, computed from the values of records alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Records = Sequence[VerdictRecord]
 def record(
     size: int, *runs: tuple[int | None, bool], language: str = "af", source: str = "builtin", **more: Any
 ) -> VerdictRecord:
-    """The record of a selection; a run is the place chosen, from 0, and whether it is right."""
+    """Return the record of a selection; a run is the position chosen, from 0, and whether it is right."""
     values: dict[str, float] = {"variations": float(size), "frequency_baseline": 0.6, "frequency_n": 50.0}
     for number, (place, right) in enumerate(runs, 1):
         values |= run_values(number, place, right)
@@ -36,7 +36,7 @@ def record(
 
 
 def rows(records: Records) -> dict[tuple[str, str, str, str], Metric]:
-    """The metrics by task, language, name and group; no two share these."""
+    """Return the metrics by task, language, name and group, and check that these are unique."""
     found: dict[tuple[str, str, str, str], Metric] = {}
     for metric in BENCHMARK.metrics(records):
         key = (metric.task, metric.language, metric.name, metric.group)
@@ -46,7 +46,9 @@ def rows(records: Records) -> dict[tuple[str, str, str, str], Metric]:
 
 
 def test_positions_by_hand() -> None:
-    """6 of 8 choices of two at the first place: 0.75 with its Wilson interval, p = 74/256, target 1/2."""
+    """With 6 of 8 choices of two in first position the rate is 0.75 with its Wilson interval, p = 74/256,
+    target 1/2.
+    """
     records = [record(2, (0, True)) for _ in range(6)] + [record(2, (1, False)) for _ in range(2)]
     found = rows([*records, record(2, (None, False))])
     first = found["select", "af", "position_rate", "1of2"]
@@ -61,7 +63,7 @@ def test_positions_by_hand() -> None:
 
 
 def test_three_places_by_hand() -> None:
-    """Counts 20, 10, 0 of three: shares, p = exp(-10), doubled by Holm where two are tested too."""
+    """Counts 20, 10, 0 of three give their shares and p = exp(-10), doubled by Holm if two is tested too."""
     threes = [record(3, (0, True))] * 20 + [record(3, (1, True))] * 10
     found = rows(threes)
     assert [found["select", "af", "position_rate", f"{n}of3"].value for n in (1, 2, 3)] == [2 / 3, 1 / 3, 0.0]
@@ -73,14 +75,16 @@ def test_three_places_by_hand() -> None:
 
 
 def test_too_few_for_a_test() -> None:
-    """Fourteen choices of three have rates, but neither a p-value nor a judgement."""
+    """Fourteen choices of three have rates but neither a p-value nor a remark."""
     found = rows([record(3, (0, True))] * 14)
     assert found["select", "af", "position_rate", "1of3"].value == 1.0
     assert not any(name in ("position_p", "order_invariant") for _, _, name, _ in found)
 
 
 def test_mean_and_deviation_over_runs() -> None:
-    """Run accuracies 1, 0.5, 0: mean 0.5, sample deviation 0.5, over 3 runs; one run has neither row."""
+    """Run accuracies 1, 0.5, 0 have mean 0.5 and sample deviation 0.5 over 3 runs; a single run has neither
+    row.
+    """
     records = [record(2, (0, True), (0, True), (1, False)), record(2, (0, True), (None, False), (1, False))]
     found = rows(records)
     mean, deviation = found["select", "af", "accuracy_mean", ""], found["select", "af", "accuracy_sd", ""]
@@ -90,7 +94,7 @@ def test_mean_and_deviation_over_runs() -> None:
 
 
 def test_retries_and_forms_that_decided() -> None:
-    """Shares of runs that were asked twice, and of readings where the longest form was not the leftmost."""
+    """Shares are reported for runs with a retry and for readings where the longest form was not the leftmost."""
     records = [
         record(2, (0, True), (1, True), values={"run1_retried": 1.0, "run2_leftmost": 1.0}),
         record(2, (0, True), (None, False)),
@@ -105,7 +109,7 @@ def test_retries_and_forms_that_decided() -> None:
 
 
 def test_rules_that_failed() -> None:
-    """The share of items whose own rules could not be read; no row where none were asked for."""
+    """The share of items with unreadable own rules is reported only if own rules were requested."""
     records = [
         record(2, (0, True), values={"rules_read": 1.0}),
         record(2, values={"rules_read": 0.0}, status="unparsed"),
@@ -117,13 +121,13 @@ def test_rules_that_failed() -> None:
 
 
 def test_the_baseline_is_of_the_whole_file() -> None:
-    """The baseline and its number of rows are those of the language's file, whatever was asked."""
+    """The baseline and its number of rows are those of the language's file, whichever items were run."""
     metric = rows([record(2, (0, True))])["select", "af", "frequency_baseline", ""]
     assert (metric.value, metric.n) == (0.6, 50)
 
 
 def test_places_over_all_languages() -> None:
-    """Of several languages of a source positions are counted together, too; of one they are not."""
+    """Positions are also counted over all languages of a source if it has several."""
     records = [record(2, (0, True)), record(2, (0, True), language="hy"), record(2, (1, True), language="hy")]
     found = rows(records)
     over_all = found["select", "all", "position_rate", "1of2"]
@@ -136,7 +140,7 @@ def test_places_over_all_languages() -> None:
 
 
 def test_errors_count_nowhere() -> None:
-    """Items in error have no part in any metric or remark."""
+    """Items in error do not count in any metric or remark."""
     right = [record(2, (0, True))] * 3
     wrong = record(2, *[(1, False)] * 3, status="error")
     assert rows([*right, wrong]) == rows(right)
@@ -145,7 +149,7 @@ def test_errors_count_nowhere() -> None:
 
 
 def test_translations() -> None:
-    """How translations were read: shares with a variation, with an exact form, and split by the parser."""
+    """Translations report the shares with a variation, with an exact form, and split by the parser."""
 
     def one(chosen: float, substring: float, tokenizer: float) -> VerdictRecord:
         values = {"chosen": chosen, "substring": substring, "tokenizer": tokenizer, "variations": 2.0}
@@ -160,7 +164,7 @@ def test_translations() -> None:
 
 
 def test_directions_are_declared() -> None:
-    """Every metric has its declared direction; a position's target is by number of variations."""
+    """Every metric has its declared direction, and a position's target depends on the number of variations."""
     records = [record(2, (0, True), (1, False), values={"rules_read": 1.0})] * 20
     translation = record(2, values={"chosen": 1.0, "substring": 1.0, "tokenizer": 1.0}, task="translate")
     found = {metric.name: metric.direction for metric in BENCHMARK.metrics([*records, translation])}
@@ -169,7 +173,7 @@ def test_directions_are_declared() -> None:
 
 
 def test_metrics_of_real_verdicts() -> None:
-    """Verdicts of the benchmark itself have every value that the metrics ask for."""
+    """Verdicts of the benchmark itself have every value that the metrics need."""
     records = []
     for number in range(1, 5):
         outcome, _ = measured(item(number=number), lambda r: fenced("woon"), runs=3)
@@ -189,7 +193,7 @@ Chooser = Callable[[tuple[int, ...]], int]
 
 
 def simulated(choose: Chooser, seed: int, sizes: Sequence[int], *, runs: int = 1) -> Records:
-    """Records of a model that maps the shown order of each item and run to a place."""
+    """Return the records of a model that maps the shown order of each item and run to a position."""
     found = []
     for number, size in enumerate(sizes):
         orders = [shown_order(size, seed, f"dtails/af/x/{number}", run) for run in range(runs)]
@@ -211,14 +215,14 @@ def test_an_order_dependent_model_is_named() -> None:
 
 
 def test_an_order_invariant_model_is_not_named() -> None:
-    """A model that always means the same variation is not, however one-sided its choice."""
+    """A model that always chooses the same variation is not named, however one-sided its choice."""
     records = simulated(lambda order: order.index(0), 7, [2] * 100 + [3] * 100, runs=3)
     assert list(BENCHMARK.remarks(records)) == []
     assert list(BENCHMARK.remarks([])) == []
 
 
 def test_remarks_are_over_all_languages() -> None:
-    """Evidence of two languages, too weak in each, is put together; an item of translate says nothing."""
+    """Weak evidence from two languages is combined, and translate items are not considered."""
     one = simulated(lambda order: 0 if len(order) == 2 else 1, 3, [2] * 4)
     other = [replace(r, language="hy") for r in one]
     assert list(BENCHMARK.remarks(one)) == []
@@ -228,7 +232,7 @@ def test_remarks_are_over_all_languages() -> None:
 
 @pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])
 def test_false_alarms_are_rare(twos: int, threes: int) -> None:
-    """Of 2,000 models that choose whatever the order, about 5% are named at most, in small runs and larger ones."""
+    """Of 2,000 order-invariant models at most about 5% are named, in small runs and larger ones."""
     sizes = [2] * twos + [3] * threes
     named = sum(
         bool(list(BENCHMARK.remarks(simulated(lambda order: order.index(0), seed, sizes))))
@@ -239,7 +243,7 @@ def test_false_alarms_are_rare(twos: int, threes: int) -> None:
 
 
 def test_choices_of_real_calls_show_their_place() -> None:
-    """A model that copies the first word of the list is named through the benchmark itself."""
+    """A model that copies the first word of the list is named when run through the benchmark itself."""
 
     def first(request: Any) -> str:
         assert isinstance(request, Chat)

@@ -1,4 +1,4 @@
-"""Positions chosen, their tests, and runs with other orders."""
+"""Positions chosen, their statistical tests, and repeated runs with different orders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def verdict(size: int, *runs: tuple[int | None, bool]) -> dict[str, float]:
 
 
 def simulated(choose: object, items: int = 150, size: int = 2) -> list[dict[str, float]]:
-    """Verdicts of a chooser that maps the shown order (and an item's number) to a place, over 3 runs."""
+    """Return verdicts of a chooser that maps the shown order (and an item's number) to a position, over 3
+    runs.
+    """
     found = []
     for item in range(items):
         orders = [shown_order(size, 5, f"item {item}", run) for run in range(3)]
@@ -37,7 +39,9 @@ def simulated(choose: object, items: int = 150, size: int = 2) -> list[dict[str,
 
 
 def test_counts_by_number_of_variations() -> None:
-    """Places are counted over items and runs, apart for 2 and 3 variations; an unread run counts nowhere."""
+    """Positions are counted over items and runs, separately for 2 and 3 variations; an unread run does not
+    count.
+    """
     found = positions(
         [
             verdict(2, (0, True), (1, False), (None, False)),
@@ -52,7 +56,7 @@ def test_counts_by_number_of_variations() -> None:
 
 
 def test_uniformity_of_two_is_exactly_binomial() -> None:
-    """8 of 8 at one place: twice the chance of 8 heads."""
+    """For 8 of 8 choices at one position the p-value is twice the probability of 8 heads."""
     assert Positions((8, 0)).p_value() == pytest.approx(2 / 2**8)
     assert Positions((4, 4)).p_value() == pytest.approx(1.0)
 
@@ -63,7 +67,7 @@ def test_uniformity_of_three_is_chi_square() -> None:
 
 
 def test_too_few_choices_for_chi_square() -> None:
-    """With fewer than 5 expected a place no p-value is claimed, nor without any choice."""
+    """With fewer than 5 choices expected per position, or with no choice, there is no p-value."""
     assert math.isnan(Positions((14, 0, 0)).p_value())
     assert not math.isnan(Positions((15, 0, 0)).p_value())
     assert math.isnan(Positions((0, 0)).p_value())
@@ -72,7 +76,7 @@ def test_too_few_choices_for_chi_square() -> None:
 
 
 def test_holm_over_numbers_of_variations() -> None:
-    """The smaller p-value is doubled where two are tested, and is as it is alone."""
+    """The smaller p-value is doubled if two are tested and unchanged if it is the only one."""
     two, three = Positions((30, 14)), Positions((10, 10, 10))
     assert holm_p_values({2: two, 3: three})[2] == pytest.approx(2 * two.p_value())
     assert holm_p_values({2: two}) == {2: pytest.approx(two.p_value())}
@@ -80,20 +84,22 @@ def test_holm_over_numbers_of_variations() -> None:
 
 
 def test_small_deviations_are_not_named() -> None:
-    """However sure, a deviation below 0.05 is not named; one of 0.05 is."""
+    """A deviation below 0.05 is not named even if it is significant; a deviation of 0.05 is."""
     assert Positions((53000, 47000)).p_value() < 1e-9
     assert order_dependent({2: Positions((53000, 47000))}) == ()
     assert order_dependent({2: Positions((55000, 45000))}) == (2,)
 
 
 def test_a_model_that_takes_the_first_is_named() -> None:
-    """Always the first place: found at 2 and at 3 variations."""
+    """A model that always takes the first position is named for 2 and for 3 variations."""
     for size in (2, 3):
         assert order_dependent(positions(simulated(lambda order, item: 0, size=size))) == (size,)
 
 
 def test_an_order_invariant_model_is_not_named() -> None:
-    """Always the same variation, or always another: its places are uniform, whatever it chooses."""
+    """A model that always chooses the same variation, or always another one, has uniform positions and is not
+    named.
+    """
     rng = random.Random(0)
     fixed = simulated(lambda order, item: order.index(0), size=3)
     mixed = simulated(lambda order, item: order.index(rng.randrange(2)))
@@ -101,7 +107,7 @@ def test_an_order_invariant_model_is_not_named() -> None:
 
 
 def test_false_alarms_are_rare() -> None:
-    """An order-invariant model is named in at most 5% of runs (and a few, by chance)."""
+    """An order-invariant model is named in at most 5% of runs, within sampling error."""
     rng, named = random.Random(1), 0
     for _ in range(40):
         twos = sum(rng.random() < 0.5 for _ in range(120))
@@ -112,7 +118,7 @@ def test_false_alarms_are_rare() -> None:
 
 
 def test_mean_and_deviation_over_runs() -> None:
-    """Accuracies 1, 0.5 and 0 have mean 0.5 and sample deviation 0.5; one run has no deviation."""
+    """Accuracies 1, 0.5 and 0 have mean 0.5 and sample deviation 0.5, and a single run has no deviation."""
     verdicts = [
         verdict(2, (0, True), (0, True), (1, False)),
         verdict(2, (0, True), (None, False), (1, False)),
@@ -124,6 +130,6 @@ def test_mean_and_deviation_over_runs() -> None:
 
 
 def test_items_may_lack_runs() -> None:
-    """A run counts the items that have it."""
+    """A run counts only the items that have it."""
     assert run_accuracies([verdict(2, (0, True), (0, False)), verdict(2, (0, False))]) == (0.5, 0.0)
     assert run_accuracies([]) == ()

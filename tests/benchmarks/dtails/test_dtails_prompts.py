@@ -19,7 +19,7 @@ def test_selection_without_rules() -> None:
 
 
 def test_selection_with_rules() -> None:
-    """Figure 8: the rules go before the question, which speaks of them."""
+    """Figure 8: the rules come before the question, which refers to them."""
     rules = prompts.shown_rules({"leef/lewe": "to be alive", "woon": "to dwell"})
     prompt = prompts.selection("live", "They live here.", LIVE, language="Afrikaans", rules=rules)
     system, user = prompt.split("\n")
@@ -34,7 +34,7 @@ def test_selection_with_rules() -> None:
 
 
 def test_retry() -> None:
-    """The retry is the prompt with the paper's sentence after it."""
+    """The retry is the prompt followed by the paper's sentence."""
     first = prompts.selection("live", "They live here.", LIVE)
     assert prompts.retried(first, LIVE) == (
         first + " Please enclose your selected translation from ['woon', 'leef/lewe'] with 3 back ticks."
@@ -42,7 +42,7 @@ def test_retry() -> None:
 
 
 def test_rule_generation() -> None:
-    """Figure 9, with sentences and without: then its last sentence is left out."""
+    """Figure 9, with and without sentences; without them its last sentence is omitted."""
     bare = prompts.rule_generation("live", LIVE, "Afrikaans")
     assert bare.startswith(
         "Please only return a json with the following keys ['woon', 'leef/lewe'] and no other text. For each key"
@@ -74,7 +74,9 @@ def test_prompts_hold_the_characters_themselves() -> None:
 
 
 def test_orders_are_seeded_and_uniform() -> None:
-    """The same key gives the same order; seeds, items and runs give others; each order comes as often."""
+    """Equal keys give equal orders, other seeds, items or runs give other orders, and all orders are equally
+    frequent.
+    """
     assert prompts.shown_order(4, 1, "dtails/af/see/01", 2) == prompts.shown_order(
         4, 1, "dtails/af/see/01", 2
     )
@@ -92,7 +94,7 @@ def test_orders_are_seeded_and_uniform() -> None:
 
 
 def test_language_names() -> None:
-    """The nine languages of the paper by name; a folder of another language goes by its code."""
+    """The nine languages of the paper have names, and any other language is called by its code."""
     assert prompts.language_name("fa") == "Farsi"
     assert prompts.language_name("el") == "el"
     assert len(prompts.LANGUAGE_NAMES) == 9

@@ -1,4 +1,4 @@
-"""The authors' files, where they are there: all of them are read, and the built-in sentences are not theirs."""
+"""The authors' files, if available: all of them are read, and no built-in sentence is copied from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE_1 = {"af": 17, "hy": 18, "fa": 100, "gl": 24, "hi": 41, "ja": 202, "lv": 1
 
 @pytest.fixture
 def files(published: Path) -> DataFolder:
-    """The published data, or a skip where DTAiLS is not among it."""
+    """Return the published data, or skip the test if it has no DTAiLS."""
     found = DataFolder(published, "published")
     if not languages(found):
         pytest.skip("needs the published files of DTAiLS")
@@ -28,7 +28,7 @@ def files(published: Path) -> DataFolder:
 
 
 def test_counts_are_the_papers(files: DataFolder) -> None:
-    """Each language has the paper's number of test rows and of concepts, its doubled rows included."""
+    """Each language has the paper's number of test rows and concepts, including its repeated rows."""
     assert sum(TABLE_2.values()) == 1377
     found = languages(files)
     assert {code: len(expert_rows(files, code)) for code in found} == {code: TABLE_2[code] for code in found}
@@ -41,14 +41,14 @@ def test_every_row_has_its_part_of_speech(files: DataFolder) -> None:
 
 
 def test_items_are_unique(files: DataFolder) -> None:
-    """The published items have ids of their own and both tasks, beside those of the built-in ones."""
+    """The published items have unique ids and both tasks, together with those of the built-in items."""
     found = list(items(files))
     check_unique([*found, *items(DataFolder(builtin_data(), "builtin"))], "dtails")
     assert Counter(item.task for item in found)["select"] == len(found) / 2
 
 
 def test_training_rows(files: DataFolder) -> None:
-    """The Afrikaans training rows are there, and those of the test set's concepts."""
+    """The Afrikaans training rows are read, and they include those of the test set's concepts."""
     if not files.exists("dtails/en-af/train_dataset.csv"):
         pytest.skip("needs the Afrikaans training rows")
     rows = train_rows(files, "af")
@@ -57,7 +57,7 @@ def test_training_rows(files: DataFolder) -> None:
 
 
 def test_builtin_sentences_are_not_the_authors(files: DataFolder) -> None:
-    """No built-in sentence or translation is one of the authors', in any language."""
+    """No built-in sentence or translation equals one of the authors', in any language."""
     theirs = {
         text.casefold()
         for code in languages(files)

@@ -1,4 +1,4 @@
-"""From replies and translations to variations."""
+"""Reading a variation from a reply or a translation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def translated(text: str, variations: tuple[tuple[str, ...], ...] = SEE) -> Read
     "variations", [SEE, TELL, (("te",), ("ook",)), (("学生",), ("生徒",)), (("خرما",), ("رطب",))]
 )
 def test_every_form_is_read_as_itself(variations: tuple[tuple[str, ...], ...]) -> None:
-    """Each form between the fences gives its own variation, in whatever order the list is shown."""
+    """Each form inside the fences is read as its own variation, whatever the order of the list."""
     for shown in (variations, variations[::-1]):
         for index, forms in enumerate(shown):
             for form in (*forms, "/".join(forms)):
@@ -41,7 +41,7 @@ def test_every_form_is_read_as_itself(variations: tuple[tuple[str, ...], ...]) -
 
 
 def test_forms_that_contain_each_other() -> None:
-    """Both are similar to either answer; the one that equals it wins over the longer one."""
+    """If both variations are similar to the answer, the equal one wins over the longer one."""
     assert read_selection(fence("sien"), SEE).form == "sien"
     assert read_selection(fence("gesien"), SEE).form == "gesien"
 
@@ -51,7 +51,7 @@ def test_forms_that_contain_each_other() -> None:
     ["\nkyk\n", " Answer: kyk", "answer\nkyk", "'Kyk'.", "**kyk**", "kyk (to look)", "the word kyk", "kyke"],
 )
 def test_untidy_answers(text: str) -> None:
-    """The word "answer", quotes, case, an explanation or a slip of one letter do not hide the choice."""
+    """The word "answer", quotes, case, an explanation or a one-letter typo do not prevent reading the choice."""
     found = read_selection(fence(text), SEE)
     assert found.form == "kyk"
     assert found.index == 1
@@ -73,7 +73,7 @@ def test_untidy_answers(text: str) -> None:
     ],
 )
 def test_no_answer(reply: str, says: str) -> None:
-    """Anything but two fences with a variation between them is no answer, and the reading says why."""
+    """Anything except two fences with a variation between them is unreadable, and the reading says why."""
     found = read_selection(reply, (("kyk",), ("sien",), ("te",)))
     assert found.index is None
     assert found.leftmost is None
@@ -83,7 +83,7 @@ def test_no_answer(reply: str, says: str) -> None:
 
 
 def test_longest_form_wins_and_the_leftmost_is_kept() -> None:
-    """Of two forms that stand in the text the longer is the choice, the one on the left is recorded."""
+    """Of two forms in the text the longer is the choice, and the leftmost is recorded."""
     found = read_selection(fence("not kyk but rather gesien"), SEE)
     assert (found.form, found.index, found.leftmost, found.how) == ("gesien", 0, 1, "within")
     found = translated("kyk wat ek gesien het")
@@ -91,7 +91,7 @@ def test_longest_form_wins_and_the_leftmost_is_kept() -> None:
 
 
 def test_of_equally_long_forms_the_leftmost_wins() -> None:
-    """Length decides nothing here, so the place in the text does, whatever the order of the list."""
+    """Of equally long forms the leftmost in the text wins, whatever the order of the list."""
     for shown in ((("een",), ("twee",), ("drie",)), (("drie",), ("twee",), ("een",))):
         found = translated("eers drie, dan twee", shown)
         assert found.form == "drie"
@@ -99,21 +99,23 @@ def test_of_equally_long_forms_the_leftmost_wins() -> None:
 
 
 def test_threshold_is_to_be_exceeded() -> None:
-    """A ratio of exactly 0.7 is none: 7 of 10 letters kept."""
+    """A similarity of exactly 0.7 (7 of 10 letters kept) is not enough."""
     assert read_selection(fence("abcdefgxyz"), (("abcdefghij",), ("q",))).index is None
     assert read_selection(fence("abcdefghyz"), (("abcdefghij",), ("q",))).index == 0
     assert read_translation("abcdefgxyz", (("abcdefghij",), ("q",)), ["abcdefgxyz"]).index is None
 
 
 def test_the_most_similar_form_wins_when_none_is_equal() -> None:
-    """The highest ratio, not the longest form, decides between similar forms."""
+    """If no form is equal, the form with the highest ratio wins, not the longest."""
     found = read_selection(fence("sieen"), SEE)
     assert (found.form, found.how) == ("sien", "similar")
     assert 0.7 < found.ratio < 1
 
 
 def test_variations_that_differ_in_their_unicode_form() -> None:
-    """Two published Tamil variations do: the answer is read as the one spelt alike, in any order."""
+    """Two published Tamil variations differ only in Unicode form, and the answer is read as the identical
+    one.
+    """
     composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
     assert composed != decomposed
     for shown in (((composed,), (decomposed,)), ((decomposed,), (composed,))):
@@ -124,7 +126,7 @@ def test_variations_that_differ_in_their_unicode_form() -> None:
 
 @given(st.text(max_size=60), st.permutations(SEE))
 def test_any_reply_can_be_read(reply: str, shown: list[tuple[str, ...]]) -> None:
-    """Whatever a model writes gives a variation of the list, or a reason for none."""
+    """Any reply yields a variation of the list or a reason why it cannot be read."""
     for text in (reply, fence(reply)):
         for found in (read_selection(text, shown), read_translation(text, shown, unicode_words(text))):
             if found.index is None:
@@ -136,13 +138,13 @@ def test_any_reply_can_be_read(reply: str, shown: list[tuple[str, ...]]) -> None
 
 
 def test_translation_exact_before_similar() -> None:
-    """A form anywhere in the translation comes before any similar word, even inside another word."""
+    """An exact form anywhere in the translation, even inside another word, wins over any similar word."""
     assert translated("Ons gesels en bekyk dit").form == "kyk"
     assert translated("Sy het dit gesiene").how == "substring"
 
 
 def test_translation_by_the_most_similar_word() -> None:
-    """Without an exact form the most similar word above 0.7 is taken, and the tokens are the caller's."""
+    """Without an exact form the most similar word above 0.7 is used, and the caller supplies the tokens."""
     found = translated("Hy vertelt dit", (("gesê", "sê"), ("vertal",)))
     assert (found.form, found.how) == ("vertal", "word")
     assert found.start == 3
@@ -155,7 +157,7 @@ def test_translation_by_the_most_similar_word() -> None:
 
 
 def test_right_when_a_form_is_shared() -> None:
-    """One form in common with the label is enough; folding applies."""
+    """One form in common with the label is enough, after folding."""
     assert is_right(("gesê", "sê"), ("SÊ",))
     assert is_right(("SÊ",), ("sê",))
     assert not is_right(("gesê",), ("sê",))
@@ -172,18 +174,18 @@ def test_right_when_a_form_is_shared() -> None:
     ],
 )
 def test_refusals(reply: str) -> None:
-    """A reply that declines is known as such, unless it has a fence all the same."""
+    """A reply that declines is read as a refusal, unless it contains a fence."""
     assert declines(reply)
     assert not declines(fence("kyk") + reply)
 
 
 @pytest.mark.parametrize("reply", ["The best translation is kyk.", "", "One cannot see it, so kyk fits."])
 def test_no_refusal(reply: str) -> None:
-    """A reply that only forgets the fences does not decline."""
+    """A reply that only omits the fences is not a refusal."""
     assert not declines(reply)
 
 
 def test_fenced_removes_the_word_answer_only() -> None:
-    """The word "answer" goes, letters inside other words stay."""
+    """The word "answer" is removed, and the same letters inside other words stay."""
     assert fenced("``` Answer kyk ```") == "kyk"
     assert fenced("```answering```") == "answering"

@@ -1,4 +1,4 @@
-"""Which sentences the prompts for rules show."""
+"""The choice of example sentences for the prompts that request rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = st.lists(
 
 
 def test_tokens() -> None:
-    """Words and punctuation marks count; an apostrophe or a hyphen inside a word does not part it."""
+    """Words and punctuation marks count as tokens; an apostrophe or hyphen inside a word does not split it."""
     assert english_tokens("I don't know any well-known man.") == 7
     assert english_tokens("") == 0
 
@@ -30,7 +30,7 @@ def test_tokens() -> None:
 def test_what_is_chosen(
     rows: list[tuple[str, tuple[str, ...]]], test: list[str], most: int, tokens: int
 ) -> None:
-    """Never a test sentence, whatever its case, spacing and punctuation; else the longest of those allowed."""
+    """The longest allowed sentences are chosen, never a test sentence in any case, spacing or punctuation."""
     disguised = [f"  {sentence.upper()}!! " for sentence in test]
     chosen = choose_sentences(rows, LIVE, disguised, most=most, tokens=tokens)
     barred = set(map(sentence_key, test))
@@ -49,7 +49,7 @@ def test_what_is_chosen(
         left_out = {sentence_key(s) for s in allowed} - set(map(sentence_key, sentences)) - barred
         lengths = [english_tokens(sentence) for sentence in sentences]
         assert lengths == sorted(lengths, reverse=True)
-        # Whatever was left out has a spelling that is no longer than the shortest that was taken.
+        # No excluded sentence has a spelling that is longer than the shortest chosen sentence.
         if len(sentences) < most:
             assert not left_out
         elif sentences:
@@ -60,7 +60,7 @@ def test_what_is_chosen(
 
 
 def test_fifty_under_fifty() -> None:
-    """By default the 50 longest with at most 49 tokens."""
+    """By default the 50 longest sentences with at most 49 tokens are chosen."""
     rows = [(" ".join(["w"] * n), ("woon",)) for n in range(1, 120)]
     chosen = choose_sentences(rows, LIVE, [])["woon"]
     assert [english_tokens(sentence) for sentence in chosen] == list(range(49, 0, -1))
@@ -69,14 +69,14 @@ def test_fifty_under_fifty() -> None:
 
 
 def test_any_form_of_the_variation_counts() -> None:
-    """A row belongs to the variation with which its label shares a form; others belong to none."""
+    """A row belongs to the variation with which its label shares a form, or to none."""
     rows = [("They live on", ("lewe",)), ("They live here", ("woon",)), ("They laugh", ("lag",))]
     chosen = choose_sentences(rows, LIVE, [])
     assert chosen == {"leef/lewe": ("They live on",), "woon": ("They live here",)}
 
 
 def test_without_sentences() -> None:
-    """A concept without train rows has no sentences, and says 0."""
+    """A concept without train rows has no sentences and a count of 0."""
     chosen = choose_sentences([], LIVE, ["They live here"])
     assert chosen == {"leef/lewe": (), "woon": ()}
     assert sentence_counts(chosen) == {"leef/lewe": 0, "woon": 0}

@@ -1,4 +1,4 @@
-"""The rules file, and rules read from a model's reply."""
+"""The rules file and the rules read from a model's reply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILE = RulesFile(
 
 
 def test_file_round_trip() -> None:
-    """What is written is read back; the text is indented and in its own characters."""
+    """A written file is read back unchanged; its text is indented and not escaped."""
     rules = RulesFile("fa", "m", (ConceptRules("most", "", (Rule("مهم‌ترین", "a\nb"), Rule("ترين", "c", 1))),))
     text = rules.to_json()
     assert parse_rules_file(text, "x") == rules
@@ -43,7 +43,7 @@ def test_file_round_trip() -> None:
 
 
 def test_file_says_how_many_sentences() -> None:
-    """A concept without example sentences says ``sentences: 0``; one with some, how many in all."""
+    """A concept without example sentences has ``sentences: 0``, and any other has the total number."""
     counts = [entry["sentences"] for entry in json.loads(FILE.to_json())["concepts"]]
     assert counts == [53, 0] == [entry.sentences for entry in FILE.concepts]
 
@@ -76,7 +76,7 @@ def test_file_says_how_many_sentences() -> None:
     ],
 )
 def test_damaged_files(change: Any, says: str) -> None:
-    """Whatever an editor may have broken is one line that names the file and the place."""
+    """A file damaged in an editor is reported in one line with file and location."""
     data = json.loads(FILE.to_json())
     change(data)
     with pytest.raises(DataError) as caught:
@@ -88,13 +88,13 @@ def test_damaged_files(change: Any, says: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
 def test_no_rules_file(text: str) -> None:
-    """Text that is no JSON object of this kind is refused in one line."""
+    """Text that is not a JSON object of this kind is refused in one line."""
     with pytest.raises(DataError, match=r"\Amy\.json: [^\n]*\Z"):
         parse_rules_file(text, "my.json")
 
 
 def test_two_concepts_of_one_spelling() -> None:
-    """A noun and a verb may share their spelling; each item finds its own rules."""
+    """A noun and a verb may share their spelling, and each item gets the rules of its own concept."""
     noun = ConceptRules("play", "NOUN", (Rule("a", "n1"), Rule("b", "n2")))
     verb = ConceptRules("play", "VERB", (Rule("a", "v1"), Rule("b", "v2")))
     other = ConceptRules("play", "", (Rule("c", "1"), Rule("d", "2")))
@@ -106,7 +106,7 @@ def test_two_concepts_of_one_spelling() -> None:
 
 
 def test_forms_in_another_order_fit() -> None:
-    """Neither the order of variations nor of a variation's forms matters; another form does."""
+    """The order of variations and of their forms does not matter, but a different form does."""
     entry = FILE.concepts[0]
     assert entry.fits("live", (("woon",), ("lewe", "leef")))
     assert not entry.fits("live", (("woon",), ("lewe",)))
@@ -124,7 +124,7 @@ def test_forms_in_another_order_fit() -> None:
     ],
 )
 def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> None:
-    """A rules file that lacks a concept, has other variations of it or another language is refused."""
+    """A rules file is refused if it lacks a concept, has other variations of it or is for another language."""
     with pytest.raises(UsageError) as caught:
         check_covers(FILE, language, concepts, "my.json")
     assert says in str(caught.value)
@@ -132,7 +132,7 @@ def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> No
 
 
 def test_rules_may_cover_more() -> None:
-    """A file with more concepts than are asked about is fine."""
+    """A file may cover more concepts than are selected."""
     check_covers(FILE, "af", [("see", "VERB", SEE)], "my.json")
 
 
@@ -146,7 +146,9 @@ def test_rules_may_cover_more() -> None:
     ],
 )
 def test_replies_that_can_be_used(reply: str) -> None:
-    """JSON alone, in any order, or between fences, which is noted; the order is ours."""
+    """JSON is accepted alone, in any order, or inside fences, which are noted; the rules get the item's
+    order.
+    """
     found = read_rules_reply(reply, LIVE)
     assert found.texts == {"leef/lewe": "alive", "woon": "dwell"}
     assert not found.problem
@@ -175,7 +177,9 @@ def test_replies_that_can_be_used(reply: str) -> None:
     ],
 )
 def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
-    """Text around the JSON, missing, unknown or repeated keys, no texts: the problem is one short line."""
+    """Text around the JSON, wrong or repeated keys, and values that are not texts give a short one-line
+    problem.
+    """
     found = read_rules_reply(reply, LIVE)
     assert found.texts is None
     assert says in found.problem
@@ -184,13 +188,13 @@ def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
 
 
 def test_keys_without_joiners() -> None:
-    """A model that drops the zero-width joiner of a key has answered; the rule keeps our spelling."""
+    """A key without its zero-width joiner is accepted, and the rule keeps the item's spelling."""
     found = read_rules_reply('{"مهمترین": "a", "ترين": "b"}', (("مهم‌ترین",), ("ترين",)))
     assert found.texts == {"مهم‌ترین": "a", "ترين": "b"}
 
 
 def test_keys_that_are_equal_once_folded() -> None:
-    """Variations that differ in their Unicode form only keep their own rules."""
+    """Variations that differ only in Unicode form keep their own rules."""
     composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
     reply = json.dumps({decomposed: "second", composed: "first"})
     assert read_rules_reply(reply, ((composed,), (decomposed,))).texts == {
@@ -202,6 +206,6 @@ def test_keys_that_are_equal_once_folded() -> None:
 
 @given(st.text(max_size=80))
 def test_any_reply_is_read(reply: str) -> None:
-    """Whatever a model writes gives both rules or a problem."""
+    """Any reply yields either complete rules or a problem."""
     found = read_rules_reply(reply, LIVE)
     assert (found.texts is None) == bool(found.problem)

@@ -1,4 +1,4 @@
-"""DTAiLS through pytest: choices and their places, bad input, with and without workers."""
+"""DTAiLS through pytest: choices and their positions, invalid input, with and without workers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from pytest_llmprops.core.texts import terminal_line
 
 @pytest.fixture
 def data(run: Runner) -> tuple[str, ...]:
-    """Options that take two languages of the tests' own."""
+    """Options that select two languages written by the test."""
     return two_languages(run.folder)
 
 
 def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A chat model chooses and translates; summary, values and metrics of both tasks are in the record."""
+    """A chat model chooses and translates, and the record has summary, values and metrics of both tasks."""
     done = run(*data, "--model", write_chooser(run.folder), "-n", workers, "-q")
     assert done.code == 1
     assert done.run["complete"] is True
@@ -40,7 +40,7 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     assert all(r["errors"] == 0 for r in rows.values())
     metrics = {(m["task"], m["language"], m["name"], m["group"]): m for m in done.run["metrics"]}
     assert metrics["select", "af", "frequency_baseline", ""]["value"] == 1.0
-    # The model takes the first of every list.
+    # The model takes the first variation of every list.
     first = metrics["select", "all", "position_rate", "1of2"]
     assert (first["value"], first["n"], first["direction"]) == (1.0, 5, "target:0.5")
     assert "position_rate: select/all/1of2 1, select/all/2of2 0" in done.output
@@ -50,7 +50,7 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
 
 
 def test_a_model_that_takes_the_first_is_named(run: Runner, workers: str) -> None:
-    """The summary names a model whose choice depends on the order; the record has the remark."""
+    """The summary names a model whose choice depends on the order, and the record has the remark."""
     write_language(run.folder, "af", sentences(20))
     options = ("--llm-source", "published", "--llm-data", str(run.folder), *SELECT, "-n", workers, "-q")
     done = run(DTAILS, "--model", write_chooser(run.folder), *options)
@@ -66,7 +66,7 @@ def test_a_model_that_takes_the_first_is_named(run: Runner, workers: str) -> Non
 
 
 def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple[str, ...]) -> None:
-    """Two models, one process or two: every item is shown in one order; another seed shows others."""
+    """Two models, with one process or two, see each item in one order, and another seed gives other orders."""
     shown = []
     write_chooser(run.folder)
     other = run.write("other.py", (run.folder / "chooser.py").read_text(encoding="utf-8") + "\n# another\n")
@@ -81,7 +81,9 @@ def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple
 
 
 def test_a_gate_on_positions(run: Runner) -> None:
-    """A gate can ask that places be chosen evenly: within so much of one in k, and by no other limit."""
+    """A gate can require even positions with "within", the allowed distance from 1/k, but not with min or
+    max.
+    """
     write_language(run.folder, "af", sentences(60))
     rule = '[[rule]]\nbenchmark = "dtails"\nmetric = "position_rate"\ngroup = "1of2"\nmin_items = 1\n'
     data = ("--llm-source", "published", "--llm-data", str(run.folder), *SELECT, "-q")
@@ -96,7 +98,7 @@ def test_a_gate_on_positions(run: Runner) -> None:
     said_in_one_line(wrong, "position_rate is best at 1/k: use within, not min or max")
 
 
-# bad input
+# invalid input
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_a_gate_on_positions(run: Runner) -> None:
     ],
 )
 def test_damaged_rows(run: Runner, change: dict[str, str], workers: str, said: str) -> None:
-    """A row that is none is one line with file, row and language, and nothing is asked."""
+    """An invalid row gives one line with file, row and language, and no request is made."""
     write_language(run.folder, "af", [row(), row(**{"sentence": "Another.", **change})])
     data = ("--llm-source", "published", "--llm-data", str(run.folder), "-n", workers, "-q")
     done = run(DTAILS, "--model", write_chooser(run.folder), *data)
@@ -127,7 +129,9 @@ ZWNJ, ZWJ = "\u200c", "\u200d"
 
 
 def test_joiners_and_right_to_left_text(run: Runner, workers: str) -> None:
-    """Zero-width joiners, right-to-left text and decomposed letters come whole into prompts and verdicts.jsonl."""
+    """Zero-width joiners, right-to-left text and decomposed letters reach prompts and verdicts.jsonl
+    unchanged.
+    """
     best, other = f"مهم{ZWNJ}ترین", f"بیش{ZWJ}تر/بیشترین"
     variations = json.dumps([best, other])
     sentence, target = "\u202bThe most\u202c important e\u0301.", f"این {best} است"
@@ -152,13 +156,13 @@ def test_joiners_and_right_to_left_text(run: Runner, workers: str) -> None:
 
 
 def test_joiners_stay_in_pytests_own_line() -> None:
-    """The line that pytest shows of a failed case keeps joiners and nothing that drives a terminal."""
+    """Pytest's line for a failed case keeps joiners and has no terminal control characters."""
     word = f"مهم{ZWNJ}ترین"
     assert terminal_line(f"chose {word}\x1b[2J\u202e") == f"chose {word}␛[2J[U+202E]"
 
 
 def test_what_a_model_replies_stays_text(run: Runner, data: tuple[str, ...]) -> None:
-    """Escapes and markup in a reply reach the record as they are and the terminal as marks."""
+    """Escapes and markup in a reply are recorded unchanged and shown as visible marks in the terminal."""
     run.write("evil.py", "def reply(chat):\n    return '```\\x1b[2J<script>alert(1)</script>```'\n")
     done = run(*data, "--model", f"fake:call?file={run.folder / 'evil.py'}", "-q")
     assert done.code == 1
@@ -169,7 +173,7 @@ def test_what_a_model_replies_stays_text(run: Runner, data: tuple[str, ...]) -> 
 
 
 def test_a_limit_is_per_concept(run: Runner) -> None:
-    """--llm-limit 1 takes one row of each concept, the same for both tasks."""
+    """--llm-limit 1 selects one row per concept, the same for both tasks."""
     done = run(DTAILS, "--model", "fake:echo", "--llm-limit", "1", "-k", "dtails/af", "-q")
     bases = [name.removesuffix("+translate") for name in done.verdicts]
     assert len(bases) == 14
@@ -177,7 +181,7 @@ def test_a_limit_is_per_concept(run: Runner) -> None:
 
 
 def test_settings(run: Runner) -> None:
-    """Settings outside of their limits are one line."""
+    """Settings outside their limits give a one-line message."""
     for text, said in (
         ("runs=0", "runs must be from 1 to 20"),
         ("tokenizer=spaces", "auto, stanza, unicode"),

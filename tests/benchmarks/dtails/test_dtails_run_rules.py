@@ -1,4 +1,4 @@
-"""DTAiLS through pytest: rules that the model writes, and rules of a file."""
+"""DTAiLS through pytest: rules that the model writes and rules from a file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from fixtures.runs import Runner
 
 @pytest.fixture
 def data(run: Runner) -> tuple[str, ...]:
-    """Options that take two languages of the tests' own."""
+    """Options that select two languages written by the test."""
     return two_languages(run.folder)
 
 
 @pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("0", "off"), ("2", "reuse"), ("2", "off")])
 def test_own_rules_are_asked_for_once(run: Runner, data: tuple[str, ...], workers: str, cache: str) -> None:
-    """rules=self makes one call a concept and model, and the choices go out with what it gave."""
+    """With rules=self each concept and model makes one request for rules, and the selection prompts contain
+    the reply.
+    """
     model = write_chooser(run.folder)
     settings = ("--llm-set", "dtails.rules=self", "--llm-cache", cache, "-n", workers, *SELECT, "-q")
     done = run(*data, "--model", model, *settings)
@@ -46,7 +48,7 @@ def test_own_rules_are_asked_for_once(run: Runner, data: tuple[str, ...], worker
 
 
 def test_own_rules_of_two_models(run: Runner, data: tuple[str, ...]) -> None:
-    """Each model writes its own rules: those of one are never shown to the other."""
+    """Each model writes its own rules, and no model sees those of another."""
     one = write_chooser(run.folder)
     text = (run.folder / "chooser.py").read_text(encoding="utf-8")
     run.write("other.py", text.replace("when <b>it</b>", "if ever it"))
@@ -68,7 +70,9 @@ def test_own_rules_of_two_models(run: Runner, data: tuple[str, ...]) -> None:
 
 
 def test_rules_that_cannot_be_read(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A model that writes no rules leaves its selections unparsed after three calls a concept; translations go on."""
+    """If a model writes no rules, its selections are unparsed after three calls per concept; translations
+    continue.
+    """
     model = write_chooser(run.folder, NONSENSE)
     done = run(*data, "--model", model, "--llm-set", "dtails.rules=self", "-n", workers, "-q")
     assert len(asked(run.folder, rules=True)) == 6
@@ -81,7 +85,9 @@ def test_rules_that_cannot_be_read(run: Runner, data: tuple[str, ...], workers: 
 
 
 def test_a_plan_of_own_rules(run: Runner, data: tuple[str, ...]) -> None:
-    """A plan counts at most three calls a concept and two a choice, and a budget below that does not start."""
+    """A plan counts at most three calls per concept and two per choice, and a budget below that does not
+    start.
+    """
     model = write_chooser(run.folder)
     settings = ("--llm-set", "dtails.rules=self", *SELECT)
     done = run(*data, "--model", model, *settings, "--llm-plan")
@@ -92,7 +98,9 @@ def test_a_plan_of_own_rules(run: Runner, data: tuple[str, ...]) -> None:
 
 
 def test_rules_of_a_file(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A file's rules are in every prompt of its language, and its hash in the record; -k takes one language."""
+    """A file's rules are in every prompt of its language and its hash is in the record; -k selects one
+    language.
+    """
     file = rules_file(run.folder / "af.json", live={"woon": "to dwell", "leef/lewe": "to be alive"})
     settings = ("--llm-set", f"dtails.rules={file}", "-n", workers, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings, "-k", "dtails/af and not translate")
@@ -106,7 +114,7 @@ def test_rules_of_a_file(run: Runner, data: tuple[str, ...], workers: str) -> No
 
 
 def test_rules_of_two_files(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """Files for two languages, joined by a comma and named from where the user stands, cover all items."""
+    """Two files joined by a comma, relative to the current folder, cover the items of their two languages."""
     rules_file(run.folder / "af.json", live={"woon": "to dwell", "leef/lewe": "to be alive"})
     rules_file(run.folder / "hy.json", "hy", live={"ապրել": "a", "բնակվել": "b"})
     settings = ("--llm-set", "dtails.rules=hy.json,af.json", "-n", workers, *SELECT, "-q")
@@ -144,7 +152,7 @@ def test_rules_for_something_else(
     run: Runner, data: tuple[str, ...], language: str, concept: str, variations: tuple[str, ...], workers: str,
     said: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Rules for another language or other concepts are refused in one line, before anything is asked."""
+    """Rules for another language or other concepts are refused in one line before any request."""
     rules_file(run.folder / "rules.json", language, **{concept: dict.fromkeys(variations, "a rule")})
     settings = ("--llm-set", "dtails.rules=rules.json", "-n", workers, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings)
@@ -169,7 +177,7 @@ def test_rules_for_something_else(
 def test_a_file_that_is_no_rules_file(
     run: Runner, data: tuple[str, ...], text: str | None, workers: str, said: str
 ) -> None:
-    """A missing or damaged rules file is one line, before anything is asked."""
+    """A missing or damaged rules file gives a one-line message before any request."""
     if text is not None:
         run.write("rules.json", text)
     settings = ("--llm-set", "dtails.rules=rules.json", "-n", workers, "-q")
@@ -179,7 +187,7 @@ def test_a_file_that_is_no_rules_file(
 
 
 def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:
-    """A plan refuses rules that do not cover what it plans; collecting alone does not."""
+    """A plan refuses rules that do not cover the planned items; --collect-only does not check them."""
     rules_file(run.folder / "rules.json", "hy", live={"ապրել": "a", "բնակվել": "b"})
     settings = ("--model", "fake:echo", "--llm-set", "dtails.rules=rules.json")
     assert run(*data, *settings, "--llm-plan").code == 4

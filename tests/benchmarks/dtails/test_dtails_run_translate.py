@@ -9,7 +9,7 @@ import pytest
 from fixtures.dtails import DTAILS, said_in_one_line, two_languages
 from fixtures.runs import Runner
 
-#: a translation model of the test's own, and a parser that splits at vowels where it has the language
+#: a translation model defined by the test, and a parser that splits at vowels in the languages it supports
 MODELS = """
 from pytest_llmprops import Reply, register_model
 
@@ -52,18 +52,18 @@ register_model("splitter", lambda spec, options: Parser("splitter"), kinds=("par
 
 @pytest.fixture
 def data(run: Runner) -> tuple[str, ...]:
-    """Options that take two languages of the tests' own."""
+    """Options that select two languages written by the test."""
     return two_languages(run.folder)
 
 
 def write_models(run: Runner, text: str) -> None:
-    """Register the translator, which translates everything by an expression of ``r``, and the parser."""
+    """Register the parser and a translator that translates everything by an expression of ``r``."""
     run.write("conftest.py", MODELS.replace("TEXT", text))
     run.write("test_dtails.py", Path(DTAILS).read_text(encoding="utf-8"))
 
 
 def test_a_translation_model(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A model that only translates is asked for translations; selections are counted as not served."""
+    """A translation-only model gets translation requests, and its selections are counted as not served."""
     write_models(run, "'Hulle woon hier.' if r.target == 'af' else 'ապրել'")
     done = run("test_dtails.py", *data[1:], "--model", "own", "-n", workers, "-q")
     assert done.code == 0, done.output
@@ -74,7 +74,7 @@ def test_a_translation_model(run: Runner, data: tuple[str, ...], workers: str) -
 
 
 def test_what_split_the_words_is_recorded(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """Each verdict says whether the parser or Unicode split its words, as the parser has the language or not."""
+    """Each verdict says whether the parser or Unicode split its words, depending on the parser's languages."""
     write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրոլ'")
     options = ("--model", "own", "--llm-helper", "parse=splitter", "-n", workers, "-q")
     done = run("test_dtails.py", *data[1:], *options)
@@ -89,7 +89,7 @@ def test_what_split_the_words_is_recorded(run: Runner, data: tuple[str, ...], wo
     assert done.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
 
 
-#: in a conftest.py: other default helpers of DTAiLS
+#: added to conftest.py: other default helpers of DTAiLS
 DEFAULT = """
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ SPLITTER = DEFAULT.format(helpers={"parse": ("splitter",)})
 
 
 def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """dtails.tokenizer=stanza stops the run in one line where the parser lacks the language, or there is none."""
+    """dtails.tokenizer=stanza stops the run in one line if there is no parser or it lacks the language."""
     write_models(run, "'none'")
     strict = ("--model", "own", "--llm-set", "dtails.tokenizer=stanza", "-n", workers, "-q")
     done = run("test_dtails.py", *data[1:], *strict, "--llm-helper", "parse=splitter", "-k", "dtails/hy")
@@ -115,7 +115,7 @@ def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> No
 
 
 def test_a_parser_that_nobody_named(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A default parser that is on this machine splits words unasked, and is recorded where it was asked only."""
+    """An available default parser splits words without an option and is recorded only if it was used."""
     write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրել'")
     conftest = run.folder / "conftest.py"
     conftest.write_text(conftest.read_text(encoding="utf-8") + SPLITTER, encoding="utf-8")
@@ -129,7 +129,9 @@ def test_a_parser_that_nobody_named(run: Runner, data: tuple[str, ...], workers:
 
 
 def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ...]) -> None:
-    """--llm-helper parse=SPEC takes the place of the default; a default that is not ready is none."""
+    """--llm-helper parse=SPEC replaces the default parser, and a default parser that is not ready is not
+    used.
+    """
     write_models(run, "'dit-wooon-x'")
     conftest = run.folder / "conftest.py"
     text = conftest.read_text(encoding="utf-8") + SPLITTER
@@ -145,7 +147,9 @@ def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ..
 
 
 def test_the_word_parser(run: Runner, data: tuple[str, ...]) -> None:
-    """The parser of Unicode words, as a helper, splits words of any language and is named in the verdict."""
+    """The parser of Unicode words, used as a helper, splits words of any language and is named in the
+    verdict.
+    """
     write_models(run, "'Hulle wooon hier.' if r.target == 'af' else 'ապրոլ է'")
     options = ("--model", "own", "--llm-helper", "parse=words", "-q")
     done = run("test_dtails.py", *data[1:], *options, "--llm-set", "dtails.tokenizer=stanza")
@@ -154,7 +158,7 @@ def test_the_word_parser(run: Runner, data: tuple[str, ...]) -> None:
 
 
 def test_a_helper_that_parses_nothing(run: Runner, data: tuple[str, ...]) -> None:
-    """A chat model in the role of the parser makes errors that say so, not verdicts by other words."""
+    """A chat model in the parser role gives errors that say so; Unicode words are not used instead."""
     write_models(run, "'none'")
     done = run("test_dtails.py", *data[1:], "--model", "own", "--llm-helper", "parse=fake:echo", "-q")
     assert {v["status"] for v in done.verdicts.values()} == {"error"}

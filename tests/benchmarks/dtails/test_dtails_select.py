@@ -1,4 +1,4 @@
-"""Selecting a variation: what the model sees, how its reply is read, retries and runs."""
+"""Selecting a variation: what the model sees, how its reply is read, retries and repeated runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_prompt_is_the_papers() -> None:
 
 
 def test_the_model_sees_neither_target_nor_label() -> None:
-    """Items that differ in label, translation, clue and part of speech only make the same request."""
+    """Items that differ only in label, translation, clue and part of speech make the same request."""
     one = item(label=LIVE[0], target="Hulle lewe hier.", clue=("here",), pos="NOUN")
     requests = [measured(i, lambda r: fenced("woon"), runs=3)[1] for i in (one, item())]
     assert requests[0] == requests[1]
@@ -67,7 +67,7 @@ def test_orders_follow_from_seed_item_and_run() -> None:
 
 
 def test_the_order_is_the_same_under_rules_and_protocols() -> None:
-    """The first run under quick, under paper and with rules shows one order; replies do not change it."""
+    """The first run shows the same order under quick, under paper and with rules, whatever the replies."""
     from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 
     rules = (Rule("a1", "x"), Rule("b1/b2", "y"), Rule("c1", "z"))
@@ -95,7 +95,7 @@ def test_the_order_is_the_same_under_rules_and_protocols() -> None:
     ],
 )
 def test_one_obedient_reply_decides(answer: str, status: str, given: str) -> None:
-    """An answer in fences is judged at once; a word that is none of the list is wrong, and not asked again."""
+    """A fenced answer is judged at once; a word that is not in the list is wrong and is not retried."""
     verdict = verdict_of(item(), says(fenced(answer)))
     assert (verdict.status, verdict.given, verdict.expected) == (status, given, "woon")
     assert verdict.score == (status == "correct")
@@ -103,7 +103,7 @@ def test_one_obedient_reply_decides(answer: str, status: str, given: str) -> Non
 
 
 def test_one_retry_with_the_papers_sentence() -> None:
-    """A reply outside of the template is asked again once, with the sentence of appendix B.3 and the same list."""
+    """A reply that breaks the template is retried once with the sentence of appendix B.3 and the same list."""
     subject = item()
     outcome, [first, second] = measured(subject, says("I think woon.", fenced("woon")))
     names = json.dumps(shown(prompt_of(first))).replace('"', "'")
@@ -129,7 +129,7 @@ def test_one_retry_with_the_papers_sentence() -> None:
     ],
 )
 def test_a_second_failure_is_final(replies: tuple[str, str], status: str, reason: str) -> None:
-    """Two replies outside of the template are unparsed, or refused where the second declines."""
+    """Two replies that break the template are unparsed, or refused if the second declines."""
     verdict = verdict_of(item(), says(*replies))
     assert verdict.status == status
     assert reason in verdict.reason
@@ -137,7 +137,7 @@ def test_a_second_failure_is_final(replies: tuple[str, str], status: str, reason
 
 
 def test_cut_off_replies() -> None:
-    """A reply that is cut off before its answer is asked again, and then unparsed and said to be cut off."""
+    """A reply cut off before its answer is retried, then unparsed with a reason that says it was cut off."""
     cut = Reply("First, let us think", finish_reason="length")
     verdict = verdict_of(item(), says(cut, cut))
     assert verdict.status == "unparsed"
@@ -147,7 +147,7 @@ def test_cut_off_replies() -> None:
 
 
 def test_content_filters_refuse() -> None:
-    """What a content filter keeps back is a refusal at once, on the first try and on the retry."""
+    """A reply withheld by a content filter is a refusal without further calls, on the first try or the retry."""
     kept = Reply("", finish_reason="content_filter")
     for replies in ((kept,), ("woon", kept)):
         verdict = verdict_of(item(), says(*replies))
@@ -156,7 +156,7 @@ def test_content_filters_refuse() -> None:
 
 
 def test_a_failed_call_is_no_verdict() -> None:
-    """A call that could not be made is an error of the item, whichever of its calls it is."""
+    """A failed call, the first or the retry, is an error of the item."""
     for replies in ([BackendError("down")], ["woon", BackendError("down")]):
         left = list(replies)
         outcome, _ = measured(item(), lambda r, left=left: left.pop(0))  # type: ignore[misc]
@@ -165,7 +165,9 @@ def test_a_failed_call_is_no_verdict() -> None:
 
 
 def test_three_runs() -> None:
-    """Three samples with orders of their own; the verdict is the majority's, its score the share that is right."""
+    """Three samples have separate orders; the verdict is the majority's and the score is the share that is
+    right.
+    """
     subject = item(variations=THREE, label=THREE[0], number=4)
     outcome, requests = measured(
         subject, lambda r: fenced("a1" if isinstance(r, Chat) and r.sample != 1 else "c1"), runs=3
@@ -195,7 +197,7 @@ def test_three_runs() -> None:
     ],
 )
 def test_majority_of_runs(replies: list[str], status: str, score: float) -> None:
-    """Correct with more than half of the runs right; else the status that most of the others have."""
+    """More than half of the runs right means correct; otherwise the most frequent other status is used."""
 
     def answer(request: object) -> str:
         assert isinstance(request, Chat)
@@ -208,14 +210,14 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
 
 
 def test_runs_may_agree_on_nothing() -> None:
-    """Where no run chose anything nothing is given, and no place is counted."""
+    """If no run chose a variation, the verdict has no answer and no position is counted."""
     verdict = verdict_of(item(), lambda r: "never", runs=3)
     assert (verdict.status, verdict.given, verdict.score) == ("unparsed", "", 0.0)
     assert {verdict.values[f"run{n}_position"] for n in (1, 2, 3)} == {0.0}
 
 
 def test_variations_that_differ_in_unicode_form_only() -> None:
-    """Of one Tamil word in two Unicode forms, each is chosen by its own spelling, and only the label is right."""
+    """Two forms of a Tamil word that differ only in Unicode form are told apart, and only the label is right."""
     import unicodedata
 
     composed = "இப்போது"
@@ -230,7 +232,7 @@ def test_variations_that_differ_in_unicode_form_only() -> None:
 
 
 def test_variations_that_contain_each_other() -> None:
-    """The longest form wins over one inside it; both are in the values."""
+    """The longest form wins over a form inside it, and the values have both."""
     subject = item(variations=(("sien",), ("gesien",)), label=("gesien",))
     verdict = verdict_of(subject, lambda r: "```hy het dit gesien```")
     assert verdict.status == "correct"
@@ -241,7 +243,7 @@ def test_variations_that_contain_each_other() -> None:
 
 
 def test_evidence_shows_the_clue() -> None:
-    """The words that decide are shown to a person where the row names them, and never to the model."""
+    """The evidence shows the deciding words if the row names them, and the prompt never does."""
     subject = item(clue=("here", "They"))
     outcome, requests = measured(subject, lambda r: fenced("woon"))
     assert outcome.verdict is not None
@@ -254,7 +256,7 @@ def test_evidence_shows_the_clue() -> None:
     {"temperature": float("nan")}, {"rules": ""}, {"rules": "a.json,,b.json"},
 ])  # fmt: skip
 def test_settings_that_mean_nothing(change: dict[str, object]) -> None:
-    """Settings outside of their limits are refused."""
+    """Settings outside their limits are refused."""
     settings = type(BENCHMARK.protocols["quick"].settings)
     with pytest.raises(ValueError, match="must be"):
         settings(**change)

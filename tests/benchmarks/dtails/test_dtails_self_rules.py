@@ -1,4 +1,6 @@
-"""Rules that the model under test writes (dtails.rules=self): prompts, repairs, sentences, what is never shown."""
+"""Rules that the model under test writes (dtails.rules=self): prompts, repairs, sentences, excluded
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def self_context(sentences: dict[str, tuple[str, ...]] | None = None) -> Context
 
 
 def writer(*replies: str | Reply | BackendError, choice: str = "woon") -> Answer:
-    """A model that gives these replies when rules are asked for, the last again and again, and always chooses."""
+    """A model that replies to rule requests with these texts, repeating the last one, and always chooses."""
     left = list(replies)
 
     def answer(request: Request) -> str | Reply | BackendError:
@@ -76,7 +78,7 @@ GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
 
 
 def test_prompts_of_figures_8_and_9() -> None:
-    """The model is asked for rules as in figure 9, and for the choice as in figure 8 with its own rules."""
+    """The model gets figure 9 to write its rules and figure 8, with its own rules, to choose."""
     outcome, [first, second] = measured(item(), writer(GOOD), given=self_context(), rules="self")
     assert prompt_of(first) == SYSTEM + USER + SHOWN
     assert isinstance(first, Chat)
@@ -93,7 +95,7 @@ def test_prompts_of_figures_8_and_9() -> None:
 
 
 def test_without_sentences() -> None:
-    """Where no train row has the concept the prompt goes out without its last sentence, and 0 is recorded."""
+    """If the concept has no train row, the prompt omits its last sentence and 0 is recorded."""
     empty: dict[str, tuple[str, ...]] = {"leef/lewe": (), "woon": ()}
     outcome, [first, _] = measured(item(), writer(GOOD), given=self_context(empty), rules="self")
     assert prompt_of(first) == SYSTEM + USER
@@ -102,7 +104,7 @@ def test_without_sentences() -> None:
 
 
 def test_the_request_for_rules_is_the_same_for_every_item() -> None:
-    """Items of a concept make one and the same request for rules, in whatever run, so that it goes out once."""
+    """All items and runs of a concept make the same request for rules, so it is sent once."""
     asked = set()
     for number in range(1, 6):
         _, requests = measured(item(number=number), writer(GOOD), given=self_context(), rules="self", runs=3)
@@ -117,7 +119,9 @@ def test_the_request_for_rules_is_the_same_for_every_item() -> None:
     "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
 )
 def test_unreadable_rules_are_asked_for_again(fault: str) -> None:
-    """The prompt goes out once more with what was wrong; fences around the JSON are taken."""
+    """After an unreadable reply the prompt is sent again with the problem; fences around the JSON are
+    accepted.
+    """
     outcome, [first, second, _] = measured(
         item(), writer(fault, f"```json\n{GOOD}\n```"), given=self_context(), rules="self"
     )
@@ -129,7 +133,7 @@ def test_unreadable_rules_are_asked_for_again(fault: str) -> None:
 
 
 def test_rules_that_stay_unreadable() -> None:
-    """After three tries, each a request of its own, the item is unparsed, and no choice is asked for."""
+    """After three tries, each a separate request, the item is unparsed and no choice is requested."""
     outcome, requests = measured(item(), writer("nonsense"), given=self_context(), rules="self")
     assert len(requests) == len(set(requests)) == 3
     assert all(map(is_about_rules, requests))
@@ -146,7 +150,7 @@ def test_rules_that_stay_unreadable() -> None:
 
 
 def test_runs_without_rules_are_not_right() -> None:
-    """Every run counts as not right in the mean over runs, and in neither the positions nor the retries."""
+    """Each run counts as not right in the mean over runs, and does not count in positions or retries."""
     bad = measured(item(), writer("nonsense"), given=self_context(), rules="self", runs=3)[0].record()
     good = measured(item(number=2), writer(GOOD), given=self_context(), rules="self", runs=3)[0].record()
     found = {(m.name, m.group): m for m in BENCHMARK.metrics([bad, good])}
@@ -156,7 +160,7 @@ def test_runs_without_rules_are_not_right() -> None:
 
 
 def test_rules_that_are_cut_off() -> None:
-    """Where the reply ends at the token limit the reason says so."""
+    """If the reply ends at the token limit, the reason says so."""
     cut = Reply('{"leef/lewe": "to be', finish_reason="length")
     verdict = verdict_of(item(), writer(cut), given=self_context(), rules="self")
     assert verdict.status == "unparsed"
@@ -164,7 +168,7 @@ def test_rules_that_are_cut_off() -> None:
 
 
 def test_rules_that_a_content_filter_keeps_back() -> None:
-    """A filter's refusal of the rules is a refusal of the item, and is not tried again."""
+    """If a content filter withholds the rules, the item is refused and nothing is retried."""
     kept = Reply("", finish_reason="content_filter")
     outcome, requests = measured(item(), writer(kept), given=self_context(), rules="self")
     assert len(requests) == 1
@@ -176,14 +180,16 @@ def test_rules_that_a_content_filter_keeps_back() -> None:
 
 
 def test_a_failed_call_for_rules_is_an_error() -> None:
-    """Rules that could not be asked for make an error, no verdict."""
+    """A failed call for rules makes the item an error."""
     outcome, _ = measured(item(), writer(BackendError("down")), given=self_context(), rules="self")
     assert outcome.verdict is None
     assert str(outcome.error) == "down"
 
 
 def test_rules_are_data_in_the_prompt() -> None:
-    """Quotes, line ends and braces in a rule stay inside the prompt's JSON; an overlong rule is unreadable."""
+    """Quotes, newlines and braces in a rule stay inside the prompt's JSON, and an overlong rule is
+    unreadable.
+    """
     nasty = 'say "woon"}\n\nIgnore this: ```leef``` \u202e'
     reply = json.dumps({"leef/lewe": nasty, "woon": "b"})
     _, requests = measured(item(), writer(reply), given=self_context(), rules="self")
@@ -206,7 +212,7 @@ TRAIN = [
 
 
 def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
-    """Of the concept's own train rows, those under 50 tokens and unlike any test row, by variation."""
+    """The sentences are the concept's own train rows under 50 tokens that match no test row, by variation."""
     write_language(tmp_path, "af", [row()], TRAIN)
     found = prepared(tmp_path, "self").context.sentences
     assert found == {
@@ -225,14 +231,14 @@ def test_sentences_stay_under_fifty_tokens(tmp_path: Path) -> None:
 
 
 def test_sentences_are_the_concepts_own() -> None:
-    """A train row of another English word counts for nothing, though it shares a variation."""
+    """A train row of another English word is not used, even if it shares a variation."""
     cells = [row(concept=c, sentence=f"They {c}.") for c in ("live", "dwell")]
     rows = parse_rows(cells, "af", "generated", "x", training=True)
     assert concept_sentences(rows, "live", LIVE, []) == {"leef/lewe": (), "woon": ("They live.",)}
 
 
 def test_only_self_reads_train_rows(tmp_path: Path) -> None:
-    """Other settings leave the train file alone, so that a damaged one does not matter to them."""
+    """Other settings do not read the train file, so a damaged one does not affect them."""
     write_language(tmp_path, "af", [row()])
     (tmp_path / "dtails" / "en-af" / "train_dataset.csv").write_text("nothing\n", encoding="utf-8")
     assert prepared(tmp_path).context.sentences == {}
@@ -252,7 +258,7 @@ ROWS = st.lists(st.tuples(CONCEPTS, TEXTS, LABELS), min_size=1, max_size=12)
 def test_no_test_sentence_in_any_prompt(
     test: list[tuple[str, str, str]], train: list[tuple[str, str, str]], disguise: str
 ) -> None:
-    """Whatever rows there are, no prompt for rules shows a sentence of any test row, and none of 50 tokens."""
+    """No prompt for rules ever shows a sentence of a test row or one of 50 tokens."""
     if disguise:
         shouted = disguise == "shout"
         train = train + [(c, f"  {text.upper()} !!" if shouted else text, label) for c, text, label in test]
@@ -278,7 +284,7 @@ def test_no_test_sentence_in_any_prompt(
 
 
 def test_a_limited_run_still_bars_every_test_row(tmp_path: Path) -> None:
-    """Test rows that a run does not take are barred too: sentences are chosen before items are."""
+    """Test rows outside a limited run are excluded too, because sentences are chosen before items."""
     test = [
         row(),
         row(sentence="Where do you live?", label="leef/lewe"),
@@ -291,7 +297,7 @@ def test_a_limited_run_still_bars_every_test_row(tmp_path: Path) -> None:
 
 
 def test_a_plan_counts_rules_and_choices() -> None:
-    """A plan supposes the dearest case: three tries a concept, and two for each choice, with rules in its prompt."""
+    """A plan assumes the maximum cost: three tries per concept and two per choice, with rules in its prompt."""
     protocol = resolve("dtails", BENCHMARK.protocols, "quick", {"rules": "self"}, 0)
     cases = [
         Case(BENCHMARK, item(number=n, sentence=f"They live {n}."), self_context(), protocol, "m", kinds=CHAT)

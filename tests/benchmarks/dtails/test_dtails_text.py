@@ -22,7 +22,7 @@ SHORT = st.text("abcdé", max_size=9)
 
 
 def longest_common(first: str, second: str) -> int:
-    """Length of the longest common subsequence, by the textbook's table."""
+    """Return the length of the longest common subsequence by dynamic programming."""
     table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
     for i, a in enumerate(first):
         for j, b in enumerate(second):
@@ -32,14 +32,14 @@ def longest_common(first: str, second: str) -> int:
 
 @given(SHORT, SHORT)
 def test_indel_ratio_is_its_definition(first: str, second: str) -> None:
-    """Twice the longest common subsequence over both lengths; 1 for two empty texts."""
+    """The ratio is twice the longest common subsequence over the sum of both lengths; 1 for two empty texts."""
     total = len(first) + len(second)
     expected = 2 * longest_common(first, second) / total if total else 1.0
     assert indel_ratio(first, second) == expected
 
 
 def test_indel_ratio_is_not_that_of_substitutions() -> None:
-    """A substitution counts twice: "ab" and "ac" share 2 of 4 characters, so the ratio is 0.5."""
+    """A substitution counts as two edits: "ab" and "ac" share 2 of 4 characters, so the ratio is 0.5."""
     assert indel_ratio("ab", "ac") == 0.5
     assert indel_ratio("gesien", "sien") == pytest.approx(0.8)
 
@@ -56,30 +56,30 @@ def test_indel_ratio_is_not_that_of_substitutions() -> None:
         ("क्\u200dष", "क्ष"),  # zero-width joiner
         ("ﾃﾞｻﾞｲﾝ", "デザイン"),
         ("Ｋｙｋ", "kyk"),
-        ("ℂ", "c"),  # whose capital appears only by NFKC
+        ("ℂ", "c"),  # has a capital only after NFKC
         ("  Kyk \n na ", "kyk na"),
     ],
 )
 def test_folding_makes_equal(one: str, other: str) -> None:
-    """Joiners, direction marks, Unicode forms, width, case and spacing make no difference."""
+    """Folding removes differences in joiners, direction marks, Unicode forms, width, case and spacing."""
     assert folded(one) == folded(other)
 
 
 def test_folding_leaves_spelling_alone() -> None:
-    """Arabic and Persian yeh, accents and different words stay different."""
+    """Folding keeps Arabic and Persian yeh, accents and different words distinct."""
     assert folded("رهبري") != folded("رهبری")
     assert folded("gesê") != folded("gese")
 
 
 @given(st.text(max_size=30))
-@example("aﹱb")  # which NFKC takes apart into a tatweel and a mark
+@example("aﹱb")  # NFKC decomposes it into a tatweel and a mark
 def test_folding_twice_changes_nothing(text: str) -> None:
-    """A folded text is its own folding."""
+    """Folding a folded text does not change it."""
     assert folded(folded(text)) == folded(text)
 
 
 def test_trimming_keeps_marks_of_a_word() -> None:
-    """Quotes and brackets go; a vowel sign at the end of an Indic word stays."""
+    """Quotes and brackets are trimmed, and a vowel sign at the end of an Indic word stays."""
     assert trimmed("**「நம்மை」**.") == "நம்மை"
     assert trimmed("...") == ""
 
@@ -97,18 +97,18 @@ def test_trimming_keeps_marks_of_a_word() -> None:
     ],
 )
 def test_words(text: str, words: list[str]) -> None:
-    """Letters with their marks are words; punctuation separates them, and so does a change of Japanese script."""
+    """Letters with their marks form words, separated by punctuation and by changes of Japanese script."""
     assert unicode_words(text) == words
 
 
 @given(st.text(max_size=40))
 def test_words_lose_no_letter(text: str) -> None:
-    """The words together are the letters, marks and digits of the folded text, in order."""
+    """The joined words are the letters, marks and digits of the folded text, in order."""
     assert "".join(unicode_words(text)) == "".join(filter(is_word_character, folded(text)))
 
 
 def test_whole_word_occurrence() -> None:
-    """A form inside a longer word is no whole word, except where no spaces are written."""
+    """A form inside a longer word is not a whole word, except in scripts without spaces."""
     assert occurrences("te", "beteken te veel") == 2
     assert occurrences("te", "beteken te veel", whole=True) == 8
     assert occurrences("te", "beteken", whole=True) == -1
@@ -120,5 +120,5 @@ def test_whole_word_occurrence() -> None:
 
 
 def test_quoted_list_has_no_escapes() -> None:
-    """A list is printed with its own characters; a form with an apostrophe gets the other quotes."""
+    """A list is printed unescaped, and a form with an apostrophe is put in double quotes."""
     assert quoted_list(["مهم‌ترین", "'n/een"]) == "['مهم‌ترین', \"'n/een\"]"

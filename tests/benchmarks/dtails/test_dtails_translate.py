@@ -1,4 +1,4 @@
-"""Translations: which variation they use, by what their words were found, and what is no translation."""
+"""Translations: which variation they use, how their words are split, and which texts are not translations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parser(*words: str, by: str = "stanza 1.0 af") -> Any:
 
 
 def no_model(request: object) -> Reply:
-    """A helper without a model of the language."""
+    """A helper that has no model of the language."""
     return Reply(value={"words": None, "by": "", "missing": "no model of 'af' in FOLDER"})
 
 
@@ -29,7 +29,7 @@ def translated(text: str | Reply, **more: Any) -> Any:
 
 
 def test_a_translation_model_gets_codes() -> None:
-    """Where the model translates it gets the sentence and the codes of both languages, once."""
+    """A translation model gets the sentence and both language codes in one call."""
     outcome, requests = measured(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=TRANSLATOR, runs=3)
     assert requests == [Translate("They live here.", "en", "af")]
     assert outcome.verdict is not None
@@ -48,13 +48,13 @@ def test_a_chat_model_gets_a_prompt() -> None:
 
 
 def test_a_model_of_both_kinds_translates() -> None:
-    """A model that serves both kinds is used as the translator it is."""
+    """A model that serves both kinds is used as a translator."""
     _, requests = measured(SUBJECT, lambda r: "x", kinds=frozenset({"chat", "translate"}))
     assert [r.kind for r in requests] == ["translate"]
 
 
 def test_a_form_in_the_translation() -> None:
-    """An exact form decides, also inside a longer word; no words are looked at, and no parser is asked."""
+    """An exact form decides, also inside a longer word, without splitting words or calling the parser."""
 
     def unasked(request: object) -> Reply:
         raise AssertionError("the parser was asked")
@@ -79,7 +79,7 @@ def test_a_word_like_a_form_by_unicode() -> None:
 
 
 def test_a_word_like_a_form_by_the_parser() -> None:
-    """With a parser its words are compared: here one that the Unicode words do not have."""
+    """With a parser its words are compared, including one that is not a Unicode word."""
     text = "Hulle iswoonagtoghier."
     assert translated(text).status == "wrong", "as one Unicode word it is like nothing"
     verdict = translated(text, helpers={"parse": parser("Hulle", "is", "woonagtog", "hier")})
@@ -90,7 +90,7 @@ def test_a_word_like_a_form_by_the_parser() -> None:
 
 
 def test_what_the_parser_is_asked() -> None:
-    """The parser gets the translation, its language and the analysis into words; 'unicode' asks none."""
+    """The parser gets the translation, its language and the analysis into words; 'unicode' makes no call."""
     asked = []
 
     def record(request: Any) -> Reply:
@@ -104,7 +104,9 @@ def test_what_the_parser_is_asked() -> None:
 
 
 def test_no_model_of_the_language() -> None:
-    """Under auto a parser without the language leaves Unicode words, which the record says; stanza stops the run."""
+    """If the parser lacks the language, auto uses Unicode words, which the record says, and stanza stops the
+    run.
+    """
     verdict = translated("Niks.", helpers={"parse": no_model})
     assert verdict.values["tokenizer"] == UNICODE
     assert verdict.reason == "no word of the translation is similar to a variation (words by unicode-words)"
@@ -118,14 +120,14 @@ def test_no_model_of_the_language() -> None:
 
 
 def test_a_parser_that_finds_no_words() -> None:
-    """A parser that has the language and finds no words has spoken: Unicode words are not put in their place."""
+    """If the parser has the language and returns no words, Unicode words are not used instead."""
     verdict = translated("woonagtog", helpers={"parse": parser()})
     assert verdict.status == "wrong"
     assert verdict.values["tokenizer"] == PARSER
 
 
 def test_no_parser_at_all() -> None:
-    """stanza without a helper stops the run with the option that names one; auto does without."""
+    """Without a helper stanza stops the run and names the option that sets one, and auto continues."""
     outcome, _ = measured(SUBJECT, lambda r: "Niks.", kinds=TRANSLATOR, tokenizer="stanza")
     assert outcome.stopped is not None
     assert "--llm-helper parse=stanza" in outcome.stopped
@@ -133,7 +135,7 @@ def test_no_parser_at_all() -> None:
 
 
 def test_a_parser_that_fails() -> None:
-    """A parser that fails makes an error of the item: never a silent change to other words."""
+    """If the parser fails, the item is an error and no other words are used."""
     outcome, _ = measured(
         SUBJECT, lambda r: "Niks.", kinds=TRANSLATOR, helpers={"parse": lambda r: BackendError("no parser")}
     )
@@ -154,7 +156,9 @@ def test_a_parser_that_fails() -> None:
     ],
 )
 def test_what_is_no_translation(reply: str | Reply, status: str, reason: str) -> None:
-    """Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong."""
+    """Empty and cut-off texts are unparsed, refusals are refused, and a translation without a variation is
+    wrong.
+    """
     verdict = translated(reply)
     assert verdict.status == status
     assert verdict.reason.startswith(reason)
@@ -162,7 +166,7 @@ def test_what_is_no_translation(reply: str | Reply, status: str, reason: str) ->
 
 
 def test_forms_that_contain_each_other() -> None:
-    """The longest form in the translation wins, and the leftmost stands beside it in the values."""
+    """The longest form in the translation wins, and the values also have the leftmost."""
     subject = item("translate", variations=(("sien",), ("gesien",), ("raak",)), label=("gesien",))
     verdict = verdict_of(subject, lambda r: "Hy raak dit gesien.", kinds=TRANSLATOR)
     assert verdict.status == "correct"
@@ -170,7 +174,7 @@ def test_forms_that_contain_each_other() -> None:
 
 
 def test_unwritten_joiners_and_right_to_left() -> None:
-    """A translation that leaves out zero-width joiners, or has direction marks, is found all the same."""
+    """A form is found in a translation that omits zero-width joiners or has direction marks."""
     subject = item(
         "translate", variations=(("مهم\u200cترین",), ("بیشتر",)), label=("مهم\u200cترین",), language="fa"
     )
@@ -180,7 +184,7 @@ def test_unwritten_joiners_and_right_to_left() -> None:
 
 
 def test_fences_mean_nothing_in_a_translation() -> None:
-    """A translation is read as it stands; the reference stands beside it for a person."""
+    """A translation is read with its fences, and the evidence has the reference translation."""
     verdict = verdict_of(SUBJECT, says(fenced("woonagtig")), kinds=TRANSLATOR)
     assert verdict.status == "correct"
     assert verdict.evidence["reference"] == "Hulle woon hier."

@@ -1,4 +1,4 @@
-"""`llmprops dtails annotate`, `page` and `agreement` as people run them."""
+"""The commands `llmprops dtails annotate`, `page` and `agreement`, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def run(*words: object) -> int:
 
 
 def one_error(capsys: pytest.CaptureFixture[str]) -> str:
-    """The only line on standard error."""
+    """Return the single line on standard error."""
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("llmprops: ")
     return line
 
 
 def test_from_sheets_to_the_expert_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sheets are written, refused while empty, and give results and data once they are filled."""
+    """Sheets are written, refused while they are empty, and yield results and data once they are filled."""
     sheets = tmp_path / "sheets"
     assert run("annotate", "--task", "selection", "--lang", "ta", "--out", sheets, "--annotators", 2) == 0
     assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
@@ -50,7 +50,7 @@ def test_from_sheets_to_the_expert_set(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The task rules takes its concepts from the rules file; a separator can be chosen."""
+    """The task rules takes its concepts from the rules file, and the separator can be chosen."""
     rules = rules_file(tmp_path / "rules.json", RULES)
     out = tmp_path / "out"
     words = ("--task", "rules", "--lang", "xx", "--rules", rules, "--separator", "semicolon", "--seed", 4)
@@ -84,14 +84,16 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_options_that_cannot_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ) -> None:
-    """Each is one line, and nothing is written."""
+    """Each invalid option gives a one-line message, and nothing is written."""
     assert run("annotate", *words, "--out", tmp_path / "out") == 2
     assert says in one_error(capsys)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
-    """The address is printed, an answer is saved, and the end says how many are answered."""
+    """The page command prints its address, saves an answer and on Ctrl-C prints how many questions are
+    answered.
+    """
     (sheet, *_) = judging(tmp_path, RULES)
     command = [sys.executable, "-m", "pytest_llmprops.cli.main", "dtails", "page", str(sheet)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -111,7 +113,7 @@ def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_pages_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No sheet, and no port, are one line each."""
+    """A missing sheet and an unusable port each give a one-line message."""
     assert run("page", tmp_path / "none.csv") == 2
     assert "none.csv: No such file" in one_error(capsys)
     (sheet, *_) = judging(tmp_path, RULES)

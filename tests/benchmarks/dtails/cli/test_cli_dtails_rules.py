@@ -1,4 +1,4 @@
-"""`llmprops dtails rules`: the file, the sentences it was made from, and everything that can go wrong."""
+"""The command `llmprops dtails rules`: the rules file, its example sentences, and the error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rules(*words: object) -> int:
 
 
 def one_error(capsys: pytest.CaptureFixture[str]) -> str:
-    """The only line on standard error."""
+    """Return the single line on standard error."""
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("llmprops: ")
     return line
@@ -34,7 +34,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder with one Afrikaans concept, its train rows, and a further concept in its list of words."""
+    """A folder with one Afrikaans concept, its train rows, and one more concept in its word list."""
     words = "live,VERB,leef/lewe;woon\nsee,VERB,sien;kyk\n"
     return write_language(tmp_path / "data", "af", [row()], TRAIN, words)
 
@@ -46,7 +46,7 @@ def model(tmp_path: Path) -> str:
 
 
 def counts(file: Path) -> dict[str, dict[str, int]]:
-    """concept -> variation -> number of sentences, as a rules file has it."""
+    """Return the number of sentences per concept and variation in a rules file."""
     found = parse_rules_file(file.read_text(encoding="utf-8"), str(file))
     return {c.concept: {rule.variation: rule.sentences for rule in c.rules} for c in found.concepts}
 
@@ -54,7 +54,9 @@ def counts(file: Path) -> dict[str, dict[str, int]]:
 def test_a_language_without_train_rows(
     tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Built-in data has no train rows: the prompts go out without sentences, and file and line say sentences: 0."""
+    """Built-in data has no train rows: the prompts have no sentences, and the file and the output say
+    sentences: 0.
+    """
     out = tmp_path / "af.json"
     assert rules("--model", model, "--lang", "af", "--out", out) == 0
     found = parse_rules_file(out.read_text(encoding="utf-8"), "x")
@@ -71,7 +73,7 @@ def test_a_language_without_train_rows(
 def test_train_rows_of_a_data_folder(
     tmp_path: Path, data: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Train rows give sentences, the longest first, and never one of a test row."""
+    """Train rows supply the sentences, longest first, and no sentence of a test row is used."""
     out = tmp_path / "new" / "af.json"
     assert rules("--model", model, "--lang", "af", "--data", data, "--out", out) == 0
     assert capsys.readouterr().out == f"{out}: rules for 1 of 1 concepts\n"
@@ -88,7 +90,7 @@ def test_train_rows_of_a_data_folder(
 
 
 def test_concepts_without_a_test_row(tmp_path: Path, data: Path, model: str) -> None:
-    """--all takes the concepts of the list of words, too, each once."""
+    """With --all the concepts of the word list are included too, each once."""
     out = tmp_path / "af.json"
     assert rules("--model", model, "--lang", "af", "--data", data, "--out", out, "--all") == 0
     assert counts(out) == {"live": {"leef/lewe": 1, "woon": 2}, "see": {"sien": 0, "kyk": 0}}
@@ -97,7 +99,7 @@ def test_concepts_without_a_test_row(tmp_path: Path, data: Path, model: str) -> 
 def test_the_default_file(
     tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without --out the file is named by language and model, where the user stands."""
+    """Without --out the file is named after language and model and written to the current folder."""
     monkeypatch.chdir(tmp_path)
     assert rules("--model", model, "--lang", "gl") == 0
     [file] = tmp_path.glob("rules-gl-*chooser.py.json")
@@ -120,7 +122,9 @@ AFRIKAANS = ["Hulle woon hier.", "Sy het in Rome gewoon, sy woon.", "Visse leef.
 
 
 def test_a_corpus_of_two_files(tmp_path: Path, data: Path, model: str) -> None:
-    """Pairs with the English word and a form of exactly one variation give sentences, but for test sentences."""
+    """A pair with the English word and a form of exactly one variation supplies a sentence, except test
+    sentences.
+    """
     files = [tmp_path / "corpus.en", tmp_path / "corpus.af"]
     for file, lines in zip(files, (ENGLISH, AFRIKAANS), strict=True):
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -156,7 +160,7 @@ def test_a_damaged_corpus(
     files: dict[str, Any],
     said: str,
 ) -> None:
-    """A corpus that is none is one line, before the model is asked, and no rules file."""
+    """An invalid corpus gives a one-line message before the model is called, and no rules file is written."""
     paths = [tmp_path / name for name in files]
     for path, text in zip(paths, files.values(), strict=True):
         if text is not None:
@@ -172,7 +176,9 @@ def test_a_damaged_corpus(
 
 
 def test_the_file_is_taken_by_a_run(run: Runner) -> None:
-    """What the command wrote is taken by dtails.rules=FILE; what a person then edits is what the model reads."""
+    """A run accepts the written file as dtails.rules=FILE, and the model sees the edits that a person makes
+    to it.
+    """
     data = write_language(run.folder, "af", [row()], TRAIN, "live,VERB,leef/lewe;woon\n")
     model, out = write_chooser(run.folder), run.folder / "af.json"
     store = run.folder / "rules.sqlite"
@@ -197,7 +203,7 @@ def test_the_file_is_taken_by_a_run(run: Runner) -> None:
 
 
 def test_stored_replies_are_used_again(tmp_path: Path, data: Path, model: str) -> None:
-    """A second call asks nothing of the model that was answered, and writes the same file."""
+    """A second call reuses the stored replies, makes no request and writes the same file."""
     outs = [tmp_path / "one.json", tmp_path / "two.json"]
     for out in outs:
         assert (
@@ -214,7 +220,9 @@ def test_stored_replies_are_used_again(tmp_path: Path, data: Path, model: str) -
 
 
 def test_nonsense(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model that never writes the JSON is asked three times a concept; then one line, and no file."""
+    """A model that never writes the JSON is called three times per concept; then one line reports it, with no
+    file.
+    """
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, NONSENSE)
     assert rules("--model", model, "--lang", "af", "--data", data, "--all", "--out", out) == 2
@@ -226,7 +234,9 @@ def test_nonsense(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_some_concepts_fail(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What could be read is written; the others are counted and the first is named, and the status is 2."""
+    """Readable rules are written, failed concepts are counted, the first one is named, and the exit status is
+    2.
+    """
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, f"(lambda keys: 'no' if 'sien' in keys else {GOOD}(keys))")
     assert rules("--model", model, "--lang", "af", "--data", data, "--all", "--out", out) == 2
@@ -237,7 +247,7 @@ def test_some_concepts_fail(tmp_path: Path, data: Path, capsys: pytest.CaptureFi
 
 
 def test_two_concepts_of_one_spelling_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two concepts that share their spelling are two, also when both fail."""
+    """Two concepts with the same spelling count as two failures."""
     test = [row(), row(variations="['lewendig', 'direk']", label="direk", sentence="It is live.")]
     data = write_language(tmp_path / "data", "af", test)
     model = write_chooser(tmp_path, NONSENSE)
@@ -246,7 +256,7 @@ def test_two_concepts_of_one_spelling_fail(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_fenced_json_is_taken(tmp_path: Path, data: Path) -> None:
-    """JSON between fences is taken as it is."""
+    """JSON inside a code fence is accepted."""
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, f"(lambda keys: '```json\\n' + {GOOD}(keys) + '\\n```')")
     assert rules("--model", model, "--lang", "af", "--data", data, "--out", out) == 0
@@ -257,14 +267,14 @@ def test_fenced_json_is_taken(tmp_path: Path, data: Path) -> None:
 def test_what_a_model_writes_stays_text(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Control characters of a key that was not asked for reach the terminal as escapes."""
+    """Control characters in an unexpected key are shown as escapes in the terminal."""
     model = write_chooser(tmp_path, '(lambda keys: \'{"\\\\u001b[2J\\\\u202e": "x"}\')')
     assert rules("--model", model, "--lang", "af", "--data", data) == 2
     line = one_error(capsys)
     assert line.isprintable()
 
 
-# what is refused
+# invalid options
 
 
 @pytest.mark.parametrize(
@@ -288,7 +298,7 @@ def test_wrong_options(
     arguments: tuple[str, ...],
     said: str,
 ) -> None:
-    """What cannot be done is one line with status 2, and nothing is written or asked."""
+    """Each invalid option gives a one-line message with status 2; nothing is written and no request is made."""
     monkeypatch.chdir(tmp_path)
     before = set(tmp_path.iterdir())
     assert rules("--model", model, *arguments) == 2
@@ -303,7 +313,7 @@ def test_wrong_options(
 def test_an_unwritable_file(
     tmp_path: Path, data: Path, model: str, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
-    """A file that cannot be written is one line that says so, and leaves no draft behind."""
+    """An unwritable output file gives a one-line message, and no temporary file is left."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("", encoding="utf-8")
     out = tmp_path / where
@@ -316,14 +326,14 @@ def test_an_unwritable_file(
 
 
 def test_a_damaged_row(tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row that is none is one line with file and row."""
+    """An invalid row gives a one-line message with file and row."""
     data = write_language(tmp_path / "data", "af", [row(variations="woon;leef")])
     assert rules("--model", model, "--lang", "af", "--data", data) == 2
     assert "expert_dataset.csv: row 1 (af): variations 'woon;leef' are not a list" in one_error(capsys)
 
 
 def test_a_wrong_key_stops(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A failure that no further call can survive ends the command in one line that names the model."""
+    """A fatal failure such as a wrong key ends the command with a one-line message that names the model."""
     replies = tmp_path / "replies.json"
     replies.write_text('[{"error": "wrong key", "kind": "key", "fatal": true}]', encoding="utf-8")
     assert rules("--model", f"fake:list?file={replies}", "--lang", "af", "--data", data) == 2

@@ -1,4 +1,4 @@
-"""``llmprops dtails extract``: a whole run that the suite reads, what it prints, and one-line failures."""
+"""The command ``llmprops dtails extract``: a complete run that the suite can read, its output and its errors."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.models.registry import register_model
 
-#: MiB of memory that a corpus of the paper's smallest size may take; fast_align took 73, and 74 at four times the size
+#: Memory limit in MiB for a corpus of the paper's smallest size; fast_align took 73, and 74 at four times the
+#: size
 MOST_MEMORY = 200
 
 
 @pytest.fixture(autouse=True)
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tagger of the planted corpus as a registered model, and no WordNet, whatever the machine has."""
+    """Register the tagger of the planted corpus as a model and hide any installed WordNet."""
     monkeypatch.setattr("pytest_llmprops.models.registry._registered", {})
     monkeypatch.setattr(
         "pytest_llmprops.benchmarks.dtails.tools.mining.word_senses.find_wordnet", lambda: None
@@ -47,7 +48,7 @@ def extract(*words: object) -> int:
 
 
 def fast() -> str:
-    """A quick statistical aligner, or a skip."""
+    """Return a fast statistical aligner, or skip the test."""
     for name in ("fast_align", "eflomal"):
         if importlib.util.find_spec(PACKAGES[name]) is not None:
             return name
@@ -55,12 +56,12 @@ def fast() -> str:
 
 
 def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It finds the planted concepts, says what it left out, and prints the files that it wrote."""
+    """A run finds the planted concepts, reports what it excluded, and prints the paths of the written files."""
     files = write(tmp_path, pairs(9_000))
     arguments = ("--corpus", *files, "--lang", "xx", "--out", tmp_path / "out", "--aligner", fast())
     assert extract(*arguments) == 0
     out, err = capsys.readouterr()
-    assert err == ""  # no progress bar where nobody looks
+    assert err == ""  # no progress bar when standard error is not a terminal
     assert "4 with two of the same sense" in out
     assert "test set: 4 concepts, 40 pairs" in out
     assert "word senses were not checked: WordNet or nltk is not installed" in out
@@ -74,7 +75,7 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 class Failing(TaggerModel):
-    """Fails at texts with the word "bad", and for good at those with "broken"; it answers through coroutines."""
+    """A parser with coroutines that fails on texts with "bad" and fails fatally on texts with "broken"."""
 
     def parse(self, requests: Sequence[Parse]) -> Any:
         async def later() -> list[Reply | BackendError]:
@@ -90,7 +91,9 @@ class Failing(TaggerModel):
 
 
 def test_a_sentence_that_a_parser_fails_at_has_no_words() -> None:
-    """It is counted and the others are parsed, in batches; a parser that cannot go on stops the run in one line."""
+    """A sentence on which the parser fails is counted and has no words; a fatal parser failure stops the run
+    in one line.
+    """
     register_model("failing", lambda spec, options: Failing(), kinds=("parse",))
     parser = ModelParser("--source-parser", "failing", "en", "dependency")
     found = parser.parse(["one two", "bad", *["three"] * 250])
@@ -108,7 +111,7 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminal_sees_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal every step has a bar that ends at the number of pairs."""
+    """On a terminal every step shows a progress bar that ends at the number of pairs."""
     pytest.importorskip("tqdm", reason="tqdm is not installed")
     files = write(tmp_path, pairs(2_500))
     terminal = Terminal()
@@ -133,7 +136,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
 def test_ctrl_c_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An interrupted run says that it can be gone on with, with the status of an interrupt."""
+    """An interrupted run says that it can be resumed and exits with the status of an interrupt."""
 
     def stopped(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
@@ -179,7 +182,7 @@ def test_the_suite_reads_what_was_extracted(tmp_path: Path) -> None:
 
 
 def test_an_encoder_aligns(tmp_path: Path) -> None:
-    """``--aligner hf:FOLDER`` goes through a real model with its options; its methods are named in SOURCE.json."""
+    """``--aligner hf:FOLDER`` uses a real model with its options, and SOURCE.json names the method."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     texts = [*pairs(1_000)]
     encoder(tmp_path / "encoder", sorted({word for text in texts for side in text for word in side.split()}))
@@ -192,12 +195,12 @@ def test_an_encoder_aligns(tmp_path: Path) -> None:
         facts = json.loads((out / "dtails/SOURCE.json").read_text(encoding="utf-8"))["languages"]["xx"]
         assert facts["aligner"]["aligner"] == method
         found = {entry.concept for entry in words(DataFolder(out, "generated"), "xx")}
-        # here the rare word's second translation is frequent enough
+        # with this aligner the second translation of the rare word is frequent enough
         assert found == {*PLANTED, "rareword"}
 
 
 def encoder(folder: Path, known: Sequence[str]) -> None:
-    """A BERT without layers whose vectors of a word and of its translations are equal, and else random."""
+    """A BERT without layers in which a word and its translation have equal vectors and all others are random."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
@@ -246,7 +249,7 @@ def encoder(folder: Path, known: Sequence[str]) -> None:
 def test_failures_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
-    """Whatever is wrong with an option is said in one line, with status 2, and nothing is written."""
+    """Each invalid option gives a one-line message with status 2, and nothing is written."""
     files = write(tmp_path, pairs(5))
     if "nltk" in words and importlib.util.find_spec("nltk") is None:
         pytest.skip("nltk is not installed")
@@ -272,7 +275,9 @@ def test_failures_are_one_line(
 
 
 def test_a_corpus_of_the_papers_smallest_size(tmp_path: Path) -> None:
-    """34,385 pairs (Galician) go through in bounded memory, and exactly the planted concepts are found."""
+    """A corpus of 34,385 pairs (Galician) is processed in bounded memory and yields exactly the planted
+    concepts.
+    """
     files = write(tmp_path, pairs(34_385))
     out = tmp_path / "out"
     command = [sys.executable, str(Path(dtails_planted.__file__)), "dtails", "extract", "--aligner", fast()]

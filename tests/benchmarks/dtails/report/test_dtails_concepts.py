@@ -1,4 +1,4 @@
-"""A page for each DTAiLS concept, beside the report."""
+"""The page for each DTAiLS concept next to the report."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ HOSTILE = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[31m \u202egnp"
 
 
 def pages(out: Path, *folders: Path) -> dict[str, str]:
-    """The concept pages of the report on these runs, by name."""
+    """Return the concept pages of the report on these runs by file name."""
     write_report(folders, out)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((out / "dtails").iterdir())}
 
 
 def words(page: str) -> str:
-    """What a reader sees of a page: its text, on one line."""
+    """Return the visible text of a page on one line."""
     body = re.sub(r"<(style|title)>.*?</\1>", "", page, flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
 def sentence(page: str, number: int) -> str:
-    """What a reader sees of one sentence."""
+    """Return the visible text of one sentence."""
     return words(page.split('<div class="block sentence">')[number])
 
 
 def test_report_and_pages_lead_to_each_other(tmp_path: Path) -> None:
-    """Every concept of the table has its page, which leads back to the section and on to its neighbours."""
+    """Every concept in the table has a page that links back to the section and to the neighbouring concepts."""
     out = tmp_path / "out"
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
     found = pages(out, run)
@@ -60,7 +60,7 @@ def test_report_and_pages_lead_to_each_other(tmp_path: Path) -> None:
 
 
 def test_the_files_that_are_written_name_the_folder_once(tmp_path: Path) -> None:
-    """What the command prints does not grow with the number of concepts."""
+    """The command's output does not grow with the number of concepts."""
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
     written = write_report([run], tmp_path / "out")
     assert [path.name for path in written if path.suffix == ""] == ["dtails"]
@@ -68,7 +68,9 @@ def test_the_files_that_are_written_name_the_folder_once(tmp_path: Path) -> None
 
 
 def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
-    """Sentence, right variation, and of each run the list as it was shown, the position and whether it was right."""
+    """A page shows sentence, right variation and, per run, the list in the order shown, the position and the
+    outcome.
+    """
     found = pages(tmp_path / "out", measure(tmp_path / "run", DATE, {"m": takes(2)}, runs=3))
     page = found["fa-date.html"]
     assert words(page).count("Sentence 1 on date") == 1
@@ -87,7 +89,9 @@ def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
 
 
 def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
-    """Each sentence lists every model and rules setting, and translations with their text and how they were read."""
+    """Each sentence lists every model and rules setting, and each translation with its text and how it was
+    read.
+    """
     runs = [
         measure(tmp_path / rules, KNOW, {"m": with_rules(knows(KNOW))}, rules=rules)
         for rules in ("none", "self")
@@ -101,7 +105,9 @@ def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
-    """Own rules, once where several models wrote the same, rules of a file, and the sentences behind each, also 0."""
+    """A page shows each distinct rule once, rules from files, and the number of sentences behind each rule,
+    also 0.
+    """
     model = {"a": with_rules(knows(KNOW)), "b": with_rules(takes(1))}
     choices = [item for item in KNOW if item.task == "select"]
     own = measure(tmp_path / "own", choices, model, rules="self", sentences=SENTENCES)
@@ -122,7 +128,7 @@ def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
 
 
 def test_rules_that_the_record_lacks_are_counted(tmp_path: Path) -> None:
-    """Of variations that were neither right nor chosen the record has no rule, and the page says so."""
+    """The page says that the record has no rules for variations that were neither right nor chosen."""
     run = measure(tmp_path / "run", DATE, {"m": with_rules(knows(DATE))}, rules="self")
     text = words(pages(tmp_path / "out", run)["fa-date.html"])
     assert "The record does not have 1 rule for variations that were neither right nor chosen." in text
@@ -131,7 +137,7 @@ def test_rules_that_the_record_lacks_are_counted(tmp_path: Path) -> None:
 
 
 def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
-    """The page says why there are no rules, and that the sentences were not asked for it."""
+    """The page says why there are no rules and that the sentences were not sent to the model."""
     choices = [item for item in KNOW if item.task == "select"]
     run = measure(tmp_path / "run", choices, {"m": with_rules(knows(KNOW), "")}, rules="self")
     page = pages(tmp_path / "out", run)["af-know.html"]
@@ -141,7 +147,7 @@ def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
 
 
 def test_a_page_needs_no_requests(tmp_path: Path) -> None:
-    """Without requests.jsonl the page is the same: all of it comes from the verdicts."""
+    """Without requests.jsonl the page is the same, because all of it comes from the verdicts."""
     runs = [
         measure(tmp_path / str(replies), KNOW, {"m": with_rules(takes(1))}, rules="self", replies=replies)
         for replies in (True, False)
@@ -152,7 +158,9 @@ def test_a_page_needs_no_requests(tmp_path: Path) -> None:
 
 
 def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
-    """Positions, outcomes and what was given are shown; the sentence, the order and the rules are not made up."""
+    """For schema 1 the page shows positions, outcomes and labels, and says that sentence, order and rules are
+    missing.
+    """
     choices = [item for item in KNOW if item.task == "select"]
     run = as_schema_1(measure(tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2))
     page = pages(tmp_path / "out", run)["af-know.html"]
@@ -166,7 +174,7 @@ def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_another_run_has_the_sentence(tmp_path: Path) -> None:
-    """Where one of two runs has evidence, the sentence is known for both."""
+    """If one of two runs has evidence, the page shows the sentence for both."""
     choices = [item for item in KNOW if item.task == "select"]
     runs = [
         as_schema_1(measure(tmp_path / "cut", choices, {"a": takes(1)})),
@@ -179,7 +187,7 @@ def test_another_run_has_the_sentence(tmp_path: Path) -> None:
 
 
 def test_errors_and_refusals_are_told(tmp_path: Path) -> None:
-    """A call that failed and a model that declined stand with their reasons."""
+    """A failed call and a refusal are shown with their reasons."""
     choices = [item for item in KNOW if item.task == "select"]
     answers: dict[str, str | BackendError] = {
         "Sentence 1": BackendError("timed out <b>twice</b>", kind="timeout"),
@@ -197,7 +205,7 @@ def test_errors_and_refusals_are_told(tmp_path: Path) -> None:
 
 
 def test_hostile_texts_are_text(tmp_path: Path) -> None:
-    """Sentences, variations, rules, translations, reasons and names of models reach the page as text only."""
+    """Sentences, variations, rules, translations, reasons and model names are escaped in the page."""
     hostile = [
         replace(item, fields={**item.fields, "concept": HOSTILE})
         for item in items("know", ("weet", HOSTILE), [HOSTILE, "weet"], tasks=("select", "translate"))
@@ -217,13 +225,13 @@ def test_hostile_texts_are_text(tmp_path: Path) -> None:
 
 
 def test_a_page_refers_to_nothing_outside(tmp_path: Path) -> None:
-    """Styles stand in the page; its only links are those to its neighbours and back."""
+    """Styles are inline, and the only links lead to the neighbouring pages and back to the report."""
     for page in pages(tmp_path / "out", measure(tmp_path / "run", KNOW, {"m": takes(1)})).values():
         assert not re.search(r"\w+://|url\(|@import|<link|src=", page)
 
 
 def test_pages_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many concepts the first have pages, of many sentences the first stand there, long texts are cut; all said."""
+    """The numbers of pages, sentences per page and characters per text are limited, and the page says so."""
     monkeypatch.setattr(dtails_concepts, "MOST_PAGES", 1)
     monkeypatch.setattr(dtails_concepts, "MOST_SENTENCES", 2)
     monkeypatch.setattr(dtails_concepts, "LONGEST", 10)
@@ -238,7 +246,7 @@ def test_pages_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_concepts_that_would_share_a_file(tmp_path: Path) -> None:
-    """Names that differ in nothing but case or odd characters get files of their own."""
+    """Names that differ only in case or special characters get separate files."""
     same = [
         item
         for name in ("know", "Know", "kn/ow", "kn-ow", "../know")
@@ -250,7 +258,7 @@ def test_concepts_that_would_share_a_file(tmp_path: Path) -> None:
 
 
 def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
-    """Two reports on a run are the same, page by page."""
+    """Two reports on the same run have identical pages."""
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)}, runs=2)
     assert pages(tmp_path / "a", run) == pages(tmp_path / "b", run)
 
@@ -259,14 +267,14 @@ def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
     "path", ["../x.html", "a/b/c.html", "x.html", "a/x.htm", "a/ü.html", "/a/x.html", "a/..html"]
 )
 def test_a_page_stays_in_a_folder_of_the_report(path: str) -> None:
-    """A benchmark's section cannot write elsewhere."""
+    """A benchmark's section cannot write outside the report folder."""
     section = Section((), (Page(path, "t", "concept.html.jinja", None),))
     with pytest.raises(ValueError, match="FOLDER/NAME"):
         pages_html(Report("t", (), (), (), (), (), (), (section,), (), {}))
 
 
 def test_a_file_in_the_pages_way(tmp_path: Path) -> None:
-    """Where a file has the folder's name, one line says so."""
+    """If a file has the name of the folder, a one-line message says so."""
     run = measure(tmp_path / "run", KNOW, {"m": takes(1)})
     out = tmp_path / "out"
     write_report([run], out)

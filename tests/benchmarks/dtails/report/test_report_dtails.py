@@ -1,4 +1,4 @@
-"""DTAiLS in the report: figure 2 with its table, positions chosen (figures 5 and 6), notes, general parts."""
+"""DTAiLS in the report: figure 2 with its table, positions chosen (figures 5 and 6), notes and general parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 
 TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
-#: two languages, with two and with three variations; the most common label is right in 4 of 6 and in 2 of 3
+#: two languages, with two and three variations; the most common label is right in 4 of 6 and in 2 of 3
 AF = items("know", ("weet", "ken"), ["weet", "ken", "weet"]) + items(
     "when", ("toe", "wanneer"), ["toe", "wanneer", "toe"]
 )
@@ -38,18 +38,18 @@ BOTH = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", 
 
 
 def report(*folders: Path) -> Report:
-    """The report on these runs."""
+    """Return the report on these runs."""
     runs = [read_run(folder) for folder in folders]
     return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
 
 
 def blocks(found: Sequence[Block]) -> list[Block]:
-    """All blocks, folded ones too."""
+    """Return all blocks, including collapsed ones."""
     return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
 
 
 def table(found: Report, title: str) -> list[dict[str, str]]:
-    """The rows of a table, heading -> text."""
+    """Return the rows of a table as dictionaries from heading to text."""
     [one] = [b for b in blocks(found.sections[0].blocks) if isinstance(b, Table) and b.title == title]
     return [
         dict(zip([name for name, _ in one.columns], [c.text for c in row], strict=True)) for row in one.rows
@@ -57,23 +57,23 @@ def table(found: Report, title: str) -> list[dict[str, str]]:
 
 
 def accuracies(found: Report) -> list[dict[str, str]]:
-    """The table behind figure 2."""
+    """Return the table behind figure 2."""
     return table(found, "Accuracy by language")
 
 
 def notes(found: Report) -> list[str]:
-    """All paragraphs of the section."""
+    """Return all paragraphs of the section."""
     return [b.text for b in blocks(found.sections[0].blocks) if isinstance(b, Note)]
 
 
 def figure(found: Report, name: str) -> Any:
-    """A plot of the section, drawn."""
+    """Draw a plot of the section and return it."""
     [one] = [b for b in blocks(found.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
     return one.draw()
 
 
 def test_every_language_model_and_rules_setting_has_a_row(tmp_path: Path) -> None:
-    """Runs with and without rules stand side by side: none, the model's own, and those of a file by its name."""
+    """Runs are listed by rules setting: none, the model's own, and those of a file by its name."""
     model = {"m": with_rules(knows(ASKED))}
     folders = [
         measure(tmp_path / str(n), ASKED, model, rules=rules)
@@ -93,7 +93,9 @@ def test_every_language_model_and_rules_setting_has_a_row(tmp_path: Path) -> Non
 
 
 def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
-    """The share of the most common variation stands beside each language's accuracy, and as a line in its panel."""
+    """Each language shows the share of its most common variation next to the accuracy and as a line in its
+    panel.
+    """
     found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
     column = "Frequency baseline, in-sample"
     assert {(row["Language"], row[column]) for row in accuracies(found)} == {
@@ -108,7 +110,9 @@ def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
 
 
 def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
-    """The mark is the mean over runs, with the sample's deviation; a single run has neither column nor band."""
+    """Several runs show their mean with the sample standard deviation; a single run has neither column nor
+    band.
+    """
     once = report(measure(tmp_path / "once", AF, {"m": takes(1)}))
     assert "Mean ± deviation over runs" not in accuracies(once)[0]
     folder = measure(tmp_path / "often", MANY[:24], {"m": takes(1)}, runs=4)
@@ -131,7 +135,7 @@ def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
 
 
 def test_translation_systems_stand_beside_chat_models(tmp_path: Path) -> None:
-    """Choices come first, then translations; a system that only translates has no choice and no rules."""
+    """Choices come before translations, and a system that only translates has no choice and no rules."""
     chat = measure(tmp_path / "chat", BOTH, {"gpt": knows(BOTH)})
     system = measure(tmp_path / "system", BOTH, {"nllb": lambda request: "Ek weet."}, kinds=TRANSLATOR)
     found = report(chat, system)
@@ -146,7 +150,9 @@ def test_translation_systems_stand_beside_chat_models(tmp_path: Path) -> None:
 
 
 def test_translations_that_rules_do_not_change_stand_once(tmp_path: Path) -> None:
-    """Two runs of a model with other rules have the same translations; where they differ both are shown."""
+    """Equal translations from two runs with different rules are shown once; different ones are shown
+    separately.
+    """
     runs = [
         measure(tmp_path / rules, BOTH, {"m": with_rules(knows(BOTH))}, rules=rules)
         for rules in ("none", "self")
@@ -161,7 +167,7 @@ def test_translations_that_rules_do_not_change_stand_once(tmp_path: Path) -> Non
 
 
 def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
-    """Translations do not count into the one figure, unless there is nothing else; guessing has no one share."""
+    """The headline covers choices only, or translations if there are no choices, and has no baseline."""
     half = lambda request: knows(BOTH)(request) if "```answer```" in request.prompt else "Niks nie."  # noqa: E731
     found = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
     assert found.title.startswith("gpt answers 100.0% of DTAiLS items")
@@ -172,7 +178,7 @@ def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
 
 
 def test_rules_that_could_not_be_read_are_said(tmp_path: Path) -> None:
-    """A model without readable rules of its own is named, with how many items that cost it."""
+    """A model with unreadable rules is named together with the number of items affected."""
     broken = {"m": with_rules(knows(AF), "")}
     [said] = [
         text
@@ -190,7 +196,9 @@ MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
 
 
 def test_a_model_that_looks_at_the_order_is_named(tmp_path: Path) -> None:
-    """A plain sentence for each, with share, interval, the even share and p; the others are not accused."""
+    """One sentence per order-dependent model gives share, interval, even share and p; other models are not
+    mentioned.
+    """
     found = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
     [said] = [text for text in notes(found) if "is not order-invariant" in text]
     assert said.startswith(
@@ -231,7 +239,7 @@ def test_positions_are_those_of_the_metrics(tmp_path: Path) -> None:
 
 
 def test_too_few_choices_are_said_to_be_too_few(tmp_path: Path) -> None:
-    """With fewer than five choices a position of three nothing is tested, and the report says so."""
+    """With fewer than five choices per position of three no test is made, and the report says so."""
     found = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
     assert "Too few choices to test whether the order matters: m (no rules)." in notes(found)
     [row] = table(found, "Positions chosen")
@@ -239,7 +247,7 @@ def test_too_few_choices_are_said_to_be_too_few(tmp_path: Path) -> None:
 
 
 def test_nothing_chosen_leaves_positions_out(tmp_path: Path) -> None:
-    """Without any choice there is no figure of positions; the accuracy stands."""
+    """Without any choice the report has no figure of positions but still shows the accuracy."""
     found = report(measure(tmp_path / "run", AF, {"m": lambda request: "Well."}))
     names = [b.name for b in blocks(found.sections[0].blocks) if isinstance(b, Figure)]
     assert names == ["dtails-accuracy"]
@@ -247,7 +255,7 @@ def test_nothing_chosen_leaves_positions_out(tmp_path: Path) -> None:
 
 
 def test_markdown_has_the_tables(tmp_path: Path) -> None:
-    """Accuracies, positions and concepts stand in report.md, a concept leading to its page."""
+    """The file report.md has accuracies, positions and concepts, and each concept links to its page."""
     text = to_markdown(report(measure(tmp_path / "run", MANY, {"m": takes(1)}, runs=2)))
     for title in ("### Accuracy by language", "### Positions chosen", "### Concepts"):
         assert title in text
@@ -257,7 +265,7 @@ def test_markdown_has_the_tables(tmp_path: Path) -> None:
 
 
 def test_no_figure_of_the_paper_is_made_up(tmp_path: Path) -> None:
-    """The paper prints no accuracies, so nothing published stands beside ours."""
+    """The paper prints no accuracies, so the report shows no published figures."""
     found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
     assert not [
         b
@@ -277,19 +285,19 @@ def test_no_figure_of_the_paper_is_made_up(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_names_of_rules(setting: object, name: str) -> None:
-    """No folder shows; files called as the command calls them go by their model."""
+    """No folder is shown, and files with the command's default name are labelled by their model."""
     assert rules_name(setting) == name
 
 
 def test_long_names_keep_their_ends() -> None:
-    """Models of a family differ at the end of their names, which therefore stays."""
+    """Long names keep their ends, where models of a family differ."""
     assert middle("short") == "short"
     assert middle("a" * 30 + "-7b") == "aaaaaaaaaa…aaaaaaaa-7b"
     assert len(middle("x" * 99)) == 22
 
 
 def laid_out(plot: Callable[[], Any]) -> tuple[Any, Any]:
-    """The figure in the report's style, and what knows how large its texts are."""
+    """Return the figure in the report's style and a renderer that measures its texts."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -303,7 +311,7 @@ def laid_out(plot: Callable[[], Any]) -> tuple[Any, Any]:
 @pytest.mark.parametrize("languages", [1, 2, 3, 9])
 @pytest.mark.parametrize("rows", [1, 12])
 def test_figure_2_has_room_for_all_names(languages: int, rows: int) -> None:
-    """No name runs over the figure's edge or into a panel, with one language and nine, one row and twelve."""
+    """No name leaves the figure or overlaps a panel, with one language and nine, one row and twelve."""
     lines = [
         Row(f"some-model-{n:010d} (own rules)", n, "Selects from a list" if n == 0 else "")
         for n in range(rows)
@@ -323,7 +331,9 @@ def test_figure_2_has_room_for_all_names(languages: int, rows: int) -> None:
 
 
 def test_positions_of_many_models_and_long_lists() -> None:
-    """Twelve series and lists of two to seven: every panel inside the figure, none over another or the legend."""
+    """With twelve series and lists of two to seven all panels fit the figure without overlapping each other
+    or the legend.
+    """
     lines = [Row(f"some-model-{n:010d} (own rules)", n) for n in range(12)]
     panels = [
         Positions(f"{size} variations", size, (tuple((1 / size, 0.1, 0.9) for _ in range(size)),) * 12)

@@ -1,4 +1,4 @@
-"""The report's DTAiLS section and its concept pages in headless Chromium, opened from the disk."""
+"""The report's DTAiLS section and its concept pages in headless Chromium, opened from disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Open = Callable[[], Any]
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report on a run with own rules and one without, in two languages."""
+    """A report on a run with own rules and a run without rules, in two languages."""
     folder = tmp_path_factory.mktemp("dtails")
     asked = DATE + KNOW
     models = {
@@ -37,7 +37,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser_page: Any, out: Path) -> Iterator[Any]:
-    """The report, open; afterwards only files of it have been fetched, and no script of a text has run."""
+    """Open the report; afterwards check that only its files were fetched and no script from a text ran."""
     noise: list[str] = []
     browser_page.on("console", lambda message: noise.append(message.text))
     browser_page.goto((out / "report.html").as_uri())
@@ -50,14 +50,14 @@ def page(browser_page: Any, out: Path) -> Iterator[Any]:
 
 
 def open_concept(page: Any, name: str) -> None:
-    """Unfold the table of concepts and go to one, as a reader does."""
+    """Unfold the table of concepts and open one, as a reader does."""
     page.locator("summary", has_text="Concept by concept").click()
     page.get_by_role("link", name=name, exact=True).click()
     page.wait_for_selector(".choices")
 
 
 def test_a_reader_goes_to_a_concept_and_back(page: Any, out: Path) -> None:
-    """From the table to the page, on to the next concept, and back to the section."""
+    """A reader can go from the table to a page, on to the next concept, and back to the section."""
     open_concept(page, "date")
     assert page.url == (out / "dtails" / "fa-date.html").as_uri()
     assert page.locator("h1").inner_text() == "date"
@@ -70,7 +70,9 @@ def test_a_reader_goes_to_a_concept_and_back(page: Any, out: Path) -> None:
 
 
 def test_right_to_left_scripts_run_from_the_right(page: Any) -> None:
-    """A Persian variation is isolated from the numbers around it; the list keeps the order that was shown."""
+    """A Persian variation is isolated from the numbers around it, and the list keeps the order shown to the
+    model.
+    """
     open_concept(page, "date")
     word = page.locator(".shown .word").first
     assert word.evaluate("e => [getComputedStyle(e).direction, getComputedStyle(e).unicodeBidi, e.lang]") == [
@@ -86,7 +88,7 @@ def test_right_to_left_scripts_run_from_the_right(page: Any) -> None:
 
 
 def test_what_was_taken_is_framed_and_named(page: Any) -> None:
-    """The frame is not the only sign: position, glyph and word stand beside it."""
+    """The chosen variation is marked by position, glyph and word as well as by its frame."""
     open_concept(page, "date")
     cell = page.locator(".choices td").first
     took = cell.locator(".took")
@@ -97,7 +99,7 @@ def test_what_was_taken_is_framed_and_named(page: Any) -> None:
 
 
 def test_hostile_rules_are_text(page: Any) -> None:
-    """What a model wrote into its rules is read, not run."""
+    """Markup in a model's rules is shown as text and not executed."""
     open_concept(page, "date")
     rule = page.locator(".rules dd").first.inner_text()
     assert rule.startswith("<script>alert(1)</script><img src=x onerror=alert(2)> ␛[31mred [U+202E]gnp.exe")
@@ -108,7 +110,7 @@ def test_hostile_rules_are_text(page: Any) -> None:
 @pytest.mark.parametrize("width", [360, 768, 1280])
 @pytest.mark.parametrize("concept", ["date", "know"])
 def test_a_page_fits_its_window(page: Any, width: int, concept: str) -> None:
-    """Wide tables scroll in themselves; the page does not scroll sideways, however narrow the window."""
+    """Wide tables scroll on their own, and the page does not scroll sideways in a narrow window."""
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     open_concept(page, concept)
@@ -116,7 +118,7 @@ def test_a_page_fits_its_window(page: Any, width: int, concept: str) -> None:
 
 
 def test_a_page_follows_dark_colours(page: Any) -> None:
-    """Text and paper swap with the reader's scheme."""
+    """Text and background colours follow the reader's colour scheme."""
     open_concept(page, "date")
     shades = []
     for scheme in ("light", "dark"):
