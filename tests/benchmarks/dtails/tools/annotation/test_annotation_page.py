@@ -22,7 +22,9 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def work(browser_page: Any) -> Iterator[Open]:
-    """Opens the page of a sheet; afterwards nothing else was asked for and no script of a text has run."""
+    """Open the page of a sheet; afterwards check that nothing else was requested and no script from a text
+    ran.
+    """
     with ExitStack() as stack:
         pages: list[AnnotationPage] = []
 
@@ -41,24 +43,24 @@ def work(browser_page: Any) -> Iterator[Open]:
 
 @pytest.fixture
 def sheet(tmp_path: Path) -> Path:
-    """A sheet of selection of six questions on three concepts."""
+    """A selection sheet with six questions on three concepts."""
     return selection(tmp_path, {f"word{n}": [f"a{n}", f"b{n}", f"c{n}"] for n in range(3)})[0]
 
 
 def saved(page: Any) -> None:
-    """Wait until the page says that everything is in the sheet."""
+    """Wait until the page says that everything is saved in the sheet."""
     page.locator("body[data-saved=true]").wait_for()
 
 
 def choose(page: Any, *answers: str) -> None:
-    """Take answers by their text."""
+    """Choose answers by their text."""
     for text in answers:
         page.locator("label.choice").filter(has=page.get_by_text(text, exact=True)).locator("input").check()
     saved(page)
 
 
 def number(page: Any) -> int:
-    """Which question is shown."""
+    """Return the number of the question shown."""
     match = re.match(r"Question (\d+) of", page.locator(".kicker").inner_text())
     assert match
     return int(match[1])
@@ -70,7 +72,7 @@ def progress(page: Any, text: str) -> None:
 
 
 def test_one_question_at_a_time(work: Open, sheet: Path) -> None:
-    """Figure 4: concept, English text, variations, confidence; each answer is in the file at once."""
+    """Figure 4: concept, English text, variations and confidence are shown, and each answer is saved at once."""
     page = work(sheet)
     first = read_cells(sheet)[0]
     assert page.locator("h1").inner_text() == f"Which is the best translation of {first['concept']} here?"
@@ -88,7 +90,7 @@ def test_one_question_at_a_time(work: Open, sheet: Path) -> None:
 
 
 def test_back_and_changed(work: Open, sheet: Path) -> None:
-    """An annotator goes back by button, list and the browser, and changes an answer."""
+    """An annotator can go back by button, list and browser, and change an answer."""
     page = work(sheet)
     lines = read_cells(sheet)
     choose(page, lines[0]["option_1"], SURE)
@@ -108,7 +110,9 @@ def test_back_and_changed(work: Open, sheet: Path) -> None:
 
 
 def test_left_and_come_back(work: Open, sheet: Path) -> None:
-    """A new page begins at the first open question and knows the answers; at the end it says so."""
+    """A reopened page starts at the first unanswered question with the saved answers, and says when all are
+    answered.
+    """
     page = work(sheet)
     lines = read_cells(sheet)
     for line in lines[:2]:
@@ -130,7 +134,7 @@ def test_left_and_come_back(work: Open, sheet: Path) -> None:
 
 
 def test_open_questions_are_found(work: Open, sheet: Path) -> None:
-    """Questions that were passed over are counted at the end, and one button leads to them."""
+    """Skipped questions are counted at the end, and one button leads to them."""
     page = work(sheet)
     choose(page, read_cells(sheet)[0]["option_1"], SURE)
     for _ in range(5):
@@ -142,7 +146,9 @@ def test_open_questions_are_found(work: Open, sheet: Path) -> None:
 
 
 def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
-    """Digits choose, letters rate, Enter goes on, arrows turn; keys of other scripts count by their place."""
+    """Digits choose, letters rate, Enter continues and arrows move; on other keyboard layouts key positions
+    count.
+    """
     page = work(sheet)
     for key in ("2", "s", "Enter", "3", "l", "Enter"):
         page.keyboard.press(key)
@@ -173,7 +179,7 @@ def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
 
 
 def test_right_to_left_text(work: Open, tmp_path: Path) -> None:
-    """Farsi words run from the right, with their joiners, beside English from the left."""
+    """Farsi words are laid out right to left with their joiners, and English next to them left to right."""
     rows, source = selection_rows(None, "fa")
     sheet = write_selection(tmp_path, rows, "fa", source)[0]
     page = work(sheet)
@@ -190,7 +196,7 @@ def test_right_to_left_text(work: Open, tmp_path: Path) -> None:
 
 
 def test_rules_and_words(work: Open, tmp_path: Path) -> None:
-    """Figure 3: what is missing and which, which do not mean it, whether each rule is right."""
+    """Figure 3: the page asks which words are missing, which do not fit, and whether each rule is right."""
     rules = {"sun": {"son": "the star", "خورشید": "خورشید (khorshid) is the star"}}
     (sheet, *_) = judging(tmp_path, rules)
     page = work(sheet)
@@ -222,7 +228,7 @@ def test_rules_and_words(work: Open, tmp_path: Path) -> None:
 
 
 def test_a_note_is_saved_when_the_page_is_left(work: Open, tmp_path: Path) -> None:
-    """What was typed just before the page is closed is in the sheet."""
+    """A note typed just before the page is closed is saved in the sheet."""
     (sheet, *_) = judging(tmp_path, {"sun": {"son": "x", "sol": "y"}})
     page = work(sheet)
     page.get_by_label("If a word is missing").press_sequentially("zon")
@@ -235,7 +241,9 @@ def test_a_note_is_saved_when_the_page_is_left(work: Open, tmp_path: Path) -> No
 
 
 def test_texts_are_only_text(work: Open, tmp_path: Path) -> None:
-    """Markup in concept, sentence, words and rules stands on the page as characters, controls spelled out."""
+    """Markup in concept, sentence, words and rules is shown as text, and control characters are shown as
+    marks.
+    """
     rules = {f"sun {HOSTILE}": {f"son {HOSTILE}": f"=rule {HOSTILE}", "sol": "y"}}
     (sheet, *_) = judging(tmp_path, rules)
     page = work(sheet)
@@ -244,7 +252,7 @@ def test_texts_are_only_text(work: Open, tmp_path: Path) -> None:
         page.locator(".kicker").get_by_text(f"Question {place} of").wait_for()
         assert page.locator("img, main b, main script").count() == 0
         text = page.locator("main").inner_text()
-        # Variations are lists of forms, between which the page puts spaces.
+        # Variations are lists of forms, which the page separates by spaces.
         assert "<img src=x onerror=alert(1)>" in text
         assert "[U+202E]gnp.exe" in text
         assert "␛[31m" in text
@@ -256,7 +264,7 @@ def test_texts_are_only_text(work: Open, tmp_path: Path) -> None:
 
 
 def test_two_tabs_on_one_sheet(work: Open, sheet: Path) -> None:
-    """Both tabs' answers are in the sheet, and each soon shows the other's."""
+    """Answers from both tabs are in the sheet, and each tab soon shows the other's."""
     page = work(sheet)
     lines = read_cells(sheet)
     other = page.context.new_page()
@@ -274,7 +282,9 @@ def test_two_tabs_on_one_sheet(work: Open, sheet: Path) -> None:
 
 
 def test_a_vanished_sheet(work: Open, sheet: Path) -> None:
-    """The page says that nothing can be saved and why, keeps the answers, and saves them when it can."""
+    """If the sheet is missing, the page says why nothing can be saved, keeps the answers and saves them
+    later.
+    """
     page = work(sheet)
     lines = read_cells(sheet)
     away = sheet.rename(sheet.with_name("away.csv"))
@@ -295,7 +305,7 @@ def test_a_vanished_sheet(work: Open, sheet: Path) -> None:
 
 
 def test_the_program_ends(browser_page: Any, sheet: Path) -> None:
-    """When nothing can be saved any more the page says so and takes no further answers."""
+    """When the program has stopped, the page says so and disables its inputs."""
     page = browser_page
     with page_of(sheet) as server:
         page.goto(server.url)
@@ -307,7 +317,7 @@ def test_the_program_ends(browser_page: Any, sheet: Path) -> None:
 
 
 def test_an_answer_typed_in_a_spreadsheet(work: Open, sheet: Path) -> None:
-    """One that is none is told beside its question and can be put right there."""
+    """An invalid answer is reported next to its question and can be corrected there."""
     text = sheet.read_text(encoding="utf-8").splitlines(keepends=True)
     text[1] = text[1].replace(",,\r\n", ",7,\r\n").replace(",,\n", ",7,\n")
     sheet.write_text("".join(text), encoding="utf-8", newline="")
@@ -319,7 +329,7 @@ def test_an_answer_typed_in_a_spreadsheet(work: Open, sheet: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_in_either_scheme(work: Open, sheet: Path, browser_page: Any, scheme: str) -> None:
-    """At 375 pixels nothing scrolls sideways; text stands out from its ground."""
+    """At 375 pixels nothing scrolls sideways, and text has enough contrast in both colour schemes."""
     browser_page.emulate_media(color_scheme=scheme)
     browser_page.set_viewport_size({"width": 375, "height": 700})
     page = work(sheet)
@@ -340,7 +350,9 @@ def test_a_phone_in_either_scheme(work: Open, sheet: Path, browser_page: Any, sc
 
 
 def test_every_control_has_a_name(work: Open, sheet: Path) -> None:
-    """Screen readers find groups, choices, buttons and the question as heading, which has the focus."""
+    """Groups, choices, buttons and the question have accessible names, and the question heading has the
+    focus.
+    """
     page = work(sheet)
     assert page.get_by_role("group", name="Best translation").get_by_role("radio").count() == 3
     assert page.get_by_role("group", name=re.compile("How confident")).get_by_role("radio").count() == 3

@@ -1,4 +1,4 @@
-"""The page's server: who may ask, where answers go, and what happens when they cannot go there."""
+"""The page's server: access control, saving of answers, and failures to save them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 def sheet(tmp_path: Path) -> Path:
-    """An empty sheet of twenty questions."""
+    """An empty sheet with twenty questions."""
     return selection(tmp_path, CONCEPTS)[0]
 
 
 @pytest.fixture
 def page(sheet: Path) -> Iterator[AnnotationPage]:
-    """Its page, being served."""
+    """The page of the sheet, served."""
     with page_of(sheet) as running:
         yield running
 
@@ -43,7 +43,7 @@ def ask(
     headers: dict[str, str] | None = None,
     token: str | None = None,
 ) -> tuple[int, Any, http.client.HTTPMessage]:
-    """One request as the page makes it, or with other headers or token: status, body, headers."""
+    """Send a request as the page does, or with other headers or token; return status, body and headers."""
     connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
     try:
         sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -59,12 +59,12 @@ def ask(
 
 
 def answer(page: AnnotationPage, number: int, **answers: str) -> Any:
-    """What the server says to an answer."""
+    """Send an answer and return the server's reply."""
     return ask(page, "answer", {"question": number, "answers": answers})[1]
 
 
 def test_each_answer_is_in_the_file_at_once(page: AnnotationPage, sheet: Path) -> None:
-    """An answer changes its own cells only; it can be changed and taken back."""
+    """An answer changes only its own cells, is saved at once, and can be changed and withdrawn."""
     before = read_cells(sheet)
     assert answer(page, 3, choice="2") == {"saved": True, "error": ""}
     assert answer(page, 3, confidence="no idea") == {"saved": True, "error": ""}
@@ -80,7 +80,9 @@ def test_each_answer_is_in_the_file_at_once(page: AnnotationPage, sheet: Path) -
 
 
 def test_the_state_is_what_the_file_says(page: AnnotationPage, sheet: Path) -> None:
-    """Questions with answers and language, as they are in the file now; a wrong answer is told and counts as none."""
+    """The state has language, questions and the file's current answers; an invalid one is reported and not
+    counted.
+    """
     answer(page, 1, choice="2")
     lines = read_cells(sheet)
     lines[1]["choice"], lines[2]["choice"] = "7", "1"
@@ -94,7 +96,7 @@ def test_the_state_is_what_the_file_says(page: AnnotationPage, sheet: Path) -> N
 
 
 def test_changes_from_elsewhere_stay(page: AnnotationPage, sheet: Path) -> None:
-    """What a spreadsheet wrote into the sheet in the meantime is not undone by the next answer."""
+    """A cell that a spreadsheet changed in the meantime is kept when the next answer is saved."""
     fill(sheet, lambda line: {"choice": "1"})
     text = sheet.read_text(encoding="utf-8-sig").replace(",", ";")
     sheet.write_text(text, encoding="utf-8")
@@ -103,7 +105,7 @@ def test_changes_from_elsewhere_stay(page: AnnotationPage, sheet: Path) -> None:
 
 
 def test_rules_sheets_are_served_too(tmp_path: Path) -> None:
-    """Notes may hold anything: formulas are stored as text, control characters are spelled out."""
+    """Notes are stored as text: formulas are escaped and control characters become visible marks."""
     (sheet, *_) = judging(tmp_path, {"sun": {"son": "the star", "sol": "<b>light</b>"}})
     with page_of(sheet) as page:
         assert answer(page, 1, answer="yes", which="=1+1\x1b\n")["saved"]
@@ -116,7 +118,7 @@ def test_rules_sheets_are_served_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["", "page.css", "page.js", "questions.js", "state", "sheet.csv"])
 def test_nothing_without_the_token(page: AnnotationPage, path: str) -> None:
-    """Every file has its own headers and is there under the secret address only."""
+    """Every file has security headers and is available only under the secret address."""
     status, _, headers = ask(page, path)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
@@ -134,12 +136,12 @@ def test_nothing_without_the_token(page: AnnotationPage, path: str) -> None:
     "path", ["nothing", "../page.js", "..%2fannotation_server.py", "page.js/", "state/x"]
 )
 def test_no_other_file_is_served(page: AnnotationPage, path: str) -> None:
-    """Only the page's own files."""
+    """Only the page's own files are served."""
     assert ask(page, path)[0] == 404
 
 
 def test_addresses_are_secret_and_local(page: AnnotationPage, sheet: Path) -> None:
-    """Each page has a token of its own; nothing listens but 127.0.0.1."""
+    """Each page has its own token, and the server listens only on 127.0.0.1."""
     assert page.url == f"http://127.0.0.1:{page.server_port}/{page.token}/"
     assert len(page.token) >= 20
     assert page.server_address[0] == "127.0.0.1"
@@ -150,14 +152,14 @@ def test_addresses_are_secret_and_local(page: AnnotationPage, sheet: Path) -> No
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", ""])
 def test_other_names_are_refused(page: AnnotationPage, host: str) -> None:
-    """A name that somebody points at this machine gets nothing, token or not."""
+    """A request for a host name that resolves to this machine gets nothing, with or without a token."""
     assert ask(page, "state", headers={"Host": host})[0] == 403
     assert ask(page, "state", headers={"Host": f"localhost:{page.server_port}"})[0] == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "https://127.0.0.1", None])
 def test_other_pages_cannot_answer(page: AnnotationPage, sheet: Path, origin: str | None) -> None:
-    """A request from another page, or from none, changes nothing."""
+    """A request with another origin or without one changes nothing."""
     before = sheet.read_bytes()
     body = json.dumps({"question": 1, "answers": {"choice": "1"}}).encode()
     connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
@@ -190,7 +192,7 @@ def test_other_pages_cannot_answer(page: AnnotationPage, sheet: Path, origin: st
 def test_no_answer_is_no_answer(
     page: AnnotationPage, sheet: Path, body: object, headers: dict[str, str], status: int
 ) -> None:
-    """Anything that is no answer to a question of the sheet is refused and changes nothing."""
+    """Anything that is not an answer to a question of the sheet is refused and changes nothing."""
     before = sheet.read_bytes()
     found, told, _ = ask(page, "answer", body, headers=headers)
     assert (found, told["saved"]) == (status, False)
@@ -200,12 +202,12 @@ def test_no_answer_is_no_answer(
 
 
 def test_other_paths_take_no_answers(page: AnnotationPage) -> None:
-    """Posting anywhere else is refused."""
+    """A POST to any other path is refused."""
     assert ask(page, "state", {"question": 1, "answers": {}})[0] == 404
 
 
 def test_a_tab_that_goes_away_is_quiet(page: AnnotationPage, capfd: pytest.CaptureFixture[str]) -> None:
-    """A connection that breaks in the middle leaves no traceback, and the page goes on."""
+    """A broken connection leaves no traceback, and the page continues to work."""
     for _ in range(3):
         with socket.create_connection(("127.0.0.1", page.server_port)) as broken:
             broken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -217,7 +219,7 @@ def test_a_tab_that_goes_away_is_quiet(page: AnnotationPage, capfd: pytest.Captu
 
 
 def test_a_page_that_has_ended_takes_no_answer(sheet: Path) -> None:
-    """A tab whose connection is still open cannot write into a sheet that may be somebody else's by now."""
+    """After the page has ended, a tab with an open connection cannot write to the sheet."""
     with page_of(sheet) as page:
         connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
         connection.request("GET", f"/{page.token}/state")
@@ -236,7 +238,7 @@ def test_a_page_that_has_ended_takes_no_answer(sheet: Path) -> None:
 
 
 def test_many_answers_at_once(page: AnnotationPage, sheet: Path) -> None:
-    """Answers of several tabs at the same time are all in the file."""
+    """Simultaneous answers from several tabs are all saved in the file."""
     with ThreadPoolExecutor(8) as pool:
         told = list(pool.map(lambda n: answer(page, n, choice=str(1 + n % 2)), range(1, 21)))
     assert all(one["saved"] for one in told)
@@ -244,7 +246,7 @@ def test_many_answers_at_once(page: AnnotationPage, sheet: Path) -> None:
 
 
 def test_a_vanished_sheet_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path) -> None:
-    """Answers wait while the file is away, can be downloaded, and are saved once it is back."""
+    """While the file is missing, answers are kept and can be downloaded; they are saved once it is back."""
     away = sheet.with_name("moved.csv")
     answer(page, 1, choice="1")
     sheet.rename(away)
@@ -265,7 +267,7 @@ def test_a_vanished_sheet_is_told_and_nothing_lost(page: AnnotationPage, sheet: 
 
 
 def test_a_full_disk_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path) -> None:
-    """Nothing of the sheet is harmed, and the waiting answer goes out with the next."""
+    """A full disk leaves the sheet unchanged, and the waiting answer is saved with the next one."""
     answer(page, 1, choice="1")
     before = sheet.read_bytes()
     with full_disk():
@@ -279,7 +281,7 @@ def test_a_full_disk_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path)
 
 
 def test_a_sheet_that_became_another_is_not_written(page: AnnotationPage, sheet: Path) -> None:
-    """Where the file has another question under the number, or is damaged, the answer waits."""
+    """If the file is damaged or has another question under the number, the answer is kept unsaved."""
     own = sheet.read_bytes()
     sheet.write_bytes(sheet.with_name("annotator_2.csv").read_bytes())
     assert "question 2 is missing or was changed" in answer(page, 2, choice="2")["error"]
@@ -293,7 +295,7 @@ def test_a_sheet_that_became_another_is_not_written(page: AnnotationPage, sheet:
 def test_what_cannot_be_saved_at_the_end_goes_elsewhere(
     sheet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the page is ended while the file is away, one line says where its answers are."""
+    """If the page ends while the file is missing, one line says where its answers were saved."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     with page_of(sheet) as page:
@@ -307,7 +309,7 @@ def test_what_cannot_be_saved_at_the_end_goes_elsewhere(
 
 
 def test_the_last_save_is_tried_again(sheet: Path) -> None:
-    """When the file is back before the end, nothing goes elsewhere."""
+    """If the file is writable again before the end, the waiting answer is saved in it."""
     opened = SheetEditor(sheet)
     with full_disk():
         assert opened.answer(1, {"choice": "2"})
@@ -317,7 +319,7 @@ def test_the_last_save_is_tried_again(sheet: Path) -> None:
 
 
 def test_two_pages_of_one_sheet(sheet: Path) -> None:
-    """A second page is refused while the first is open, also through a link; another sheet is not."""
+    """A second page of an open sheet is refused, also through a link, and another sheet can be opened."""
     link = sheet.with_name("link.csv")
     link.symlink_to(sheet)
     with serving(sheet):
@@ -338,7 +340,7 @@ def test_two_pages_of_one_sheet(sheet: Path) -> None:
 
 
 def test_ports_and_files_that_cannot_be_had(page: AnnotationPage, sheet: Path, tmp_path: Path) -> None:
-    """One line each; the sheet stays free for the next page."""
+    """An unusable port or file gives a one-line message, and the sheet stays available for the next page."""
     other = sheet.with_name("annotator_2.csv")
     with pytest.raises(UsageError, match="choose another port"), serving(other, page.server_port):
         pass

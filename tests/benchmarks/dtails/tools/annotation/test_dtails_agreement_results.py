@@ -1,4 +1,6 @@
-"""From filled sheets to tables 1 to 6 and the expert set, by hand-computed cases and the paper's paradox."""
+"""Tables 1 to 6 and the expert set from filled sheets, checked on hand-computed cases and the paper's
+paradox.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def judged(
     wrong: Mapping[str, str] = MappingProxyType({}),
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> Cells:
-    """One annotator's answer: rules by variation, else yes; wrong words and missing ones by concept, else none."""
+    """Return one annotator's answer: from the given rules, wrong words and missing words, or else no
+    objection.
+    """
     if line["ask"].startswith("Is the rule"):
         return {"answer": rules.get(line["variation"], "yes")}
     concept = line["concept"]
@@ -45,7 +49,7 @@ def judged(
 
 
 def test_the_papers_paradox_through_files(tmp_path: Path) -> None:
-    """Table 4, Afrikaans: 40 rules, one of three annotators calls one wrong; table 3: 99.2% are correct."""
+    """Table 4, Afrikaans: one of three annotators calls one of 40 rules wrong; table 3: 99.2% are correct."""
     concepts = {f"word{n}": {f"a{n}": "one", f"b{n}": "two"} for n in range(20)}
     sheets = judging(tmp_path, concepts)
     for sheet, rules in zip(sheets, ({}, {"b7": "no"}, {}), strict=True):
@@ -71,7 +75,9 @@ def test_the_papers_paradox_through_files(tmp_path: Path) -> None:
 
 
 def test_rules_by_hand(tmp_path: Path) -> None:
-    """9 of 12 rule judgements, 11 of 12 variations, 2 of 6 complete concepts; what majorities refuse is named."""
+    """9 of 12 rules, 11 of 12 variations and 2 of 6 concepts are accepted, and what a majority rejects is
+    named.
+    """
     sheets = judging(tmp_path, DAY)
     people: list[tuple[dict[str, str], dict[str, str], dict[str, str]]] = [
         ({"etmaal": "no"}, {}, {"day": "dagje"}),
@@ -97,7 +103,7 @@ def test_rules_by_hand(tmp_path: Path) -> None:
 
 
 def test_wrong_words_are_named(tmp_path: Path) -> None:
-    """A variation that two of three annotators select is told."""
+    """A variation that two of three annotators select as wrong is named."""
     sheets = judging(tmp_path, DAY)
     for sheet, wrong in zip(sheets, ({"sun": "sol"}, {}, {"sun": "sol"}), strict=True):
         fill(sheet, partial(judged, wrong=wrong))
@@ -108,7 +114,7 @@ def test_wrong_words_are_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def chosen(tmp_path: Path) -> Path:
-    """Four sentences: all right; two of three right; two the same wrong one; three wrong, of two kinds."""
+    """Four sentences: all right; two of three right; two with the same wrong answer; three wrong in two ways."""
     people = [["son", "zon", "zon", "etmaal"], ["son", "zon", "zon", "dia"], ["son", "sol", "dag", "etmaal"]]
     concepts = {"sun": ["son", "zon", "sol"], "day": ["dag", "zon", "dia", "etmaal"]}
     rows = rows_of(concepts)
@@ -128,7 +134,9 @@ def chosen(tmp_path: Path) -> Path:
 
 
 def test_selection_by_hand(chosen: Path) -> None:
-    """Table 2: half of the sentences have sufficient context; agreement on the word and on the original differ."""
+    """Table 2: half of the sentences have sufficient context; agreement on the word and on the original
+    differ.
+    """
     study = read_study(chosen)
     result = selection_result(study)
     assert (result.expert, result.sufficient) == (("r0001", "r0002"), 0.5)
@@ -146,14 +154,14 @@ def test_selection_by_hand(chosen: Path) -> None:
 
 
 def test_a_sheet_left_out_counts_nowhere(chosen: Path) -> None:
-    """Without the third annotator the second sentence is right for both."""
+    """Without the third annotator's sheet the second sentence is right for both others."""
     study = read_study(chosen, without=["annotator_3.csv"])
     assert selection_result(study).total == 0.75
     assert list(selection_result(study).annotators) == ["annotator_1.csv", "annotator_2.csv"]
 
 
 def test_one_annotator_has_no_agreement(tmp_path: Path) -> None:
-    """With one sheet shares stand and every statistic of agreement is NaN."""
+    """With one sheet the shares are reported and every agreement statistic is NaN."""
     (sheet,) = selection(tmp_path, {"sun": ["son", "sol"]}, annotators=1)
     fill(sheet, lambda line: {"choice": "1", "confidence": "3"})
     text = "\n".join(result_lines(read_study(tmp_path)))
@@ -168,7 +176,7 @@ def test_one_annotator_has_no_agreement(tmp_path: Path) -> None:
 
 
 def test_the_papers_figures_stand_beside(tmp_path: Path) -> None:
-    """For a language of the paper its own figures are printed; for another none."""
+    """The paper's figures are printed for its languages and omitted for others."""
     rows, source = selection_rows(None, "af")
     *sheets, _ = write_selection(tmp_path, rows, "af", source)
     for sheet in sheets:
@@ -177,7 +185,7 @@ def test_the_papers_figures_stand_beside(tmp_path: Path) -> None:
 
 
 def everybody_right(folder: Path, language: str, data: Path | None = None) -> None:
-    """Sheets of a language, filled as the original translations are."""
+    """Fill the sheets of a language with the variations of the original translations."""
     rows, source = selection_rows(data, language)
     *sheets, _ = write_selection(folder, rows, language, source)
     label = label_of(folder)
@@ -198,7 +206,7 @@ def everybody_right(folder: Path, language: str, data: Path | None = None) -> No
 
 @pytest.mark.parametrize("language", ["fa", "ta", "ja"])
 def test_the_expert_set_is_read_like_published_data(tmp_path: Path, language: str) -> None:
-    """Round trip: rows all annotators get right come back as they were, joiners, parts of speech and all."""
+    """Rows that all annotators get right are read back unchanged, with joiners and parts of speech."""
     everybody_right(tmp_path / "sheets", language)
     written = write_expert_set(tmp_path / "out", read_study(tmp_path / "sheets"))
     published = DataFolder(tmp_path / "out", "published")
@@ -221,7 +229,7 @@ def test_the_expert_set_is_read_like_published_data(tmp_path: Path, language: st
 
 @pytest.mark.parametrize("language", ["af", "fa", "ta", "hy", "gl", "ja"])
 def test_published_rows_come_back(tmp_path: Path, published: Path, language: str) -> None:
-    """The authors' own rows, all found right, are the expert set again; repeated ones once."""
+    """If all of the authors' rows are judged right, the expert set equals them, with repeated rows once."""
     everybody_right(tmp_path / "sheets", language, published)
     write_expert_set(tmp_path / "out", read_study(tmp_path / "sheets"))
     rows = [row for row in expert_rows(DataFolder(published, "published"), language) if not row.repeats]
@@ -233,20 +241,20 @@ def test_published_rows_come_back(tmp_path: Path, published: Path, language: str
 
 
 def test_only_rows_of_a_majority_are_written(chosen: Path, tmp_path: Path) -> None:
-    """Two of the four sentences make the set, which says how it was made."""
+    """Two of the four sentences form the set, and the set says how it was made."""
     write_expert_set(tmp_path / "out", read_study(chosen))
     folder = DataFolder(tmp_path / "out", "generated")
     assert [row.sentence for row in expert_rows(folder, "xx")] == [
         "Sentence 0 says sun.",
         "Sentence 1 says sun.",
     ]
-    assert not folder.exists("dtails/en-xx/xx.words")  # no part of speech is known
+    assert not folder.exists("dtails/en-xx/xx.words")  # The part of speech is unknown.
     facts = json.loads((tmp_path / "out" / "dtails" / "SOURCE.json").read_text(encoding="utf-8"))
     assert facts["languages"] == {"xx": {"from": "builtin", "annotators": 3, "sentences": 4, "kept": 2}}
 
 
 def test_languages_share_a_folder(tmp_path: Path) -> None:
-    """A second language goes into the same folder; the same one again is refused."""
+    """A second language is added to the same folder, and the same language is refused."""
     for language in ("fa", "ta"):
         everybody_right(tmp_path / language, language)
         write_expert_set(tmp_path / "out", read_study(tmp_path / language))
@@ -258,7 +266,7 @@ def test_languages_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_other_data_is_never_overwritten(chosen: Path, tmp_path: Path) -> None:
-    """Published data, or generated data of another command, is refused, and so is a folder that is a file."""
+    """Published data, data generated by another command, and a file in place of the folder are refused."""
     study = read_study(chosen)
     (tmp_path / "a" / "dtails" / "en-af").mkdir(parents=True)
     with pytest.raises(UsageError, match="has data from another source"):
@@ -272,7 +280,7 @@ def test_other_data_is_never_overwritten(chosen: Path, tmp_path: Path) -> None:
 
 
 def test_sets_that_cannot_be(tmp_path: Path) -> None:
-    """No sentence with sufficient context, and sheets of rules, have no expert set."""
+    """Without a sentence with sufficient context, or with sheets of rules, no expert set can be written."""
     (sheet,) = selection(tmp_path / "s", {"sun": ["son", "sol"]}, annotators=1)
     label = label_of(tmp_path / "s")
     fill(sheet, lambda line: {"choice": str(3 - int(place_of(line, label(line)))), "confidence": "1"})

@@ -1,4 +1,4 @@
-"""Questions for people, their order, and how answers are read."""
+"""Annotation questions, their order, and how answers are read."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ RULE = Question("rule", "art", ("美術", "芸術"), "fine arts", "美術")
 
 
 def test_repeated_rows_are_asked_once() -> None:
-    """A published row that repeats another makes no second question; the others keep their numbers."""
+    """A published row that repeats another adds no question, and the other questions keep their numbers."""
     row = dict(zip(COLUMNS, ("sun", "The sun.", "", "['son', 'sol']", "son"), strict=True))
     rows = parse_rows([row, row, row | {"label": "sol"}], "xx", "published", "x.csv")
     assert list(selection_questions(rows)) == ["r0001", "r0003"]
 
 
 def test_questions_on_rules() -> None:
-    """Figure 3: for each concept one on missing words, one on wrong ones, and one a rule."""
+    """Figure 3: each concept has one question on missing words, one on wrong words, and one per rule."""
     rules = (Rule("美術", "fine arts"), Rule("芸術", "all arts"))
     file = RulesFile("ja", "m", (ConceptRules("art", "NOUN", rules), ConceptRules("art", "VERB", rules)))
     found = rules_questions(file)
@@ -54,7 +54,7 @@ def test_questions_on_rules() -> None:
 
 
 def test_concepts_sentences_and_variations_are_shuffled() -> None:
-    """Each annotator has an order of concepts, sentences and variations of their own; concepts stay together."""
+    """Each annotator has a different order of concepts, sentences and variations, and concepts stay together."""
     questions = selection_questions(rows_of(CONCEPTS, sentences=6))
     sheets = [arranged(questions, seed=0, annotator=n) for n in (1, 2, 3)]
     seen = []
@@ -76,7 +76,9 @@ def test_concepts_sentences_and_variations_are_shuffled() -> None:
 
 
 def test_variations_keep_their_order_through_a_concept() -> None:
-    """All questions of a concept show its variations alike, also where rows list them in another order."""
+    """All questions of a concept show its variations in one order, even if the rows list them in different
+    orders.
+    """
     rows = [
         dict(zip(COLUMNS, ("sun", f"Sun {n}.", "", repr(names), "a"), strict=True))
         for n, names in enumerate((["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]))
@@ -88,7 +90,7 @@ def test_variations_keep_their_order_through_a_concept() -> None:
 
 
 def test_rules_follow_the_options_shown() -> None:
-    """A concept's questions come as in figure 3, rules in the order of the options."""
+    """A concept's questions come as in figure 3, with the rules in the order of the options."""
     rules = tuple(Rule(name, f"rule of {name}") for name in "abcd")
     questions = rules_questions(RulesFile("xx", "m", (ConceptRules("sun", "", rules),)))
     seen = Counter[tuple[str, ...]]()
@@ -104,7 +106,7 @@ def test_rules_follow_the_options_shown() -> None:
 
 @pytest.mark.parametrize("question", [SELECT, WRONG, MISSING, RULE], ids=lambda q: q.kind)
 def test_a_line_holds_its_question(question: Question) -> None:
-    """What is written into a line is read from it; its header tells the task."""
+    """A question written to a line is read back from it, and the header identifies the task."""
     task = "selection" if question.kind == "select" else "rules"
     columns = header(task, 5)
     line = dict.fromkeys(columns, "") | cells(7, "ja", question)
@@ -116,7 +118,7 @@ def test_a_line_holds_its_question(question: Question) -> None:
 
 
 def test_a_sheet_of_selection_shows_nothing_else() -> None:
-    """Section 2.2: only source sentences and variations."""
+    """Section 2.2: a selection sheet shows only source sentences and variations."""
     assert set(cells(1, "ja", SELECT)) == {
         "question",
         "concept",
@@ -150,7 +152,7 @@ def test_a_sheet_of_selection_shows_nothing_else() -> None:
     ],
 )
 def test_answers_in_one_form(question: Question, column: str, text: str, expected: str) -> None:
-    """Numbers in any script, the options themselves, and any case are the same answer."""
+    """Numbers in any script, the text of an option, and any case give the same answer."""
     assert read_answer(question, column, text) == expected
 
 
@@ -173,7 +175,7 @@ def test_answers_in_one_form(question: Question, column: str, text: str, expecte
     ],
 )
 def test_answers_that_are_none(question: Question, column: str, text: str, wanted: str) -> None:
-    """Anything else is refused in one phrase with what to write."""
+    """Any other answer is refused with a short phrase that says what to write."""
     with pytest.raises(DataError) as caught:
         read_answer(question, column, text)
     assert wanted in str(caught.value)
@@ -181,7 +183,7 @@ def test_answers_that_are_none(question: Question, column: str, text: str, wante
 
 
 def test_options_that_fold_alike_are_told_apart() -> None:
-    """Two options that differ in their Unicode form only are known by the exact text, else by number."""
+    """Two options that differ only in Unicode form are matched by exact text or by number."""
     question = Question("select", "x", ("\u00e9", "e\u0301"), "X.")
     assert read_answer(question, "choice", "e\u0301") == "2"
     with pytest.raises(DataError, match="write 1 to 2"):
@@ -189,7 +191,7 @@ def test_options_that_fold_alike_are_told_apart() -> None:
 
 
 def test_answers_are_put_back_into_order() -> None:
-    """Numbers of options as shown become numbers in the question's own order; other answers stay."""
+    """Option numbers as shown become numbers in the question's own order, and other answers are unchanged."""
     order = (2, 0, 1)
     assert SELECT.shown(order).options == ("アート", "美術", "芸術")
     assert unshuffled(SELECT, {"choice": "1", "confidence": "No idea"}, order) == {
@@ -202,7 +204,7 @@ def test_answers_are_put_back_into_order() -> None:
 
 
 def test_editors_do_not_change_a_question() -> None:
-    """Case, spaces and Unicode form may change in an editor, words and their order may not."""
+    """An editor may change case, spaces and Unicode form, but not words or their order."""
     shown = Question("select", "true", ("\u00e9", "b"), "It is  true.")
     assert shown.same_as(Question("select", "TRUE", ("e\u0301", "b"), "It is true."))
     assert not shown.same_as(Question("select", "true", ("b", "\u00e9"), "It is true."))

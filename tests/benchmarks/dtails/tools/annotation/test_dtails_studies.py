@@ -1,4 +1,4 @@
-"""Sheets of DTAiLS out and back in: blind, whole, and one line for whatever is wrong with them."""
+"""DTAiLS sheets written and read back: blind, complete, and with one-line messages for their faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SURE = {"confidence": "Absolutely sure"}
 
 
 def original(folder: Path) -> Callable[[Cells], Cells]:
-    """Somebody who always chooses the original translation's variation."""
+    """Return the answer of an annotator who always chooses the original translation's variation."""
     label = label_of(folder)
 
     def choose(line: Cells) -> Cells:
@@ -48,7 +48,7 @@ def original(folder: Path) -> Callable[[Cells], Cells]:
 
 @pytest.fixture
 def sheets(tmp_path: Path) -> list[Path]:
-    """Three sheets of four questions, all filled as the original translations are."""
+    """Three sheets of four questions, all filled with the variations of the original translations."""
     found = selection(tmp_path, CONCEPTS)
     for sheet in found:
         fill(sheet, original(tmp_path))
@@ -56,7 +56,7 @@ def sheets(tmp_path: Path) -> list[Path]:
 
 
 def test_sheets_are_blind_and_seeded(tmp_path: Path) -> None:
-    """A sheet has neither labels nor translations, answers are blank; seeds and annotators differ."""
+    """A sheet has blank answers and no labels or translations; its order depends on seed and annotator."""
     texts = {}
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         rows, source = selection_rows(None, "fa")
@@ -76,7 +76,7 @@ def test_sheets_are_blind_and_seeded(tmp_path: Path) -> None:
 
 
 def test_formulas_of_texts_cannot_run(tmp_path: Path) -> None:
-    """No cell of a sheet begins as a formula does, whatever concept, variation or rule it holds."""
+    """No cell of a sheet starts like a formula, whatever concept, variation or rule it holds."""
     cells = [
         text
         for sheet in (*selection(tmp_path / "s", CONCEPTS), *judging(tmp_path / "r", RULES))
@@ -89,7 +89,9 @@ def test_formulas_of_texts_cannot_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_filled_sheets_come_back(tmp_path: Path, delimiter: str) -> None:
-    """Answers stand with their question, in the order of its options and not of the sheet's."""
+    """Answers are matched to their questions and numbered in the question's order of options, not the
+    sheet's.
+    """
     for sheet in selection(tmp_path, CONCEPTS, delimiter=delimiter):
         assert sheet.read_text(encoding="utf-8-sig").startswith(f"question{delimiter}concept{delimiter}")
         fill(sheet, original(tmp_path))
@@ -102,7 +104,7 @@ def test_filled_sheets_come_back(tmp_path: Path, delimiter: str) -> None:
 
 
 def test_spreadsheets_may_sort_and_reformat(sheets: list[Path]) -> None:
-    """Sorted lines, capitals that Excel makes, other separators, empty lines and a column of notes change nothing."""
+    """Sorted lines, capitals from Excel, other separators, empty lines and a notes column change nothing."""
     before = read_study(sheets[0].parent)
     lines = read_cells(sheets[0])
     lines = [line | {"notes": "hm", "concept": line["concept"].upper()} for line in lines[::-1]]
@@ -113,14 +115,14 @@ def test_spreadsheets_may_sort_and_reformat(sheets: list[Path]) -> None:
 
 
 def test_words_count_as_their_numbers(sheets: list[Path]) -> None:
-    """An annotator may write the word itself."""
+    """An annotator may write the word instead of its number."""
     before = read_study(sheets[0].parent)
     fill(sheets[0], lambda line: {"choice": options_of(line)[int(line["choice"]) - 1]})
     assert read_study(sheets[0].parent) == before
 
 
 def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], list[Cells]]:
-    """The lines with one cell of the n-th line of the file changed."""
+    """Return a function that changes one cell of the n-th line of the file."""
     return lambda lines: [
         cells | {column: text} if number == line else cells for number, cells in enumerate(lines, 2)
     ]
@@ -160,7 +162,7 @@ def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], li
 def test_bad_sheets_are_one_line(
     sheets: list[Path], change: Callable[[list[Cells]], list[Cells]], says: str
 ) -> None:
-    """Each fault of a sheet is one line that names the file, the line, and what to do."""
+    """Each fault of a sheet gives one line with the file, the line and the fix."""
     write_cells(sheets[1], change(read_cells(sheets[1])))
     with pytest.raises(DataError) as caught:
         read_study(sheets[0].parent)
@@ -171,7 +173,7 @@ def test_bad_sheets_are_one_line(
 
 
 def test_sheets_may_be_left_out(sheets: list[Path]) -> None:
-    """A missing sheet is one line; without it the others count."""
+    """A missing sheet gives a one-line message, and the study can be read without it."""
     folder = sheets[0].parent
     sheets[2].unlink()
     with pytest.raises(DataError, match=r"annotator_3\.csv: No such file"):
@@ -187,7 +189,7 @@ def test_sheets_may_be_left_out(sheets: list[Path]) -> None:
 
 
 def test_sheets_of_another_study(sheets: list[Path], tmp_path: Path) -> None:
-    """A sheet of the other task, or of another seed, is refused."""
+    """A sheet of the other task or of another seed is refused."""
     (other, *_) = judging(tmp_path / "rules", RULES)
     own = sheets[0].read_bytes()
     sheets[0].write_bytes(other.read_bytes())
@@ -218,7 +220,7 @@ def test_sheets_of_another_study(sheets: list[Path], tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_key_is_one_line(sheets: list[Path], spoil: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
-    """A key with something missing or wrong in it is refused, whatever it is."""
+    """A key with a missing or invalid entry is refused."""
     path = sheets[0].parent / "key.json"
     key = json.loads(path.read_text(encoding="utf-8"))
     spoil(key)
@@ -228,7 +230,7 @@ def test_a_damaged_key_is_one_line(sheets: list[Path], spoil: Callable[[dict], o
 
 
 def test_other_keys_are_one_line(sheets: list[Path]) -> None:
-    """No key, one that is not JSON, and one without sheets."""
+    """A missing key, a key that is not JSON and a key without sheets each give a one-line message."""
     path = sheets[0].parent / "key.json"
     key = json.loads(path.read_text(encoding="utf-8"))
     for text in ("", "[]", "{", json.dumps(key | {"sheets": {}})):
@@ -241,14 +243,14 @@ def test_other_keys_are_one_line(sheets: list[Path]) -> None:
 
 
 def test_published_rows_are_asked(published: Path) -> None:
-    """Sentences of the authors' files, where they are there."""
+    """Questions can be made from the sentences of the authors' files, if available."""
     rows, source = selection_rows(published, "af")
     assert source == "published"
     assert rows == expert_rows(DataFolder(published, "published"), "af")
 
 
 def test_rules_of_another_language(tmp_path: Path) -> None:
-    """A rules file says which language it is for; no annotators and no file are one line too."""
+    """Rules for another language, zero annotators and a missing rules file each give a one-line message."""
     rules = rules_file(tmp_path / "rules.json", RULES, language="af")
     with pytest.raises(UsageError, match="rules for 'af', not 'ta'"):
         write_rules(tmp_path / "out", rules, "ta")

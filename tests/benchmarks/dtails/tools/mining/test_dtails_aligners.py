@@ -1,4 +1,4 @@
-"""Word aligners: known links of statistical ones, links worked out by hand from vectors, and failures in one line."""
+"""Word aligners: statistical ones on known links, embedding ones on links worked out by hand, and failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def need(name: str) -> None:
 
 
 def right_links(source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
-    """Links between a word and the only word that may translate it; none for words that stand there twice."""
+    """Return the links between a word and its only translation, without words that occur twice in the
+    sentence.
+    """
     found = set()
     for i, word in enumerate(source):
         places = [
@@ -47,7 +49,7 @@ def right_links(source: Sequence[str], target: Sequence[str]) -> set[tuple[int, 
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_statistical_aligners_find_planted_links(name: str) -> None:
-    """On sentences whose links are known each library finds nearly all of them, and hardly any other."""
+    """On sentences with known links each library finds nearly all of them and hardly any others."""
     need(name)
     found = list(statistical(name).align(iter(WORDS)))
     assert len(found) == len(WORDS)
@@ -64,7 +66,7 @@ def test_statistical_aligners_find_planted_links(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["eflomal", "nltk"])
 def test_both_directions_are_brought_together(name: str) -> None:
-    """On sentences in reverse order the intersection of both directions holds most links, and few others."""
+    """On reversed sentences the intersection of both directions has most known links and few others."""
     need(name)
     backwards = [(source, target[::-1]) for source, target in WORDS]
     right = wrong = wanted = 0
@@ -81,7 +83,7 @@ def test_both_directions_are_brought_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_sides_without_words_have_no_links(name: str) -> None:
-    """Empty sides keep their place, and words that a library's format uses itself do no harm."""
+    """A pair with an empty side has no links, and words with special meaning to a library cause no failure."""
     need(name)
     odd = [(["|||", "a-b"], ["<eps>", "x y"]), ([], ["b"]), (["a"], []), ([], [])]
     found = list(statistical(name).align([*odd, *WORDS[:50], *odd]))
@@ -93,7 +95,7 @@ def test_sides_without_words_have_no_links(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fast_align", "nltk"])
 def test_the_same_corpus_gives_the_same_links(name: str) -> None:
-    """Two runs agree (eflomal's sampler has no seed)."""
+    """Two runs give the same links, except with eflomal, whose sampler has no seed."""
     need(name)
     first, second = (list(statistical(name).align(WORDS[:400])) for _ in range(2))
     assert first == second
@@ -101,13 +103,13 @@ def test_the_same_corpus_gives_the_same_links(name: str) -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_nothing_to_align_gives_nothing(name: str) -> None:
-    """A corpus in which no pair has two sides has no links, and no library is troubled with it."""
+    """If no pair has words on both sides there are no links, and no library is called."""
     need(name)
     assert list(statistical(name).align([([], ["a"]), ([], [])])) == [frozenset(), frozenset()]
 
 
 def test_the_default_is_the_first_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``statistical`` takes the libraries in order; with none of them it says what to install."""
+    """``statistical`` uses the first installed library, and without any it says what to install."""
     need("nltk")
     installed = {"nltk"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name in installed else None)
@@ -120,7 +122,7 @@ def test_the_default_is_the_first_that_is_installed(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_statistical_aligners_refuse() -> None:
-    """An unknown name, an unknown symmetry, and another one than fast_align only has has."""
+    """An unknown aligner, an unknown symmetrisation and one that fast_align lacks are refused."""
     with pytest.raises(UsageError, match="choose from statistical, fast_align, eflomal, nltk and hf:"):
         statistical("giza")
     with pytest.raises(UsageError, match="grow-diag-final-and"):
@@ -131,13 +133,13 @@ def test_what_statistical_aligners_refuse() -> None:
 
 
 def test_symmetries_of_a_small_case() -> None:
-    """A case worked out by hand: one link agreed on, a neighbour, a far one with free words, a far one without."""
+    """On a small case, links agreed on are kept and others are added only near them or between free words."""
     forward = {(0, 0), (1, 1), (3, 3), (0, 3)}
     backward = {(0, 0), (1, 0), (3, 4)}
     assert symmetrised(forward, backward, "intersection") == {(0, 0)}
     assert symmetrised(forward, backward, "union") == forward | backward
-    # (1, 0) and (1, 1) touch (0, 0) and bring a free word each; (0, 3) touches nothing and word 0 is taken by then,
-    # so that (0, 3) stays out; (3, 3) has two free words; (3, 4) no longer has.
+    # (1, 0) and (1, 1) touch (0, 0) and add a free word each. (0, 3) touches no link and word 0 is already
+    # linked, so (0, 3) is excluded. (3, 3) has two free words; after it (3, 4) has only one.
     assert symmetrised(forward, backward, "grow-diag-final-and") == {(0, 0), (1, 0), (1, 1), (3, 3)}
 
 
@@ -148,7 +150,7 @@ points = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size
 def test_symmetries_lie_between_intersection_and_union(
     forward: frozenset[tuple[int, int]], backward: frozenset[tuple[int, int]]
 ) -> None:
-    """grow-diag-final-and keeps what both agree on, adds nothing that neither has, and leaves no free pair out."""
+    """grow-diag-final-and lies between intersection and union and leaves no link of two free words out."""
     small, middle, large = (
         symmetrised(forward, backward, how) for how in (SYMMETRIES[1], SYMMETRIES[0], SYMMETRIES[2])
     )
@@ -158,7 +160,7 @@ def test_symmetries_lie_between_intersection_and_union(
 
 
 def test_awesome_links_by_hand() -> None:
-    """Both softmaxes must be above the threshold: 1/2 and e/(1+e) are, e^-10/(1+e^-10) = 0.000045 is not."""
+    """Both softmaxes must exceed the threshold: 1/2 and e/(1+e) do, e^-10/(1+e^-10) = 0.000045 does not."""
     products = np.array([[10.0, 0.0], [10.0, 11.0]])
     # rows: (1, .00005), (.27, .73); columns: (.5, .5), (.00002, 1)
     assert awesome_links(products) == [(0, 0), (1, 0), (1, 1)]
@@ -171,33 +173,33 @@ SIMILAR = np.array([[0.9, 0.8, 0.1], [0.7, 0.6, 0.1], [0.2, 0.3, 0.25]])
 
 
 def test_argmax_and_itermax_links_by_hand() -> None:
-    """Argmax links what is mutually nearest; Itermax links more of what is left, weighted where a word is taken.
+    """Argmax links mutually nearest words; Itermax repeats this with a lower weight for words already linked.
 
-    (0, 0) is mutual. Then (0, 0) counts for nothing, 0.8 is weighted to 0.72 and 0.7 to 0.63. In the second
-    round (0, 1) is mutual, as 0.72 beats 0.6, and so is (1, 0), as 0.63 does.
+    (0, 0) is mutual in the first round. Then (0, 0) is set to zero, 0.8 is weighted to 0.72 and 0.7 to 0.63.
+    In the second round (0, 1) is mutual because 0.72 > 0.6, and (1, 0) because 0.63 > 0.6.
     """
     assert argmax_links(SIMILAR) == [(0, 0)]
     assert itermax_links(SIMILAR) == [(0, 0), (0, 1), (1, 0)]
-    # with a weight of nothing, words that are linked are left alone
+    # With weight 0, linked words get no further links.
     assert itermax_links(SIMILAR, weight=0.0) == [(0, 0), (1, 1)]
     assert itermax_links(SIMILAR, rounds=1) == argmax_links(SIMILAR)
 
 
 def test_itermax_stops_when_a_side_is_used_up() -> None:
-    """With every word of one side linked there is no second round."""
+    """If every word of one side is linked, there is no second round."""
     similar = np.array([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
     assert itermax_links(similar) == argmax_links(similar) == [(0, 0), (1, 1)]
 
 
 def test_cosines_lie_between_0_and_1() -> None:
-    """Cosines are moved to [0, 1]; a vector of zeros is no division by zero."""
+    """Cosines are mapped to [0, 1], and a zero vector causes no division by zero."""
     source = np.array([[3.0, 0.0], [0.0, 0.0]], dtype="float32")
     target = np.array([[5.0, 0.0], [-1.0, 0.0], [0.0, 2.0]], dtype="float32")
     assert cosine(source, target).tolist() == [[1.0, 0.0, 0.5], [0.5, 0.5, 0.5]]
 
 
 def letters(texts: Iterable[str]) -> list[tuple[list[tuple[int, int]], Any]]:
-    """Tokens of up to two letters; the vectors of a token point where its first letter says."""
+    """Split words into tokens of up to two letters; a token's vector depends on its first letter."""
     found = []
     for text in texts:
         if "TOOLONG" in text:
@@ -224,7 +226,7 @@ def _words(text: str) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_words_are_linked_where_their_tokens_are(method: str) -> None:
-    """Tokens are put together to words: "abcd" has the tokens ab and cd, and is linked by either."""
+    """A word is linked by any of its tokens: "abcd" has the tokens ab and cd."""
     aligner = EmbeddingAligner(letters, identity={"model": "letters"}, method=method)
     (links, empty) = aligner.align([(["abcd", "x", "ef"], ["eq", "aq", "xq"]), ([], ["a"])])
     assert links >= {(0, 1), (1, 2), (2, 0)}
@@ -236,7 +238,7 @@ def test_words_are_linked_where_their_tokens_are(method: str) -> None:
 
 
 def test_a_pair_too_long_for_the_model_costs_that_pair_alone() -> None:
-    """It gets no links and is counted; the others of its batch are aligned."""
+    """A pair that is too long has no links and is counted, and the others of its batch are aligned."""
     good = (["a", "b"], ["b", "a"])
     aligner = EmbeddingAligner(letters, identity={})
     found = list(aligner.align([good] * 40 + [(["TOOLONG"], ["a"])] + [good] * 60))
@@ -245,7 +247,7 @@ def test_a_pair_too_long_for_the_model_costs_that_pair_alone() -> None:
 
 
 def test_a_model_that_cannot_be_used_stops_in_one_line() -> None:
-    """A fatal failure is no empty alignment."""
+    """A fatal model failure stops the run instead of giving empty alignments."""
 
     def broken(texts: Sequence[str]) -> Any:
         raise BackendError("m: no tokenizer.json", kind="model", fatal=True)
@@ -256,13 +258,15 @@ def test_a_model_that_cannot_be_used_stops_in_one_line() -> None:
 
 @pytest.mark.parametrize("settings", [{"method": "cosine"}, {"threshold": 1.0}, {"threshold": math.nan}])
 def test_settings_of_embedding_aligners_are_checked(settings: dict[str, Any]) -> None:
-    """Unknown methods and thresholds that are no probabilities are refused."""
+    """Unknown methods and thresholds that are not probabilities are refused."""
     with pytest.raises(UsageError, match="--align-"):
         EmbeddingAligner(letters, identity={}, **settings)
 
 
 def test_a_real_encoder_aligns(tmp_path: Any) -> None:
-    """A tiny BERT, randomly initialised, is loaded through the registry; equal words have the most similar vectors."""
+    """A tiny, randomly initialised BERT is loaded through the registry, and equal words have the most similar
+    vectors.
+    """
     pytest.importorskip("transformers", reason="transformers is not installed")
     from transformers import BertConfig, BertModel, BertTokenizerFast
 

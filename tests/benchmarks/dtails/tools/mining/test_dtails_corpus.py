@@ -1,4 +1,4 @@
-"""Reading parallel corpora: every format, and one line for whatever is wrong."""
+"""Reading parallel corpora: every format, and a one-line message for each fault."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_every_format_reads_alike(tmp_path: Path) -> None:
 
 
 def test_pairs_without_two_sides_are_left_out_and_counted(tmp_path: Path) -> None:
-    """Empty sides and endless ones are no pairs; the others keep their line numbers."""
+    """Pairs with an empty or too long side are excluded and counted, and the others keep their line numbers."""
     source = put(tmp_path / "a", f"\nTwo dogs.\n  \nFour.\n{'x' * (LONGEST + 1)}\nSix\tand\x00a half.\n")
     target = put(tmp_path / "b", "Een.\nTwee honde.\n \n\nVyf.\nSes\u2028en 'n half.\n")
     corpus = open_corpus([source, target], "af")
     assert (corpus.lines, corpus.empty, corpus.long, corpus.size) == (6, 3, 1, 2)
-    # a line separator of Unicode ends no line, and control characters become spaces
+    # A Unicode line separator does not end a line, and control characters become spaces.
     assert list(corpus.pairs()) == [PAIRS[1], Pair(6, "Six and a half.", "Ses\u2028en 'n half.")]
 
 
 def test_the_fingerprint_is_of_the_text(tmp_path: Path) -> None:
-    """One changed letter makes another corpus."""
+    """One changed letter gives another fingerprint."""
     first = [put(tmp_path / "a", SOURCE), put(tmp_path / "b", TARGET)]
     second = [first[0], put(tmp_path / "c", TARGET.replace("kat", "kot"))]
     assert open_corpus(first, "af").sha256 != open_corpus(second, "af").sha256
@@ -65,7 +65,7 @@ def test_the_fingerprint_is_of_the_text(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_pair_of_files(
     tmp_path: Path, source: str | bytes, target: str | bytes, message: str
 ) -> None:
-    """Sides of different lengths, other encodings and empty files are named in one line."""
+    """Files of different lengths, other encodings and empty files are reported in one line."""
     files = [put(tmp_path / "a", source), put(tmp_path / "b", target)]
     with pytest.raises(DataError, match=message) as error:
         open_corpus(files, "af")
@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_pair_of_files(
 
 
 def test_what_is_wrong_with_one_file(tmp_path: Path) -> None:
-    """A missing file, a folder, TSV lines without two columns, a cut-off gzip file, three files."""
+    """A missing file, a folder, TSV without two columns, a truncated gzip file and three files are refused."""
     whole = gzip.compress(SOURCE.encode() * 500)
     damaged = tmp_path / "d.gz"
     damaged.write_bytes(whole[:-20])
@@ -95,6 +95,6 @@ def test_what_is_wrong_with_one_file(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
-    """Files of some editors begin with one."""
+    """A byte order mark at the start of a file is removed."""
     files = [put(tmp_path / "a", b"\xef\xbb\xbfOne cat.\n"), put(tmp_path / "b", "Een kat.\n")]
     assert list(open_corpus(files, "af").pairs()) == PAIRS[:1]

@@ -1,4 +1,4 @@
-"""From a hand-made corpus with known alignments to the authors' files, and what happens when something is wrong."""
+"""Extraction from a hand-made corpus with known alignments to the authors' file format, and its failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas"
 
 
 class InOrder:
-    """Links the first word to the first, the second to the second and so on: alignments known by construction."""
+    """Link the first word to the first, the second to the second and so on, so that all alignments are known."""
 
     words: Literal["written", "lemmas"] = "written"
     independent = True
@@ -51,7 +51,7 @@ class InOrder:
 
 
 def lines(*groups: tuple[int, str, str]) -> list[tuple[str, str]]:
-    """``number`` sentences of each group; the number of the sentence makes them different."""
+    """Return ``number`` sentences of each group, made distinct by the sentence's number."""
     return [
         (source.replace("#", f"w{n}x{g}"), target.replace("#", f"v{n}x{g}"))
         for g, (number, source, target) in enumerate(groups)
@@ -59,8 +59,9 @@ def lines(*groups: tuple[int, str, str]) -> list[tuple[str, str]]:
     ]
 
 
-#: house: 60 casa, 60 hacienda (20 of them in the plural): ln 2. green: 50 verde, 49 verdoso: too few. red: 70 rojo,
-#: 50 tinto: 0.679 nats, too little. see: 55 ver, 55 mirar, as a verb; 55 sede as a noun, which is another word
+#: house: 60 casa, 60 hacienda (20 of them plural), entropy ln 2. green: 50 verde, 49 verdoso, too few. red:
+#: 70 rojo, 50 tinto, 0.679 nats, too low. see: 55 ver, 55 mirar as a verb, and 55 sede as a noun, a separate
+#: word
 CORPUS = lines(
     (60, "house # one", "casa # uno"),
     (40, "house # two", "hacienda # dos"),
@@ -87,20 +88,22 @@ def data(root: Path) -> DataFolder:
 
 
 def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
-    """Exactly the words are found that have two variations of 50 and 0.69 nats; every number is as planted."""
+    """Exactly the words with two variations of 50 and 0.69 nats are found, with the planted numbers."""
     found = run(tmp_path).facts["found"]
     assert {(c["concept"], c["pos"]): (c["counts"], c["entropy"]) for c in found["concepts"]} == {
         ("house", "NOUN"): ({"casa": 60, "hacienda": 60}, 0.693147),
         ("see", "VERB"): ({"mirar": 55, "ver": 55}, 0.693147),
     }
-    # three links a pair, of which the number words do not count; # is a different noun in each pair
+    # Each pair has three links, of which number words do not count; # is a different noun in each pair.
     assert found["links"] == 3 * len(CORPUS)
     assert found["lexemes"] == 4 + len(CORPUS)
     assert (found["with_two_variations"], found["with_entropy"], found["of_one_sense"]) == (3, 2, 2)
 
 
 def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
-    """green has 0.693 nats over all of its links; only one of its variations is frequent enough, at 49 two are."""
+    """Over all its links green has 0.693 nats; at a minimum count of 49 both of its variations are frequent
+    enough.
+    """
     settings = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
     over_all = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
     first = {c["concept"] for c in run(tmp_path, settings=settings).facts["found"]["concepts"]}
@@ -109,7 +112,9 @@ def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
 
 
 def test_files_are_read_back(tmp_path: Path) -> None:
-    """The suite's readers take every file: the same concepts, variations as lemma and forms, the right labels."""
+    """The suite reads every written file and gets the same concepts, variations as lemma and forms, and
+    labels.
+    """
     found = run(tmp_path)
     files = data(tmp_path)
     assert languages(files) == ("es",)
@@ -154,7 +159,7 @@ def test_no_test_row_is_a_train_row(tmp_path: Path) -> None:
 
 
 def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> None:
-    """A sentence with two translations is no test row, nor one with both variations any row at all."""
+    """A sentence with two translations is not a test row, and a sentence with both variations gives no row."""
     twice = [("house one", "casa uno"), ("House one.", "hacienda uno")] * 300
     both = [("house house one", "casa hacienda uno")] * 30
     found = run(
@@ -169,7 +174,7 @@ def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> Non
 
 
 def test_translations_without_a_listed_form_are_not_asked_about(tmp_path: Path) -> None:
-    """With one form a variation, rows with its other forms are for training only."""
+    """With one form per variation, rows with its other forms are used only for training."""
     run(tmp_path, settings=ExtractionSettings(forms=1, selection=Selection(per_concept=100)))
     labels = [row.target.split()[0] for row in expert_rows(data(tmp_path), "es") if row.concept == "house"]
     assert Counter(labels) == {"casa": 60, "hacienda": 40}
@@ -177,7 +182,7 @@ def test_translations_without_a_listed_form_are_not_asked_about(tmp_path: Path) 
 
 
 def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
-    """Two runs write the same bytes; another seed selects others of the same concepts."""
+    """Two runs write the same bytes, and another seed selects other rows of the same concepts."""
     names = ("es.words", "expert_dataset.csv", "train_dataset.csv")
     texts: list[list[bytes]] = []
     for seed in (0, 0, 1):
@@ -191,7 +196,9 @@ def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_more_than_twenty_concepts_are_thinned_out(tmp_path: Path) -> None:
-    """Of 24 concepts the two uneven ones go and 20 are drawn; all stay in the list and in the train rows."""
+    """Of 24 concepts the two uneven ones are dropped and 20 are drawn; all stay in the list and the train
+    rows.
+    """
     groups = []
     for n in range(24):
         shares = (120, 50) if n < 2 else (60, 50)
@@ -217,7 +224,9 @@ PLANES = lines(
 
 
 def test_polysemy_is_dropped(tmp_path: Path) -> None:
-    """The paper's plane: plano is a plane of geometry by WordNet, so it is no variation of the aircraft."""
+    """In the paper's example, plano is a geometric plane in WordNet and so is not a variation of the
+    aircraft.
+    """
     (tmp_path / "wordnet").mkdir()
     senses = WordNetSenses(wordnet(tmp_path / "wordnet"))
     found = run(tmp_path, PLANES, senses=senses, target=Tagger({}, {})).facts
@@ -237,12 +246,12 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
 
 
 def test_particles_make_another_word(tmp_path: Path) -> None:
-    """A verb with a particle is no bare concept; kept, it would be one."""
+    """A verb with a particle does not count as the verb, unless compounds are kept."""
     corpus = lines((60, "look # one", "ver # uno"), (60, "look # +up", "buscar # uno"))
     tagger = Tagger({"look": "VERB", "one": "NUM"})
 
     class HeadFirst(Tagger):
-        """The particle's head is the first word."""
+        """A tagger that makes the first word the head of the particle."""
 
         def words(self, text: str) -> list[Word]:
             found = super().words(text)
@@ -256,18 +265,18 @@ def test_particles_make_another_word(tmp_path: Path) -> None:
 
 
 def test_what_the_parsers_lack_is_said(tmp_path: Path) -> None:
-    """Without lemmas variations are written forms, without dependencies compounds stay; SOURCE.json says so."""
+    """Without lemmas variations are written forms, without dependencies compounds count, and SOURCE.json says
+    so.
+    """
 
     class Flat(Tagger):
-        """Tags, but no relations."""
+        """A tagger that gives tags but no relations."""
 
         def words(self, text: str) -> list[Word]:
             return [word._replace(relation="", head=-1) for word in super().words(text)]
 
     found = run(tmp_path, source=Flat(TAGS, {"houses": "house"}), target=Tagger(bare=True))
-    assert [c["concept"] for c in found.facts["found"]["concepts"]] == [
-        "see"
-    ]  # haciendas is a word of its own
+    assert [c["concept"] for c in found.facts["found"]["concepts"]] == ["see"]  # haciendas is a separate word
     written = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
     assert written["languages"]["es"]["notes"] == list(found.notes)
     assert any("gives no lemmas" in note for note in found.notes)
@@ -276,14 +285,14 @@ def test_what_the_parsers_lack_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("independent", [True, False])
 def test_a_stopped_run_goes_on(tmp_path: Path, independent: bool) -> None:
-    """What was analysed and aligned before Ctrl-C is not done again, and the result is that of an unbroken run."""
+    """A run resumed after Ctrl-C does not repeat finished work and has the result of an uninterrupted run."""
     corpus = CORPUS * 6  # 2,694 pairs: three parts
     whole = tmp_path / "whole"
     whole.mkdir()
     run(whole, corpus, aligner=InOrder(independent=independent))
 
     class Stopped(Tagger):
-        """Ctrl-C in the second part."""
+        """Raise Ctrl-C in the second part."""
 
         def parse(self, texts: Sequence[str]) -> list[list[Word]]:
             if self.calls >= 1_000:
@@ -296,7 +305,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path, independent: bool) -> None:
     assert not list((tmp_path / "out/work").rglob("*.part"))
 
     class StoppedAligner(InOrder):
-        """Ctrl-C in the second part."""
+        """Raise Ctrl-C in the second part."""
 
         def align(self, pairs: Any) -> Iterator[frozenset[tuple[int, int]]]:
             for links in super().align(pairs):
@@ -319,7 +328,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path, independent: bool) -> None:
 
 
 def test_other_parsers_do_not_take_kept_parts(tmp_path: Path) -> None:
-    """A parser with another identity, another aligner and a changed corpus each analyse again."""
+    """A different parser identity, aligner or corpus repeats the analysis."""
     run(tmp_path)
     tagger = Tagger({}, LEMMAS | {"dos": "two"})
     aligner = InOrder()
@@ -334,7 +343,7 @@ def test_other_parsers_do_not_take_kept_parts(tmp_path: Path) -> None:
 
 
 def test_a_damaged_part_is_named(tmp_path: Path) -> None:
-    """A kept file that was cut off is named with what to do about it."""
+    """A truncated stored file is named in one line with the fix."""
     run(tmp_path)
     (part,) = (tmp_path / "out/work").rglob("analysis-*")
     part.write_bytes(part.read_bytes()[:-30])
@@ -351,14 +360,14 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
 
 
 def test_an_aligner_that_gives_nothing(tmp_path: Path) -> None:
-    """No links at all are an error, not a corpus without concepts; nothing is written."""
+    """An alignment without links is an error, and nothing is written."""
     with pytest.raises(UsageError, match="links no words in any of the 449 pairs"):
         run(tmp_path, aligner=InOrder(nothing=True))
     assert not (tmp_path / "out/dtails").exists()
 
 
 def test_what_leaves_no_concept(tmp_path: Path) -> None:
-    """Each reason is told in one line: thresholds, tags, parsers without words."""
+    """Thresholds, tags or parsers that leave no concept are each reported in one line."""
     cases: list[tuple[str, dict[str, Any]]] = [
         (
             "two translations that are each aligned 500 times",
@@ -372,7 +381,7 @@ def test_what_leaves_no_concept(tmp_path: Path) -> None:
     ]
 
     class Silent(Tagger):
-        """No words."""
+        """A parser that returns no words."""
 
         def words(self, text: str) -> list[Word]:
             return []
@@ -389,7 +398,7 @@ def test_what_leaves_no_concept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", ["a", "afr", "AF", "a1", "", "en", "../"])
 def test_language_codes_are_checked(tmp_path: Path, code: str) -> None:
-    """A target language is two small letters and not English."""
+    """A target language must be two lower-case letters and not English."""
     files = write(tmp_path, CORPUS)
     tagger = Tagger()
     with pytest.raises(UsageError, match="--lang"):
@@ -397,7 +406,7 @@ def test_language_codes_are_checked(tmp_path: Path, code: str) -> None:
 
 
 def test_published_data_is_not_overwritten(tmp_path: Path) -> None:
-    """A folder whose data was not generated is left alone."""
+    """A folder with data that was not generated is left unchanged."""
     (tmp_path / "out/dtails/en-es").mkdir(parents=True)
     kept = tmp_path / "out/dtails/en-es/es.words"
     kept.write_text("see,VERB,a;b\n", encoding="utf-8")
@@ -407,7 +416,7 @@ def test_published_data_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_several_languages_share_a_folder(tmp_path: Path) -> None:
-    """SOURCE.json keeps what it says of a language when another is added."""
+    """SOURCE.json keeps its entry for a language when another language is added."""
     run(tmp_path)
     files = write(tmp_path, CORPUS)
     tagger = Tagger(TAGS)
@@ -422,7 +431,7 @@ def test_several_languages_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_language_without_train_rows_has_no_train_file(tmp_path: Path) -> None:
-    """Where every row is asked about, a train file of an earlier run does not stay."""
+    """If every row is a test row, a train file of an earlier run is removed."""
     run(tmp_path)
     assert (tmp_path / "out/dtails/en-es/train_dataset.csv").is_file()
     run(tmp_path, settings=ExtractionSettings(selection=Selection(per_concept=500)))
@@ -431,14 +440,14 @@ def test_a_language_without_train_rows_has_no_train_file(tmp_path: Path) -> None
 
 
 def test_odd_words_survive_the_files(tmp_path: Path) -> None:
-    """Quotes, joiners, brackets, right-to-left letters and variations within each other come back as they were."""
+    """Quotes, joiners, brackets, right-to-left letters and nested variations are read back unchanged."""
     odd = {"a": ["o'clock", 'dit"s', "[x]", "\\n"], "b": ["می\u200cروم", "روم", "میروم\u200f"]}
     corpus = lines(
         *((60, f"noun{n} # one", f"{word} # uno") for n, many in enumerate(odd.values()) for word in many)
     )
     run(tmp_path, corpus, settings=ExtractionSettings(thresholds=Thresholds(min_entropy=0.6)))
     found = {e.concept: {form for v in e.variations for form in v.forms} for e in words(data(tmp_path), "es")}
-    # the third Farsi form is the first without its joiner: one word, in its most frequent spelling
+    # The third Farsi form is the first without its joiner: one word, listed in its most frequent spelling.
     assert found["noun0"] == set(odd["a"])
     assert "روم" in found["noun1"]
     assert len(found["noun1"]) == 2

@@ -1,4 +1,4 @@
-"""Which words become concepts: links that count, entropies worked out by hand, word senses, written forms."""
+"""The choice of concepts: counted links, entropies worked out by hand, word senses and written forms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_llmprops.core.errors import UsageError
 
 
 def find(counts: dict[str, dict[str, int]], **thresholds: object) -> dict[str, float]:
-    """Concepts among nouns, with their entropies."""
+    """Return the concepts among nouns with their entropies."""
     table = {(lemma, "NOUN"): linked for lemma, linked in counts.items()}
     totals = {lexeme: sum(linked.values()) for lexeme, linked in table.items()}
     found = find_concepts(table, totals, Thresholds(**thresholds))  # type: ignore[arg-type]
@@ -44,20 +44,20 @@ def find(counts: dict[str, dict[str, int]], **thresholds: object) -> dict[str, f
     ],
 )
 def test_entropy_in_nats(counts: list[int], total: int | None, nats: float) -> None:
-    """Conditional entropies are those worked out by hand with the natural logarithm."""
+    """Conditional entropies in natural logarithms match the values worked out by hand."""
     assert entropy(counts, total) == pytest.approx(nats, abs=1e-6)
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=8))
 def test_entropy_is_at_most_that_of_a_uniform_distribution(counts: list[int]) -> None:
-    """Entropy lies between 0 and ln k and does not depend on order."""
+    """Entropy lies between 0 and ln k and does not depend on the order."""
     value = entropy(counts)
     assert -1e-12 <= value <= math.log(len(counts)) + 1e-9
     assert value == pytest.approx(entropy(sorted(counts)))
 
 
 def test_thresholds_of_the_paper() -> None:
-    """Two variations of 50 at least, and 0.69 nats: 46 to 54 percent just pass with two, 45 to 55 do not."""
+    """Two variations of at least 50 and 0.69 nats are required: 46 to 54 percent passes, 45 to 55 does not."""
     found = find(
         {
             "even": {"a": 50, "b": 50},
@@ -74,7 +74,7 @@ def test_thresholds_of_the_paper() -> None:
 
 
 def test_entropy_over_all_translations() -> None:
-    """Over all, rarer translations count as well, those below 5 not, and shares are of all links."""
+    """Over all translations rarer ones count too, except those below 5, and shares are of all links."""
     counts = {"word": {"a": 60, "b": 30, "c": 10, "noise": 4}}
     # -(60/104 ln 60/104 + 30/104 ln 30/104 + 10/104 ln 10/104)
     value = 0.317334 + 0.358614 + 0.225174
@@ -83,14 +83,14 @@ def test_entropy_over_all_translations() -> None:
 
 
 def test_one_variation_makes_no_concept() -> None:
-    """Without a second frequent variation there is none, even where no entropy is asked for."""
+    """Without a second frequent variation there is no concept, even with a minimum entropy of zero."""
     counts = {"one": {"a": 60, "b": 40, "c": 40}, "two": {"a": 60, "b": 50}}
     assert list(find(counts, min_entropy=0.0)) == ["two"]
     assert list(find(counts, min_entropy=0.5, entropy_over="all")) == ["two"]
 
 
 def test_concepts_come_in_one_order() -> None:
-    """The most frequent concept is first, equals by name, whatever the order of the counts."""
+    """Concepts are sorted by frequency and then by name, whatever the order of the counts."""
     counts = {"b": {"x": 50, "y": 50}, "c": {"x": 70, "y": 70}, "a": {"x": 50, "y": 50}}
     backwards = dict(reversed(counts.items()))
     assert list(find(counts)) == list(find(backwards)) == ["c", "a", "b"]
@@ -101,7 +101,7 @@ def sentence(*words: tuple[str, str] | str) -> list[Word]:
 
 
 def test_links_of_content_words_count() -> None:
-    """Links count of words with the chosen tags, of real words, and with one partner."""
+    """A link counts if its word has a chosen tag and only one partner and both sides are real words."""
     source = sentence("dog", ("the", "DET"), "cat", "12", "bird")
     target = sentence("hond", "die", "kat", "12", "!", "voël")
     links = {(0, 0), (1, 1), (2, 1), (2, 2), (3, 3), (4, 4), (4, 5)}
@@ -111,7 +111,7 @@ def test_links_of_content_words_count() -> None:
 
 
 def test_parts_of_expressions_do_not_count() -> None:
-    """A verb with its particle and a noun compound are no bare concepts, in Stanza's labels and in spaCy's."""
+    """Verbs with particles and noun compounds do not count, with the labels of Stanza and of spaCy."""
     source = [
         Word("look", "look", "VERB", 0, "root"),
         Word("up", "up", "ADP", 1, "compound:prt"),
@@ -130,7 +130,7 @@ def test_parts_of_expressions_do_not_count() -> None:
 
 
 def test_words_are_compared_folded() -> None:
-    """Case, composed letters and joiners make no other word; separators of the file format make none at all."""
+    """Case, Unicode composition and joiners do not distinguish words; a word with a separator has no key."""
     assert key(Word("Sê")) == key(Word("X", "se\u0302")) == key(Word("SÊ")) == "sê"
     assert key(Word("می\u200cروم")) == "میروم"
     assert [key(Word(text)) for text in ("a/b", "a;b", "a,b", "...", "7", "")] == [""] * 6
@@ -138,7 +138,7 @@ def test_words_are_compared_folded() -> None:
 
 @pytest.mark.parametrize("tags", [("NN",), ()])
 def test_unknown_tags_are_refused(tags: tuple[str, ...]) -> None:
-    """Tags must be universal ones, at least one."""
+    """At least one tag is required, and all tags must be universal ones."""
     with pytest.raises(UsageError, match=r"universal part of speech|no parts of speech"):
         Counting(tags=tags)
 
@@ -147,7 +147,7 @@ def test_unknown_tags_are_refused(tags: tuple[str, ...]) -> None:
     ("name", "value"), [("min_count", 0), ("min_entropy", -0.1), ("min_entropy", math.nan)]
 )
 def test_thresholds_are_checked(name: str, value: float) -> None:
-    """A count below 1 and an entropy that is none are refused."""
+    """A count below 1 and an invalid entropy are refused."""
     with pytest.raises(UsageError, match="least"):
         Thresholds(**{name: value})  # type: ignore[arg-type]
 
@@ -156,7 +156,7 @@ PLANE = Concept("plane", "NOUN", {"avión": 100, "aeroplano": 60, "plano": 90}, 
 
 
 def test_variations_of_minority_senses_go() -> None:
-    """The paper's example: plano is a plane of geometry, the other two are aircraft."""
+    """In the paper's example, plano is a geometric plane and the other two variations are aircraft."""
     senses = {
         "avión": {"plane.n.01": 90, "plane.n.02": 10},
         "aeroplano": {"plane.n.01": 31, "plane.n.02": 29},
@@ -168,21 +168,21 @@ def test_variations_of_minority_senses_go() -> None:
 
 
 def test_a_concept_without_two_variations_of_a_sense_goes() -> None:
-    """What is left of two variations of different senses is no concept."""
+    """Two variations of different senses leave no concept."""
     concept = Concept("plane", "NOUN", {"avión": 100, "plano": 90}, 0.69)
     senses = {"avión": {"one": 100}, "plano": {"two": 90}}
     assert without_minority_senses(concept, senses) == (None, ("plano",))
 
 
 def test_unknown_senses_drop_nothing() -> None:
-    """Without senses, with ties, and for a variation whose senses are unknown, the variation stays."""
+    """Without senses, on a tie, or if a variation's senses are unknown, the variation is kept."""
     assert without_minority_senses(PLANE, {}) == (PLANE, ())
     senses = {"avión": {"one": 5}, "aeroplano": {"one": 2, "two": 2}, "plano": {}}
     assert without_minority_senses(PLANE, senses) == (PLANE, ())
 
 
 def test_variations_are_written_as_lemma_and_forms() -> None:
-    """The lemma comes first, spelled as it mostly is; a form of two variations belongs to one of them."""
+    """The lemma comes first in its most frequent spelling, and a form of two variations belongs to only one."""
     lemmas = {"sien": {"sien": 9}, "kyk": {"kyk": 7}}
     words = {
         "sien": {"Sien": 2, "sien": 6, "gesien": 4, "kyk": 1, "siende": 1, "a/b": 9, "sag": 2},
@@ -196,13 +196,13 @@ def test_variations_are_written_as_lemma_and_forms() -> None:
 
 
 def test_a_lemma_is_a_form_of_its_own_variation() -> None:
-    """A form that is the lemma of one variation is never a form of another, however often it was seen with that."""
+    """A form that is the lemma of one variation is never a form of another, even if it was counted there."""
     words = {"sien": {"sien": 2, "kyk": 9}, "kyk": {"kyk": 1}}
     written = surface_forms({"sien": {"sien": 11}, "kyk": {"kyk": 1}}, words, most=6)
     assert written == {"sien": ("sien",), "kyk": ("kyk",)}
 
 
 def test_a_lemma_that_is_never_written_is_listed() -> None:
-    """A lemma is part of the variation even where only inflected forms occur, and keeps its joiner."""
+    """A lemma is part of the variation even if only inflected forms occur, and it keeps its joiner."""
     written = surface_forms({"میروم": {"می\u200cروم": 3}}, {"میروم": {"رفت": 3}}, most=6)
     assert written == {"میروم": ("می\u200cروم", "رفت")}

@@ -27,12 +27,12 @@ from pytest_llmprops.core.errors import UsageError
     ],
 )
 def test_roughly_uniform(counts: list[int], roughly: bool) -> None:
-    """No share may be more than 0.20 away from 1/k; shares that are exactly that far stay."""
+    """A share may differ from 1/k by at most 0.20, inclusive."""
     assert is_roughly_uniform(counts, 0.20) is roughly
 
 
 def test_up_to_twenty_concepts_are_kept_as_they_are() -> None:
-    """A language with 20 concepts keeps uneven ones; with 21 they go."""
+    """A language with 20 concepts keeps the uneven ones, and with 21 they are dropped."""
     concepts = {f"c{n:02}": [60, 50] for n in range(19)} | {"uneven": [500, 50]}
     assert choose_concepts(concepts, Selection(), language="xx") == tuple(concepts)
     more = concepts | {"other": [60, 60]}
@@ -40,7 +40,7 @@ def test_up_to_twenty_concepts_are_kept_as_they_are() -> None:
 
 
 def test_twenty_are_drawn_of_many() -> None:
-    """Of more than 20 even concepts 20 are drawn, by the seed and not by the order of the table."""
+    """Of more than 20 even concepts 20 are drawn, depending on the seed and not on the order of the table."""
     concepts = {f"c{n:02}": [60, 50] for n in range(60)}
     backwards = dict(reversed(concepts.items()))
     drawn = choose_concepts(concepts, Selection(seed=1), language="xx")
@@ -52,7 +52,7 @@ def test_twenty_are_drawn_of_many() -> None:
 
 
 def test_every_concept_can_be_drawn() -> None:
-    """Over seeds each concept is drawn about equally often: a third of 300 times."""
+    """Each concept is drawn about equally often: with 300 seeds about 100 times."""
     concepts = {f"c{n:02}": [60, 50] for n in range(30)}
     times = dict.fromkeys(concepts, 0)
     for seed in range(300):
@@ -68,7 +68,9 @@ def test_every_concept_can_be_drawn() -> None:
     st.randoms(use_true_random=False),
 )
 def test_every_variation_is_asked_about(labels: list[str], size: int, seed: int, random: object) -> None:
-    """10 pairs a concept, or as many as there are, with every variation, however the pairs are ordered."""
+    """10 pairs are chosen per concept, or all if fewer, with every variation and whatever the order of the
+    pairs.
+    """
     pairs = list(enumerate(labels))
     chosen = choose_pairs(pairs, Selection(per_concept=size, seed=seed), key=("xx", "word"))
     assert len(chosen) == len(set(chosen)) == min(max(size, len(set(labels))), len(labels))
@@ -79,7 +81,7 @@ def test_every_variation_is_asked_about(labels: list[str], size: int, seed: int,
 
 
 def test_concepts_are_drawn_independently() -> None:
-    """Seed and concept both decide which pairs are drawn."""
+    """The pairs drawn depend on both the seed and the concept."""
     pairs = [(number, "ab"[number % 2]) for number in range(100)]
     draws = {
         choose_pairs(pairs, Selection(seed=seed), key=("xx", name))
@@ -93,6 +95,6 @@ def test_concepts_are_drawn_independently() -> None:
     "changes", [{"concepts": 0}, {"per_concept": 1}, {"uniform": -0.1}, {"uniform": 1.5}]
 )
 def test_selections_are_checked(changes: dict[str, float]) -> None:
-    """Numbers that make no test set are refused."""
+    """Invalid numbers for the test set are refused."""
     with pytest.raises(UsageError):
         Selection(**changes)  # type: ignore[arg-type]

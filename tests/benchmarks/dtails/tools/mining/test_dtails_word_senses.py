@@ -1,4 +1,4 @@
-"""Word senses by WordNet's texts: on a tiny WordNet made here, and on the real one where it is installed."""
+"""Word senses from WordNet's texts, on a tiny WordNet made here and on the installed one if available."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sense(senses: WordNetSenses, text: str, lemma: str, tag: str = "NOUN") -> st
 
 
 def test_the_sentence_decides_the_sense(tmp_path: Path) -> None:
-    """Aircraft beside wings, flights and (a word of its hypernym) vehicles; the shape beside points and lines."""
+    """Wings, flights and vehicles (a hypernym's word) select the aircraft; points and lines select the shape."""
     senses = WordNetSenses(wordnet(tmp_path))
     assert sense(senses, "points on a plane make lines", "plane") == "plane.n.02"
     assert sense(senses, "the plane shape and its wings joins points", "plane") == "plane.n.02"
@@ -34,7 +34,7 @@ def test_the_sentence_decides_the_sense(tmp_path: Path) -> None:
 
 
 def test_ties_go_to_the_most_frequent_sense(tmp_path: Path) -> None:
-    """Without a clue, and with one clue for each, the sense that WordNet lists first is taken."""
+    """Without a clue, and with one clue for each sense, the sense listed first in WordNet is used."""
     senses = WordNetSenses(wordnet(tmp_path))
     assert sense(senses, "this plane is green", "plane") == "plane.n.01"
     assert sense(senses, "wings shape plane", "plane") == "plane.n.01"
@@ -42,7 +42,7 @@ def test_ties_go_to_the_most_frequent_sense(tmp_path: Path) -> None:
 
 
 def test_what_has_no_sense(tmp_path: Path) -> None:
-    """A word that WordNet lacks, and one that is no noun, verb, adjective or adverb there."""
+    """A word that is missing from WordNet, or has another part of speech, has no sense."""
     senses = WordNetSenses(wordnet(tmp_path))
     assert sense(senses, "a zyx", "zyx") is None
     assert sense(senses, "a plane", "plane", tag="PROPN") is None
@@ -72,7 +72,7 @@ def test_a_folder_that_is_not_wordnet(tmp_path: Path) -> None:
 
 
 def test_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``--senses``: none, a folder, WordNet's own variables, and what is refused."""
+    """``--senses`` accepts none, a folder and WordNet's environment variables, and refuses anything else."""
     assert word_senses("none") is None
     chosen = word_senses(f"wordnet:{wordnet(tmp_path)}")
     assert chosen is not None
@@ -85,7 +85,7 @@ def test_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_wordnet_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default senses are then left alone; asked for by name, it says what to install."""
+    """Without WordNet the default uses no senses, and an explicit request says what to install."""
     monkeypatch.setattr(
         "pytest_llmprops.benchmarks.dtails.tools.mining.word_senses.find_wordnet", lambda: None
     )
@@ -95,7 +95,7 @@ def test_wordnet_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nltk_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default senses are then left alone; with a folder given, it names the extra to install."""
+    """Without nltk the default uses no senses, and a given folder names the extra to install."""
     folder = wordnet(tmp_path)
     monkeypatch.setenv("WNSEARCHDIR", str(folder))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -112,7 +112,7 @@ def test_nltk_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_the_real_wordnet(text: str, expected: str) -> None:
-    """The paper's example, plane, in two sentences."""
+    """In the paper's example, plane has different senses in two sentences."""
     folder = find_wordnet()
     if folder is None:
         pytest.skip("WordNet is not installed (Debian: wordnet-base)")
