@@ -1,4 +1,4 @@
-"""A scripted model for the tests of benchmarks: no broker, no backend, every request kept."""
+"""A scripted model for the tests of benchmarks, which needs no broker or backend and keeps every request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
 
 @dataclass
 class Measured:
-    """One evaluated item: what came of it, and the (role, request) pairs it took."""
+    """One evaluated item: its outcome, and the (role, request) pairs it sent."""
 
     outcome: Outcome
     calls: list[tuple[str, Chat]]

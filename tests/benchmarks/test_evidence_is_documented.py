@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
 
 
 def keys(value: JSON) -> Iterator[str]:
-    """All keys of an evidence object, those of nested objects too."""
+    """Return all keys of an evidence object, including nested ones."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield key
@@ -31,13 +31,13 @@ def keys(value: JSON) -> Iterator[str]:
 
 
 def documented(heading: str) -> set[str]:
-    """The keys that the page names under ``heading``."""
+    """Return the keys that the page lists under ``heading``."""
     section = re.split(r"^#{2,3} ", PAGE.split(f"# {heading}\n")[1], flags=re.M)[0]
     return set(re.findall(r"`([^`]+)`", section))
 
 
 def written(records: Sequence[VerdictRecord]) -> set[str]:
-    """The keys in these records' evidence."""
+    """Return the keys in these records' evidence."""
     return {key for record in records for key in keys(record.evidence)}
 
 
@@ -47,7 +47,9 @@ def test_fields_of_a_verdict_are_documented() -> None:
 
 
 def test_htest_homophones_and_eras(run: Runner) -> None:
-    """A run of these three has no key that is not documented, and H-TEST has the end of its reasoning."""
+    """A run of these three has only documented keys, and H-TEST's evidence includes the end of the
+    reasoning.
+    """
     suites = [str(ROOT / "suites" / f"test_{name}.py") for name in ("htest", "homophones", "eras")]
     run.write("says_a.py", "def reply(chat):\n    return 'A'\n")
     model = f"fake:call?file={run.folder / 'says_a.py'}"
@@ -63,7 +65,7 @@ def test_htest_homophones_and_eras(run: Runner) -> None:
 
 
 def test_dtails(tmp_path: Path) -> None:
-    """Choices with rules and a clue, and translations with a reference, have the documented keys and no others."""
+    """Choices with rules and a clue, and translations with a reference, have exactly the documented keys."""
     [chosen, translated] = dtails_runs.items("know", ("weet", "ken"), ["weet"], tasks=("select", "translate"))
     more = {"clue": ("know",), "target": "Ek weet."}
     asked = [
@@ -89,7 +91,7 @@ def test_dtails(tmp_path: Path) -> None:
 
 
 def test_oracle(tmp_path: Path) -> None:
-    """Sentences, pairs and sanity checks have the documented keys and no others."""
+    """Sentences, pairs and sanity checks have exactly the documented keys."""
     dogs, cats = "red dogs barked loudly last night.", "last night red dogs barked loudly."
     texts = ["Then Oslo wrote to Lima about Quito.", "Long ago Oslo was small."]
     alike, other = oracle_runs.pair(dogs, cats, 1), oracle_runs.pair(dogs, "cats slept.", 2, label=False)
@@ -124,5 +126,5 @@ def test_oracle(tmp_path: Path) -> None:
 
 
 def test_every_built_in_benchmark_has_a_heading() -> None:
-    """No benchmark of this package is missing on the page."""
+    """The page has a heading for every benchmark of this package."""
     assert all(f"\n### {name}\n" in PAGE for name in benchmark_names())

@@ -1,4 +1,4 @@
-"""The authors' files where they are at hand, and files in their formats where they are not."""
+"""The authors' files, if available, and small files in the same formats otherwise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def items_of(benchmark: Benchmark, root: Path, source: str = "published") -> tup
 
 
 def test_every_published_htest_file_loads(published: Path) -> None:
-    """Each task whose files are there has 200 items, 100 of each group, 50 examples; Letter Geometry 90."""
+    """Each available task has 200 items, 100 per group, and 50 examples; Letter Geometry has 90 items."""
     folder = DataFolder(published, "published")
     loaded = HTest().load(folder)
     there = {path.name.removesuffix("_test.jsonl") for path in (published / "htest").glob("*_test.jsonl")}
@@ -58,7 +58,7 @@ def test_published_letter_geometry_has_four_options(published: Path) -> None:
 
 
 def test_published_homophones_load(published: Path) -> None:
-    """The published homophone files, byte-order mark and all, hold 100 items a language."""
+    """The published homophone files, including their byte-order mark, have 100 items per language."""
     raw = [path.read_bytes() for path in (published / "homophones").glob("testset_*.csv")]
     assert raw
     assert all(data.startswith(codecs.BOM_UTF8) for data in raw)
@@ -70,7 +70,7 @@ def test_published_homophones_load(published: Path) -> None:
 
 
 def test_published_words_that_the_sentence_spells_otherwise(published: Path) -> None:
-    """Of 28 English words that do not stand literally in their sentence, case explains all but two."""
+    """Of 28 English words that do not occur literally in their sentence, case explains all except two."""
     if not (published / "homophones" / "testset_english.csv").is_file():
         pytest.skip("testset_english.csv is not in the folder")
     english = [i for i in items_of(Homophones(), published) if i.language == "en"]
@@ -85,7 +85,7 @@ def test_published_words_that_the_sentence_spells_otherwise(published: Path) -> 
 
 
 def test_published_masks_hide_the_word(published: Path) -> None:
-    """No masked published sentence holds its word any more, in any case."""
+    """No masked published sentence contains its word in any case."""
     masked = [i for i in items_of(Homophones(), published) if i.task == "context_only"]
     assert masked
     for item in masked:
@@ -96,17 +96,17 @@ def test_published_masks_hide_the_word(published: Path) -> None:
 
 @pytest.mark.parametrize("benchmark", [HTest(), Homophones()], ids=lambda b: b.name)
 def test_ids_are_unique_over_all_sources(benchmark: Benchmark, published: Path) -> None:
-    """With `--llm-source all` no published item bears a built-in item's id."""
+    """With `--llm-source all` no published item has a built-in item's id."""
     both = [*items_of(benchmark, builtin_data(), "builtin"), *items_of(benchmark, published)]
     check_unique(both, benchmark.name)
     assert {i.source for i in both} == {"builtin", "published"}
 
 
-# Files in the documented formats that are not in everybody's folder
+# Files in the documented formats that are not in every data folder
 
 
 def write_csv(path: Path, rows: list[list[str]]) -> None:
-    """With a byte-order mark, as the authors' files."""
+    """Write a CSV file with a byte-order mark, like the authors' files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     csv.writer(text).writerows(rows)
@@ -115,7 +115,7 @@ def write_csv(path: Path, rows: list[list[str]]) -> None:
 
 @pytest.fixture
 def spanish(tmp_path: Path) -> Path:
-    """A folder with a Spanish file in the published format, verdict columns included."""
+    """Write a folder with a Spanish file in the published format, including verdict columns."""
     header = [
         "sentence",
         "word",
@@ -137,7 +137,7 @@ def spanish(tmp_path: Path) -> Path:
 
 
 def test_spanish_file(spanish: Path) -> None:
-    """The Spanish file's columns are read in any order of answers, its controls made, its function word flagged."""
+    """The Spanish file's answer columns may be in any order; controls and function-word flags are derived."""
     items = items_of(Homophones(), spanish)
     asked = [i for i in items if i.task == "asked"]
     assert [i.id for i in asked] == [f"homophones/es/p000{n}" for n in (1, 2, 3, 4)]
@@ -163,13 +163,13 @@ def test_spanish_file(spanish: Path) -> None:
     [("Significa 'vaca'.", "correct"), ("It means a cow.", "correct"), ("'baca'", "wrong")],
 )
 def test_spanish_item_is_judged(reply: str, status: str, spanish: Path, measure: Measure) -> None:
-    """A Spanish item is right in Spanish or in English."""
+    """A Spanish item accepts answers in Spanish and in English."""
     loaded = Homophones().load(DataFolder(spanish, "published"))
     assert measure(Homophones(), loaded.items[0], loaded.context, reply).verdict.status == status
 
 
 def test_spanish_file_needs_its_columns(tmp_path: Path) -> None:
-    """A Spanish file without the Spanish answers is refused in one line with the column's name."""
+    """A Spanish file without the Spanish answers is a one-line error with the column's name."""
     write_csv(
         tmp_path / "homophones" / "testset_espanol.csv",
         [["sentence", "word", "answer_english"], ["La bacca", "bacca", "cow"]],
@@ -181,7 +181,7 @@ def test_spanish_file_needs_its_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_htest_file_of_any_task(task: str, tmp_path: Path, measure: Measure) -> None:
-    """Each of the ten tasks is read from files in the published format alone, quotes and accents untouched."""
+    """Each of the ten tasks loads from published-format files alone, with quotes and accents unchanged."""
     texts = ['Ann said "yes"', "Zoë's naïve plan", "3 < 4", "dot.dot...", "ta-ta", "x\u2028y"]
     rows = [
         {"centerpiece": text, "options": ["A", "B"], "correct_options": [n % 2]}

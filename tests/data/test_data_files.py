@@ -1,4 +1,4 @@
-"""The strict readers: good files come back whole, bad ones as one clear line."""
+"""The strict readers load valid files completely and reject invalid ones with a one-line error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def put(folder: DataFolder, path: str, content: str | bytes) -> str:
 
 
 def refusal(call: Callable[[], Any]) -> str:
-    """The message of the DataError that a call raises, which must be one line."""
+    """Return the message of the DataError that a call raises, which must be one line."""
     with pytest.raises(DataError) as caught:
         call()
     message = str(caught.value)
@@ -59,30 +59,30 @@ class TestText:
         ],
     )
     def test_missing_file(self, tmp_path: Path, source: str, fix: str) -> None:
-        """A missing file is named in full, with the command that gets it."""
+        """The error for a missing file has its full path and the command that downloads it."""
         message = refusal(lambda: DataFolder(tmp_path, source).text("htest/rhyme_test.jsonl"))
         assert f"{tmp_path / 'htest/rhyme_test.jsonl'}: no such file" in message
         assert fix in message
 
     def test_missing_file_of_the_package(self) -> None:
-        """A missing file of the package's own data means that the installation is damaged."""
+        """The error for a missing file of the package's own data says that the installation is damaged."""
         missing = DataFolder(builtin_data(), "builtin")
         assert "reinstall pytest-llmprops" in refusal(lambda: missing.text("htest/missing.jsonl"))
 
     def test_folder_in_place_of_a_file(self, folder: DataFolder) -> None:
-        """A path that is a folder is refused with the system's reason."""
+        """A path that is a folder is refused with the operating system's reason."""
         (folder.root / "htest").mkdir()
         assert "cannot be read (Is a directory)" in refusal(lambda: folder.text("htest"))
 
     @pytest.mark.parametrize("content", ["", "\n \n", b"\xef\xbb\xbf"])
     def test_empty_file(self, folder: DataFolder, content: str | bytes) -> None:
-        """A file without any text is empty, not an empty list of items."""
+        """A file without any text is an error, not an empty list of items."""
         path = put(folder, "a.jsonl", content)
         message = refusal(lambda: folder.jsonl(path))
         assert "empty" in message or "no rows" in message
 
     def test_not_utf8_names_the_byte(self, folder: DataFolder) -> None:
-        """The offset counts bytes from the start of the file, byte-order mark included."""
+        """The reported offset counts bytes from the start of the file, including the byte-order mark."""
         path = put(folder, "a.txt", b"\xef\xbb\xbfab\xff\x20")
         message = refusal(lambda: folder.text(path))
         assert "byte 0xff at offset 5" in message
@@ -90,31 +90,31 @@ class TestText:
         assert "GBK" not in message
 
     def test_gbk_is_recognised(self, folder: DataFolder) -> None:
-        """Chinese text saved as GBK gets an error with the command that converts it."""
+        """The error for Chinese text saved as GBK has the command that converts it."""
         path = put(folder, "a.csv", "句子,词\n你好吗,你好\n".encode("gbk"))
         message = refusal(lambda: folder.csv(path))
         assert "offset 0" in message
         assert "iconv -f GBK -t UTF-8" in message
 
     def test_utf16_is_recognised(self, folder: DataFolder) -> None:
-        """Text saved as UTF-16 gets an error that says so."""
+        """The error for text saved as UTF-16 says so."""
         path = put(folder, "a.txt", "night".encode("utf-16"))
         assert "UTF-16" in refusal(lambda: folder.text(path))
 
     @pytest.mark.parametrize("path", ["../a.txt", "/etc/hostname", "htest/../../a.txt"])
     def test_paths_stay_inside(self, folder: DataFolder, path: str) -> None:
-        """No path leads out of the folder."""
+        """A path that leads out of the folder is refused."""
         assert "give the path inside" in refusal(lambda: folder.text(path))
 
 
 class TestJsonLines:
     def test_rows_in_order(self, folder: DataFolder) -> None:
-        """Every object comes back in file order; blank lines and Windows line ends do not matter."""
+        """Objects are returned in file order; blank lines and Windows line ends are accepted."""
         path = put(folder, "a.jsonl", '{"id": "b"}\r\n\n{"id": "a"}')
         assert folder.jsonl(path, required=("id",)) == [{"id": "b"}, {"id": "a"}]
 
     def test_unusual_line_separators_stay_in_strings(self, folder: DataFolder) -> None:
-        """A line ends at a line feed only: U+2028 and U+0085 may be in a string."""
+        """Only a line feed ends a line: U+2028 and U+0085 may be in a string."""
         text = "one\u2028two\u0085three"
         path = put(folder, "a.jsonl", json.dumps({"text": text}, ensure_ascii=False))
         assert [{"text": text}] == folder.jsonl(path)
@@ -132,18 +132,18 @@ class TestJsonLines:
         ],
     )
     def test_bad_line(self, folder: DataFolder, line: str, said: str) -> None:
-        """A line that is not a JSON object with the required keys is named by its number."""
+        """A line that is not a JSON object with the required keys is an error with its number."""
         path = put(folder, "a.jsonl", '{"a": 0}\n' + line + "\n")
         message = refusal(lambda: folder.jsonl(path, required=("a",)))
         assert f"{folder.root / path}: {said}" in message
 
     def test_repeated_id(self, folder: DataFolder) -> None:
-        """Two rows with one id are refused, naming both lines."""
+        """Two rows with the same id are refused; the error names both lines."""
         path = put(folder, "a.jsonl", '{"id": "x/1"}\n{"id": "x/2"}\n\n{"id": "x/1"}\n')
         assert "line 4 repeats the id 'x/1' of line 1" in refusal(lambda: folder.jsonl(path))
 
     def test_id_on_some_lines_only(self, folder: DataFolder) -> None:
-        """Rows either all have an id or none has."""
+        """Either all rows have an id or none has."""
         path = put(folder, "a.jsonl", '{"id": "x"}\n{"x": 1}\n')
         assert "line 2 has no 'id'" in refusal(lambda: folder.jsonl(path))
 
@@ -182,13 +182,15 @@ class TestTables:
         ],
     )
     def test_bad_csv(self, folder: DataFolder, content: str, said: str) -> None:
-        """Missing and doubled columns, ragged rows, broken quotes, no rows, repeated ids: file and line."""
+        """Missing or repeated columns, ragged rows, broken quotes, no rows and repeated ids name the file
+        and line.
+        """
         path = put(folder, "a.csv", content)
         message = refusal(lambda: folder.csv(path, required=("word",)))
         assert f"{folder.root / path}: {said}" in message
 
     def test_quotes_are_literal_in_tsv(self, folder: DataFolder) -> None:
-        """In a literal table quotes are characters, even one that is never closed."""
+        """In a literal table quotes are plain characters, even an unclosed one."""
         path = put(folder, "a.txt", '\ufeffQuality\t#1 String\r\n1\t"the witness\r\n0\tsaid "so"\r\n')
         expected = [
             {"Quality": "1", "#1 String": '"the witness'},
@@ -211,7 +213,7 @@ class TestTables:
 
 
 def test_json_document(folder: DataFolder) -> None:
-    """A JSON document is read whole; a broken one is named with line and column."""
+    """A JSON document is read whole; the error for a broken one has line and column."""
     assert folder.json(put(folder, "a.json", '{"a": [1]}')) == {"a": [1]}
     path = put(folder, "b.json", '{"a":\n 1,}')
     assert f"{folder.root / path}: not JSON:" in refusal(lambda: folder.json(path))
@@ -219,7 +221,7 @@ def test_json_document(folder: DataFolder) -> None:
 
 
 def test_files_read_are_remembered(folder: DataFolder) -> None:
-    """Every file read is recorded with the sha256 of its bytes, and nothing else is."""
+    """Every file read is recorded with the sha256 of its bytes, and no other file is."""
     put(folder, "unread.txt", "x")
     put(folder, "b/a.jsonl", b'\xef\xbb\xbf{"x": 1}\n')
     folder.jsonl("b/a.jsonl")
@@ -244,7 +246,7 @@ def entry(file: str, content: bytes) -> ManifestEntry:
 
 class TestVerify:
     def test_right_files_pass(self, folder: DataFolder) -> None:
-        """Files whose bytes are the manifest's raise nothing and warn of nothing."""
+        """Files that match the manifest raise no error and no warning."""
         folder.text(put(folder, "htest/a.txt", "right"))
         assert folder.verify([entry("htest/a.txt", b"right"), entry("htest/absent.txt", b"x")]) == []
 
@@ -259,20 +261,20 @@ class TestVerify:
         assert "llmprops data pull" in message
 
     def test_only_files_read_unless_asked_for_everything(self, folder: DataFolder) -> None:
-        """A changed file that nobody read does not matter, except when everything is to be checked."""
+        """A changed file that was not read is ignored unless everything is checked."""
         put(folder, "htest/a.txt", "changed")
         manifest = [entry("htest/a.txt", b"right")]
         assert folder.verify(manifest) == []
         assert "sha256" in refusal(lambda: folder.verify(manifest, everything=True))
 
     def test_unknown_file_is_a_warning(self, folder: DataFolder) -> None:
-        """A file that is not in the manifest is reported, not refused."""
+        """A file that is not in the manifest gives a warning."""
         folder.text(put(folder, "htest/mine.txt", "x"))
         (warning,) = folder.verify([entry("htest/a.txt", b"right")])
         assert warning.startswith("htest/mine.txt: not checked, because it is not in the manifest")
 
     def test_generated_data_is_exempt(self, folder: DataFolder) -> None:
-        """A benchmark's SOURCE.json makes its files generated ones, and only its own."""
+        """A benchmark's SOURCE.json marks only its own files as generated."""
         put(folder, "htest/SOURCE.json", '{"source": "generated", "seed": 3}')
         folder.text(put(folder, "htest/a.txt", "changed"))
         manifest = [entry("htest/a.txt", b"right"), entry("eras/b.txt", b"right")]
@@ -283,14 +285,16 @@ class TestVerify:
         assert "eras" in refusal(lambda: folder.verify(manifest))
 
     def test_malformed_source_file(self, folder: DataFolder) -> None:
-        """A SOURCE.json that names no known source is refused: it must not pass for published data."""
+        """A SOURCE.json with an unknown source is refused, since the files could be mistaken for published
+        data.
+        """
         put(folder, "htest/SOURCE.json", '{"source": "mine"}')
         message = refusal(lambda: folder.source_for("htest"))
         assert "source is 'mine'" in message
         assert '{"source": "generated"}' in message
 
     def test_builtin_data_is_not_compared(self, tmp_path: Path) -> None:
-        """Built-in files may have the names of published ones; the manifest says nothing about them."""
+        """Built-in files may share names with published ones; they are not compared with the manifest."""
         builtin = DataFolder(tmp_path, "builtin")
         builtin.text(put(builtin, "htest/a.txt", "own"))
         assert builtin.verify([entry("htest/a.txt", b"right")]) == []
@@ -298,7 +302,7 @@ class TestVerify:
 
 @pytest.mark.skipif("LLMPROPS_DATA" not in os.environ, reason="LLMPROPS_DATA names no published data")
 def test_published_files_are_readable() -> None:
-    """Every published file that is there has the manifest's hash and passes its strict reader."""
+    """Every available published file has the manifest's hash and passes its strict reader."""
     folder = DataFolder(os.environ["LLMPROPS_DATA"], "published")
     manifest = read_manifest()
     present = [entry.file for entry in manifest if folder.exists(entry.file)]
@@ -321,7 +325,7 @@ def test_published_files_are_readable() -> None:
 
 
 def test_nothing_heavy_is_imported() -> None:
-    """Importing the readers loads no array or table library, no network and no retry package."""
+    """Importing the readers loads no array, table, network or retry library."""
     code = (
         "import sys\n"
         "import pytest_llmprops.data.files, pytest_llmprops.data.manifest, pytest_llmprops.data.pull\n"
@@ -334,10 +338,10 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 class TestGiven:
-    """Files that a setting names, in any folder."""
+    """Files named by a setting, in any folder."""
 
     def test_anywhere(self, folder: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> None:
-        """A file outside of the folder is read whole, without its byte-order mark, and its bytes are hashed."""
+        """A file outside the folder is read whole, without its byte-order mark, and its bytes are hashed."""
         file = tmp_path_factory.mktemp("elsewhere") / "rules é.json"
         raw = b'\xef\xbb\xbf{"a": 1}\r\n'
         file.write_bytes(raw)
@@ -349,7 +353,9 @@ class TestGiven:
     def test_relative_and_home(
         self, folder: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A path is relative to the working directory, and ~ is the user's home; the record has it unchanged."""
+        """A path is relative to the working directory, ~ is the home folder, and the record has the path
+        unchanged.
+        """
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HOME", str(tmp_path))
         (tmp_path / "rules.json").write_text("x", encoding="utf-8")
@@ -357,7 +363,7 @@ class TestGiven:
         assert set(folder.hashes()) == {"given:rules.json", "given:~/rules.json"}
 
     def test_beside_the_folders_own(self, tmp_path: Path) -> None:
-        """The hashes have the folder's own files, those of the built-in data and those that settings name."""
+        """The hashes cover the folder's own files, the built-in data and the files that settings name."""
         file = tmp_path / "rules.json"
         file.write_text("x", encoding="utf-8")
         folder = DataFolder(tmp_path, "published")
@@ -367,7 +373,7 @@ class TestGiven:
         assert list(folder.hashes()) == ["published:rules.json", f"given:{file}", "builtin:dtails/README.md"]
 
     def test_what_is_hashed_is_what_was_read(self, folder: DataFolder, tmp_path: Path) -> None:
-        """A file that was edited in between is read again, and the record has the hash of the latest."""
+        """A file edited between two reads is read again, and the record has the hash of the latest content."""
         file = tmp_path / "rules.json"
         for text in ("old", "new"):
             file.write_text(text, encoding="utf-8")
@@ -387,7 +393,7 @@ class TestGiven:
     def test_what_cannot_be_read(
         self, folder: DataFolder, tmp_path: Path, content: bytes | None, said: str
     ) -> None:
-        """A missing, empty or otherwise encoded file is one line that begins with its name."""
+        """A missing, empty or wrongly encoded file is a one-line error that begins with its name."""
         file = tmp_path / "rules.json"
         if content is not None:
             file.write_bytes(content)
@@ -396,5 +402,5 @@ class TestGiven:
         assert said in message
 
     def test_a_folder_in_place_of_a_file(self, folder: DataFolder, tmp_path: Path) -> None:
-        """A folder is refused with the system's reason."""
+        """A folder is refused with the operating system's reason."""
         assert "Is a directory" in refusal(lambda: folder.given(str(tmp_path)))

@@ -30,7 +30,7 @@ def write(path: Path, *rows: dict[str, str]) -> Path:
 
 
 def test_committed_manifest() -> None:
-    """The committed manifest pins 64 files of seven benchmarks' folders to eight commits."""
+    """The committed manifest pins 64 files in seven benchmarks' folders to eight commits."""
     entries = read_manifest()
     assert dict(Counter(entry.benchmark for entry in entries)) == {
         "dtails": 20, "eras": 2, "homophones": 3, "htest": 22, "icwb2": 12, "msrp": 2, "redocred": 3,
@@ -43,7 +43,7 @@ def test_committed_manifest() -> None:
 
 
 def test_rows_become_entries(tmp_path: Path) -> None:
-    """A row's values come back typed."""
+    """A row's values are parsed to their types."""
     (entry,) = read_manifest(write(tmp_path / "m.tsv", GOOD))
     assert (entry.file, entry.benchmark, entry.bytes) == ("htest/a.jsonl", "htest", 12)
 
@@ -67,7 +67,7 @@ def test_rows_become_entries(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_value(tmp_path: Path, column: str, value: str, said: str) -> None:
-    """A value that is not a commit, hash, size or safe path is refused with file, row and column."""
+    """A value that is not a commit, hash, size or safe path is an error with file, row and column."""
     path = write(tmp_path / "m.tsv", GOOD, GOOD | {"file": "htest/b.jsonl"} | {column: value})
     with pytest.raises(DataError) as caught:
         read_manifest(path)
@@ -76,13 +76,13 @@ def test_malformed_value(tmp_path: Path, column: str, value: str, said: str) -> 
 
 
 def test_file_listed_twice(tmp_path: Path) -> None:
-    """A file has one row."""
+    """A file listed twice is refused."""
     with pytest.raises(DataError, match=r"htest/a\.jsonl is listed twice"):
         read_manifest(write(tmp_path / "m.tsv", GOOD, GOOD))
 
 
 def test_missing_column(tmp_path: Path) -> None:
-    """A manifest without one of its columns is refused by the column's name."""
+    """A manifest that lacks a column is refused with the column's name."""
     path = tmp_path / "m.tsv"
     path.write_text("file\trepository\nx\ty\n", encoding="utf-8")
     with pytest.raises(DataError, match="no column 'commit'"):
@@ -94,12 +94,12 @@ def test_missing_column(tmp_path: Path) -> None:
     [("a/b.txt", True), ("a", True), ("./a", False), ("a//b", False), ("..", False), ("a/", False)],
 )
 def test_is_inside(path: str, inside: bool) -> None:
-    """Only plain relative paths count as inside."""
+    """Only plain relative paths are inside the folder."""
     assert is_inside(path) is inside
 
 
 def test_builtin_data_of_the_checkout() -> None:
-    """In a checkout the built-in data is its data folder, with manifest and published results."""
+    """In a checkout the built-in data is its data folder, with the manifest and the published results."""
     folder = builtin_data()
     assert (folder / "manifest.tsv").is_file()
     assert (folder / "published_results" / "htest.csv").is_file()

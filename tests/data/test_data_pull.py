@@ -1,4 +1,4 @@
-"""Download published data from a server that the test runs."""
+"""Downloads of published data from a server started by the test."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ COMMIT = "c0ffee" + "0" * 34
 
 
 class Upstream:
-    """A small web server whose files and faults a test sets by path."""
+    """A small web server whose files and faults a test sets per path."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        #: (status, headers) to answer before the file itself, one a request
+        #: (status, headers) to answer before the file itself, one per request
         self.faults: dict[str, list[tuple[int, dict[str, str]]]] = {}
-        #: requests of a path that get only the first half of the file
+        #: number of requests for a path that get only the first half of the file
         self.cut: dict[str, int] = {}
         self.requests: Counter[str] = Counter()
         upstream = self
@@ -95,7 +95,7 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
 
 
 class Pull:
-    """Calls pull() and keeps what it printed and how long it would have slept."""
+    """Calls pull() and records what it printed and how long it would have slept."""
 
     def __init__(self, dest: Path, upstream: Upstream, *manifest: ManifestEntry) -> None:
         self.dest, self.upstream, self.manifest = dest, upstream, manifest
@@ -114,12 +114,12 @@ class Pull:
         )
 
     def left(self) -> list[str]:
-        """Every file under the destination."""
+        """Return every file under the destination."""
         return sorted(str(path.relative_to(self.dest)) for path in self.dest.rglob("*") if path.is_file())
 
 
 def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
-    """Every file of the manifest is written to its path with its content; one line each, status 0."""
+    """Every file of the manifest is written to its path, with one output line each and status 0."""
     one = upstream.add("htest/one.jsonl", b"first\n" * 50_000)
     two = upstream.add("eras/two words.json", "句子".encode(), upstream_path="a folder/two.json")
     run = Pull(tmp_path / "new", upstream, one, two)
@@ -134,7 +134,7 @@ def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> None:
-    """Files that verify are not downloaded again; changed or missing files are."""
+    """Files that verify are not downloaded again; changed or missing ones are."""
     entries = [upstream.add(f"htest/{index}.txt", b"x" * index) for index in range(1, 4)]
     run = Pull(tmp_path, upstream, *entries)
     assert run() == 0
@@ -151,7 +151,7 @@ def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> Non
 
 
 def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
-    """A file with another hash is not kept, does not replace the old one, and is requested once."""
+    """A file with the wrong hash is requested once, not kept, and does not replace the old file."""
     wrong = upstream.add("htest/wrong.txt", b"right")
     right = upstream.add("htest/right.txt", b"also right")
     upstream.files[upstream.address("data/htest/wrong.txt")] = b"WRONG"
@@ -170,7 +170,7 @@ def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_larger_than_the_manifest(tmp_path: Path, upstream: Upstream) -> None:
-    """A file that is larger than the manifest says is abandoned as soon as it exceeds that size."""
+    """A download larger than the manifest says is aborted as soon as it exceeds that size."""
     entry = upstream.add("htest/a.txt", b"small")
     upstream.files[upstream.address("data/htest/a.txt")] = b"large" * 1000
     run = Pull(tmp_path, upstream, entry)
@@ -180,7 +180,7 @@ def test_larger_than_the_manifest(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
-    """A file that is gone upstream is one error line with its status, and the others still arrive."""
+    """A file missing upstream is one error line with its status, and the others still arrive."""
     gone = upstream.add("htest/gone.txt", b"x")
     there = upstream.add("htest/there.txt", b"y")
     del upstream.files[upstream.address("data/htest/gone.txt")]
@@ -192,7 +192,7 @@ def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
 
 
 def test_passing_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
-    """429, 503 and a cut-off download are retried after at least the wait that the server asked for."""
+    """429, 503 and a cut-off download are retried after at least the wait that the server requested."""
     entry = upstream.add("htest/a.txt", b"content")
     address = upstream.address("data/htest/a.txt")
     upstream.faults[address] = [(429, {"Retry-After": "17"}), (503, {})]
@@ -207,7 +207,7 @@ def test_passing_failures_are_retried(tmp_path: Path, upstream: Upstream) -> Non
 
 
 def test_absurd_retry_after_is_bounded(tmp_path: Path, upstream: Upstream) -> None:
-    """A server cannot make the pull sleep for hours."""
+    """The wait that a server can request is bounded."""
     entry = upstream.add("htest/a.txt", b"content")
     upstream.faults[upstream.address("data/htest/a.txt")] = [(429, {"Retry-After": "86400"})]
     run = Pull(tmp_path, upstream, entry)
@@ -216,7 +216,7 @@ def test_absurd_retry_after_is_bounded(tmp_path: Path, upstream: Upstream) -> No
 
 
 def test_always_cut_off(tmp_path: Path, upstream: Upstream) -> None:
-    """A download that is always cut off ends as one error line, and leaves nothing behind."""
+    """A download that is always cut off ends as one error line and leaves no file behind."""
     entry = upstream.add("htest/a.txt", b"content")
     address = upstream.address("data/htest/a.txt")
     upstream.cut[address] = 99
@@ -251,7 +251,7 @@ def test_unreachable_host(tmp_path: Path) -> None:
 
 
 def test_unwritable_destination(tmp_path: Path, upstream: Upstream) -> None:
-    """A destination that cannot be written is one error line that names it."""
+    """A destination that cannot be written to is one error line that names it."""
     (tmp_path / "file").write_bytes(b"x")
     run = Pull(tmp_path / "file", upstream, upstream.add("a/1", b"1"), upstream.add("a/2", b"2"))
     assert run() == 1
@@ -293,7 +293,7 @@ def test_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
     ],
 )
 def test_chosen_files(tmp_path: Path, upstream: Upstream, wanted: list[str], expected: list[str]) -> None:
-    """Files are chosen by path, folder or pattern; what matches nothing is an error that lists folders."""
+    """Files are chosen by path, folder or pattern; no match is an error that lists folders."""
     names = ["htest/a_dev.jsonl", "htest/a_test.jsonl", "eras/t.json"]
     run = Pull(tmp_path, upstream, *(upstream.add(name, name.encode()) for name in names))
     status = run(*wanted)
@@ -313,7 +313,7 @@ def test_chosen_files(tmp_path: Path, upstream: Upstream, wanted: list[str], exp
     ],
 )
 def test_bad_base_url(tmp_path: Path, base_url: str, said: str) -> None:
-    """A base URL without its placeholders, or that is not a web address, is refused with the default."""
+    """A base URL without its placeholders, or that is not a web address, is an error with the default URL."""
     lines: list[str] = []
     assert pull(tmp_path, base_url=base_url, manifest=[], out=lines.append) == 1
     assert len(lines) == 1
@@ -322,7 +322,7 @@ def test_bad_base_url(tmp_path: Path, base_url: str, said: str) -> None:
 
 
 def test_default_address_is_pinned(tmp_path: Path) -> None:
-    """The default address names repository, commit and path: no branch that could move."""
+    """The default address contains repository, commit and path, but no branch, which could move."""
     seen: list[str] = []
 
     def refuse(url: str) -> object:

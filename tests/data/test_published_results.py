@@ -1,7 +1,7 @@
-"""The papers' printed figures: structure, counts, and every sum that the papers let us redo.
+"""The papers' printed figures: structure, counts, and every sum that the papers allow to be recomputed.
 
 The published texts themselves are not part of the project, so what can be checked is that the numbers agree
-with each other as far as the papers' own do, and that each disagreement is noted where it stands.
+with each other as far as the papers' own do, and that each disagreement has a note in its row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TASKS = {
     "oracle": {"linearity", "yes", "no", "decision"},
 }
 
-#: metrics that are no shares: the range of each
+#: metrics that are not shares: the range of each
 OTHER_RANGES = {
     "difference": (-1, 1),
     "spearman_correlation": (-1, 1),
@@ -80,7 +80,7 @@ def one(**wanted: object) -> PublishedResult:
     ],
 )  # fmt: skip
 def test_rows_per_table(paper: str, rows: dict[str, int]) -> None:
-    """Each table or section has the number of printed figures that it has in the paper."""
+    """Each table or section has as many printed figures as in the paper."""
     assert rows == dict(Counter(result.table for result in load_published(paper)))
 
 
@@ -96,7 +96,7 @@ def test_files(paper: str) -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_row_is_well_formed(paper: str) -> None:
-    """Paper, task and language are known ones, shares lie in [0, 1], and no row occurs twice."""
+    """Paper, task and language are known, shares lie in [0, 1], and no row occurs twice."""
     seen = set()
     for result in load_published(paper):
         assert result.paper == paper
@@ -115,7 +115,7 @@ def test_every_row_is_well_formed(paper: str) -> None:
 
 
 def test_spot_values() -> None:
-    """Values read once more from the printed pages, from different corners of the tables."""
+    """Values read again from the printed pages, from different parts of the tables, match."""
     table6 = {"paper": "htest", "table": "6", "metric": "accuracy"}
     assert one(**table6, model="Claude V1", task="rhyme", k=50).value == 0.895
     assert one(**table6, model="Command-Light", task="palindrome", k=50).value == 0.205
@@ -157,11 +157,13 @@ def htest_columns() -> dict[tuple[str, str, int | None, str], dict[str, Publishe
 
 
 def test_htest_averages() -> None:
-    """A printed average that is not the mean of its ten tasks is noted with that mean, and no other is."""
+    """A printed average that differs from the mean of its ten tasks, and only such a one, is noted with that
+    mean.
+    """
     odd = set()
     for (table, model, k, _), tasks in htest_columns().items():
         if set(tasks) != {*HTEST_TASKS, "average"}:
-            continue  # Table 5's rows that Table 6 has too: their average only
+            continue  # Rows of Table 5 that Table 6 has too: only their average is compared.
         mean = sum(tasks[task].value for task in HTEST_TASKS) / 10
         average = tasks["average"]
         if abs(mean - average.value) > 0.00051:
@@ -179,7 +181,7 @@ def test_htest_averages() -> None:
 
 
 def test_htest_tables_agree() -> None:
-    """Tables 2, 5 and 8 repeat Table 6, except Table 2's Claude V2 average, which is Claude Instant's."""
+    """Tables 2, 5 and 8 repeat Table 6, except for Table 2's Claude V2 average, which is Claude Instant's."""
     columns = htest_columns()
     differing = []
     for (table, model, k, setting), tasks in columns.items():
@@ -199,7 +201,7 @@ def test_htest_tables_agree() -> None:
 
 
 def test_htest_doubts_are_marked() -> None:
-    """Table 5's rows of its own, Command at k = 50, and impossible shares of 200 items carry a note."""
+    """Table 5's additional rows, Command at k = 50, and impossible shares of 200 items have a note."""
     for result in load_published("htest"):
         doubtful = result.model == "Command" and result.k == 50 and result.table == "6"
         assert doubtful == result.note.startswith("doubtful")
@@ -220,7 +222,9 @@ def test_homophones_errors_are_binomial() -> None:
 
 
 def test_homophones_verdict_columns_are_noted() -> None:
-    """The two Chinese figures that the published verdict columns contradict say what those count."""
+    """The two Chinese figures that the published verdict columns contradict have a note with the columns'
+    counts.
+    """
     noted = {
         (result.model, result.value): result.note
         for result in find(paper="homophones", metric="accuracy")
@@ -232,7 +236,7 @@ def test_homophones_verdict_columns_are_noted() -> None:
 
 
 def test_eras_table_1() -> None:
-    """Differences are control minus test; overall is the 23:16 mean, or the note says that it is not."""
+    """Differences are control minus test; overall is the 23:16 mean, or the note says that it differs."""
     rows = {(r.model, r.setting, r.metric): r for r in find(paper="eras", table="1")}
     for (model, group, metric), result in rows.items():
         if metric == "difference":
@@ -256,7 +260,7 @@ def test_eras_garden_path_error_rate() -> None:
 
 
 def test_eras_human_baseline() -> None:
-    """The human baseline follows from the annotation: half of the equal rankings count as wrong."""
+    """The human baseline follows from the annotation: half of the tied rankings count as wrong."""
     ranking = one(paper="eras", metric="ranking_accuracy").value
     equal = one(paper="eras", metric="equal_ranking_rate").value
     assert (
@@ -285,7 +289,7 @@ def test_dtails_agreement() -> None:
 
 
 def test_oracle_decisions() -> None:
-    """The label agreement and the number of noes follow from Table 2's shares."""
+    """The label agreement and the number of "no" labels follow from Table 2's shares."""
     yes = one(paper="oracle", table="2", metric="yes_rate", setting="labelled yes")
     no = one(paper="oracle", table="2", metric="no_rate", setting="labelled no")
     assert yes.n is not None
@@ -312,7 +316,7 @@ def test_oracle_shares_are_counts() -> None:
 
 
 def test_oracle_bounds() -> None:
-    """The two bounds of section 3 are Theorem 3.1's test repeated ten times, and say so."""
+    """The two bounds of section 3 are Theorem 3.1's test repeated ten times, and their notes say so."""
     for epsilon in (0.1, 0.05):
         bound = one(paper="oracle", metric="close_to_linear_probability", setting=f"epsilon = {epsilon}")
         assert abs(1 - (1 - 3 * epsilon + 6 * epsilon**2) ** 10 - bound.value) < 0.0011
@@ -322,14 +326,14 @@ def test_oracle_bounds() -> None:
 
 
 def test_find_matches_models_loosely() -> None:
-    """Case, spaces, hyphens and underscores in a model's name do not matter; other letters do."""
+    """Case, spaces, hyphens and underscores in a model's name are ignored; other letters are not."""
     assert find(paper="homophones", model="gpt 4") == find(paper="homophones", model="GPT-4") != ()
     assert find(paper="htest", model="gpt-3.5", k=50) == find(paper="htest", model="GPT 3.5", k=50) != ()
     assert find(paper="homophones", model="GPT-4x") == ()
 
 
 def test_find_filters_combine() -> None:
-    """Every filter narrows the result; without a paper all papers are searched."""
+    """Filters combine with "and"; without a paper all papers are searched."""
     every = find()
     assert sum(len(load_published(paper)) for paper in PAPERS) == len(every)
     assert {"homophones", "htest"} == {r.paper for r in find(metric="accuracy")}
@@ -350,7 +354,7 @@ HEADER = ",".join(COLUMNS)
     ],
 )
 def test_malformed_row(tmp_path: Path, row: str, said: str) -> None:
-    """A malformed row is one line naming the file and the row."""
+    """A malformed row is a one-line error naming the file and the row."""
     path = tmp_path / "htest.csv"
     path.write_text(f"{HEADER}\n{row}\n", encoding="utf-8")
     with pytest.raises(DataError) as caught:
@@ -362,5 +366,5 @@ def test_malformed_row(tmp_path: Path, row: str, said: str) -> None:
 
 
 def test_other_benchmarks_have_no_printed_results() -> None:
-    """A benchmark that is not installed has no printed results, as one whose registration names no file."""
+    """A benchmark that is not installed, or whose registration names no file, has no printed results."""
     assert load_published("glue") == ()

@@ -1,4 +1,4 @@
-"""Sheet files: formats of spreadsheet programs, formulas, atomic writes, one writer."""
+"""Sheet files: spreadsheet formats, formulas, atomic writes, and a lock for one writer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABLE = Table(COLUMNS, (SheetRecord(2, dict(zip(COLUMNS, TEXTS, strict=True))),)
 
 
 def test_a_spreadsheet_takes_it_for_utf8(tmp_path: Path) -> None:
-    """The file starts with a byte-order mark and has the line ends of RFC 4180."""
+    """The file starts with a byte-order mark and has RFC 4180 line ends, so spreadsheets read it as UTF-8."""
     write_text(tmp_path / "a.csv", sheet_text(TABLE))
     raw = (tmp_path / "a.csv").read_bytes()
     assert raw.startswith(codecs.BOM_UTF8 + b"question,")
@@ -69,7 +69,7 @@ def as_saved(delimiter: str = ",", end: str = "\r\n", start: str = "\ufeff", quo
     ],
 )
 def test_what_spreadsheets_write_is_read(tmp_path: Path, raw: bytes) -> None:
-    """A sheet has the same cells after Excel or LibreOffice saved it."""
+    """A sheet has the same cells after Excel or LibreOffice has saved it."""
     path = tmp_path / "a.csv"
     path.write_bytes(raw)
     table = read_table(path, "question")
@@ -81,7 +81,7 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path, raw: bytes) -> None:
 
 
 def test_short_lines_and_own_columns(tmp_path: Path) -> None:
-    """Excel leaves out empty cells at the end; a column that somebody added stays where it is."""
+    """Excel omits empty cells at the end of a line; columns added by a user are kept in place."""
     path = tmp_path / "a.csv"
     path.write_text("question,note,choice\n1,hm\n2\n", encoding="utf-8")
     table = read_table(path, "question")
@@ -108,7 +108,7 @@ def test_short_lines_and_own_columns(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_files_are_one_line(tmp_path: Path, raw: bytes, says: str) -> None:
-    """The error is one line with file, line and fix."""
+    """The error is one line with the file, the line and the fix."""
     path = tmp_path / "a.csv"
     path.write_bytes(raw)
     with pytest.raises(DataError) as caught:
@@ -121,7 +121,7 @@ def test_damaged_files_are_one_line(tmp_path: Path, raw: bytes, says: str) -> No
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    """No such file, or a folder in its place."""
+    """A missing file, or a folder in its place, is a one-line error."""
     with pytest.raises(DataError, match=r"a\.csv: No such file or directory; put it back"):
         read_table(tmp_path / "a.csv", "question")
     with pytest.raises(DataError, match="directory"):
@@ -130,14 +130,16 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-You mean this?", "@SUM(A1)", "\t=1", "＝1+1", "'=1", "''-"])
 def test_formulas_are_text(text: str) -> None:
-    """A cell that a spreadsheet would run starts with an apostrophe, and comes back as it was."""
+    """A cell that a spreadsheet would run as a formula is written with an apostrophe and read back
+    unchanged.
+    """
     assert escaped(text) == f"'{text}"
     assert unescaped(escaped(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "'tis", "a=b", "it's -1", "'", "1-2"])
 def test_other_texts_stay(text: str) -> None:
-    """Apostrophes and signs elsewhere are left alone."""
+    """Apostrophes and signs in other places are unchanged."""
     assert escaped(text) == text == unescaped(text)
 
 
@@ -145,7 +147,7 @@ def test_other_texts_stay(text: str) -> None:
     st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3), max_size=5)
 )
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
-    """Cells of any characters come back, and none begins as a formula does."""
+    """Cells of any characters are read back unchanged, and none begins as a formula does."""
     path = tmp_path_factory.getbasetemp() / "any.csv"
     texts = [[f"x{text}".strip() if place == 2 else text for place, text in enumerate(row)] for row in rows]
     table = Table(
@@ -158,7 +160,7 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[
 
 
 def test_sheets_are_never_overwritten(tmp_path: Path) -> None:
-    """A folder with sheets is refused, and so is one that cannot be written."""
+    """A folder with sheets is refused, and so is one that cannot be written to."""
     write_new(tmp_path / "new" / "deep", {"a_1.csv": "x"}, taken=("a_*.csv",))
     with pytest.raises(UsageError, match="has sheets already"):
         write_new(tmp_path / "new" / "deep", {"b": "y"}, taken=("a_*.csv",))
@@ -177,7 +179,7 @@ with only_one(Path(sys.argv[1]), "x"):
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second process is refused; the lock goes with its owner, even one that is killed, and leaves no file."""
+    """A second process is refused; the lock ends with its owner, even if killed, and leaves no file."""
     path = tmp_path / "a.csv"
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
@@ -193,7 +195,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """The lock's failure is one line too."""
+    """A folder that cannot be written to is a one-line error."""
     with (
         pytest.raises(UsageError, match="its folder cannot be written"),
         only_one(tmp_path / "no" / "a.csv", "x"),

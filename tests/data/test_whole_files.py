@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_llmprops.data.whole_files import replacing, write_text
 
 @pytest.mark.parametrize("sync", [False, True])
 def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
-    """A full disk leaves the old file and nothing else; otherwise the file has the new text and the old mode."""
+    """A full disk leaves the old file only; otherwise the file has the new text and the old mode."""
     path = tmp_path / "a.csv"
     path.write_text("old", encoding="utf-8")
     path.chmod(0o640)
@@ -28,7 +28,7 @@ def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
 
 
 def write_half(path: Path, error: BaseException) -> None:
-    """Replace ``path``, and raise ``error`` after half of the draft."""
+    """Replace ``path``, and raise ``error`` after half of the draft is written."""
     with replacing(path) as draft:
         draft.write_text("half")
         raise error
@@ -36,14 +36,14 @@ def write_half(path: Path, error: BaseException) -> None:
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError])
 def test_whatever_ends_the_writing(tmp_path: Path, end: type[BaseException]) -> None:
-    """An interrupted writer leaves no draft, and no file where there was none."""
+    """An interrupted writer leaves no draft and creates no file."""
     with pytest.raises(end):
         write_half(tmp_path / "a", end())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_written_is_an_error(tmp_path: Path) -> None:
-    """A block that wrote no draft leaves the old file."""
+    """A block that writes no draft leaves the old file and raises an error."""
     path = tmp_path / "a"
     path.write_text("old")
     with pytest.raises(FileNotFoundError), replacing(path):
@@ -54,7 +54,7 @@ def test_nothing_written_is_an_error(tmp_path: Path) -> None:
 def test_trouble_with_the_draft_does_not_hide_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fails altogether: the first error is raised."""
+    """If the disk fails completely, the first error is the one that is raised."""
 
     def refuse(path: Path) -> None:
         raise OSError(errno.EROFS, "read-only")

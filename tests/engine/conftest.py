@@ -19,9 +19,9 @@ from pytest_llmprops.models import registry
 
 @pytest.fixture
 def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
-    """A maker of brokers over one given model, called ``m``; they share one store."""
+    """Return a factory of brokers that serve one given model as ``m`` and share one store."""
     monkeypatch.setattr(registry, "_registered", {})
-    # Waits between tries are scaled down; what a server asks for is waited for in full.
+    # Waits between retries are scaled down; a wait that the server requests is kept in full.
     monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 
     def make(model: Any, **settings: Any) -> Broker:
@@ -34,7 +34,7 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
 
 @pytest.fixture
 def path() -> Iterator[str]:
-    """A socket's path, short enough for one."""
+    """Return a path short enough for a socket."""
     folder = tempfile.mkdtemp(prefix="llmprops-")
     yield f"{folder}/broker"
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""One model asked by a command: the store, limits and failures of a run, without pytest."""
+"""Requests of a command to one model: the store, limits and failures of a run, without pytest."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def given(model: Any) -> ModelSpec:
-    """The specification of a model at hand."""
+    """Return the specification of a model in the test."""
     registry.register_model("given", lambda spec, options: model)
     return parse_spec("given")
 
 
 def ask(model: OneModel, prompts: Sequence[str]) -> list[Any]:
-    """A reply, or what was raised, for each prompt; all are sent at once."""
+    """Return a reply or the raised error for each prompt; all are sent at once."""
 
     async def work() -> list[Any]:
         async with model as asking:
@@ -43,7 +43,7 @@ def ask(model: OneModel, prompts: Sequence[str]) -> list[Any]:
 
 
 def test_replies_are_stored(tmp_path: Path) -> None:
-    """A second command with the same store pays for nothing that the first one asked."""
+    """A second command with the same store does not repeat the calls of the first."""
     model = FakeModel(lambda chat: chat.prompt.upper())
     store = tmp_path / "s.sqlite"
     for cached in (False, True):
@@ -54,14 +54,14 @@ def test_replies_are_stored(tmp_path: Path) -> None:
 
 
 def test_the_default_store_is_everybodys(tmp_path: Path) -> None:
-    """Without a file the store is the one that pytest uses."""
+    """Without a file, the default store is the one that pytest uses."""
     ask(OneModel(given(FakeModel(lambda chat: "x"))), ["a"])
     assert default_store().is_file()
     assert default_store().is_relative_to(tmp_path)
 
 
 def test_refresh_and_off(tmp_path: Path) -> None:
-    """refresh asks again, off leaves no file."""
+    """refresh asks again; off writes no file."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     store = tmp_path / "s.sqlite"
     texts = [
@@ -74,7 +74,7 @@ def test_refresh_and_off(tmp_path: Path) -> None:
 
 
 def test_concurrency_is_bounded(tmp_path: Path) -> None:
-    """No more calls are in flight than allowed."""
+    """The number of calls in flight never exceeds the limit."""
     now: list[int] = [0, 0]
 
     async def respond(chat: Chat) -> str:
@@ -89,7 +89,7 @@ def test_concurrency_is_bounded(tmp_path: Path) -> None:
 
 
 def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
-    """A failure that may pass is retried; one that stays is raised for its request alone."""
+    """A transient failure is retried; a permanent one is raised for its request only."""
     model = FakeModel(lambda chat: BackendError("no") if chat.prompt == "b" else chat.prompt, fail=1.0)
     a, b = ask(OneModel(given(model), store=tmp_path / "s"), ["a", "b"])
     assert a.text == "a"
@@ -98,7 +98,7 @@ def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_fatal_failure_stops(tmp_path: Path) -> None:
-    """After a wrong key no more requests are sent, and one line says so."""
+    """After an invalid key no more requests are sent, and the error is one line."""
     model = FakeModel(lambda chat: BackendError("wrong key", kind="key", fatal=True))
     results = ask(OneModel(given(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
     assert all(isinstance(r, (RunStopped, BackendError)) for r in results)
@@ -107,7 +107,7 @@ def test_a_fatal_failure_stops(tmp_path: Path) -> None:
 
 
 def test_the_model_is_closed(tmp_path: Path) -> None:
-    """The model is freed at the end, also when what was asked of it failed."""
+    """The model is closed at the end even if its requests failed."""
     closed = []
 
     class Closing(FakeModel):
@@ -125,13 +125,13 @@ def test_the_model_is_closed(tmp_path: Path) -> None:
 
 
 def test_it_may_be_used_twice(tmp_path: Path) -> None:
-    """One model can be entered again, as a second event loop does."""
+    """One model can be entered again, for example by a second event loop."""
     model = OneModel(given(FakeModel(lambda chat: chat.prompt)), store=tmp_path / "s")
     assert [ask(model, [text])[0].text for text in ("a", "b")] == ["a", "b"]
 
 
 def test_what_it_serves() -> None:
-    """Kinds, label and roles are known before anything is loaded; a kind that is not served is an error."""
+    """Kinds, label and roles are known before the model is loaded; an unserved kind is an error."""
     model = OneModel(parse_spec("fake:constant?text=A"))
     assert (model.kinds, model.roles) == (frozenset({"chat"}), frozenset[str]())
     assert model.label == "fake-constant-text=A"
@@ -145,13 +145,13 @@ def test_what_it_serves() -> None:
 
 
 def test_an_unknown_model() -> None:
-    """A specification that no rule matches is refused at once."""
+    """A specification that no rule matches is refused immediately."""
     with pytest.raises(UsageError, match="nosuch"):
         parse_spec("nosuch")
 
 
 def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
-    """A store inside of a file is one line, before the model is asked."""
+    """A store path inside a file is a one-line error before the model gets a request."""
     (tmp_path / "file").write_text("", encoding="utf-8")
     model = FakeModel(["x"])
     with pytest.raises(StoreError) as caught:

@@ -29,14 +29,14 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
 
 
 def test_samples_of_a_prompt_are_calls_of_their_own(make_broker: MakeBroker) -> None:
-    """Repeats of one prompt differ in their sample index and are never joined."""
+    """Repeats of a prompt differ in their sample index and are never joined."""
     model = FakeModel(lambda chat: str(chat.sample))
     asked = ask_all(make_broker(model), [Chat.user("q", sample=n) for n in range(5)])
     assert asked.texts == ["0", "1", "2", "3", "4"]
 
 
 def test_an_asker_that_leaves_does_not_take_the_call_along(make_broker: MakeBroker) -> None:
-    """When one of two who share a call is cancelled, the other still gets the reply."""
+    """If one of two callers of a shared call is cancelled, the other still gets the reply."""
     model = FakeModel(["x"], delay=0.05)
 
     async def work() -> Reply:
@@ -54,7 +54,7 @@ def test_an_asker_that_leaves_does_not_take_the_call_along(make_broker: MakeBrok
 
 @pytest.mark.parametrize("most", [1, 3, 8])
 def test_concurrency_is_reached_and_never_passed(make_broker: MakeBroker, most: int) -> None:
-    """As many calls are in flight as allowed, and never one more."""
+    """The number of calls in flight reaches the limit and never exceeds it."""
     now = peak = 0
 
     async def respond(chat: Chat) -> str:
@@ -72,7 +72,7 @@ def test_concurrency_is_reached_and_never_passed(make_broker: MakeBroker, most: 
 
 
 def test_transient_errors_are_tried_again(make_broker: MakeBroker) -> None:
-    """Calls that fail and then succeed are replies, and the retries are counted."""
+    """Calls that fail and then succeed return replies, and the retries are counted."""
     model = FakeModel(failing(2, transient))
     asked = ask_all(make_broker(model, retries=2), ["a", "b", "c"])
     assert asked.texts == ["A", "B", "C"]
@@ -80,7 +80,7 @@ def test_transient_errors_are_tried_again(make_broker: MakeBroker) -> None:
 
 
 def test_retries_end(make_broker: MakeBroker) -> None:
-    """After the last retry, the item has the error with its message."""
+    """After the last retry the item has the error with its message."""
     model = FakeModel(lambda chat: transient())
     asked = ask_all(make_broker(model, retries=3), ["a"])
     assert kinds(asked.results) == ["error"]
@@ -96,7 +96,7 @@ def test_no_retries_when_none_are_wanted(make_broker: MakeBroker) -> None:
 
 
 def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) -> None:
-    """An error that is not transient costs one call, and the next run sends it again."""
+    """A permanent error costs one call, and the next run sends the request again."""
     model = FakeModel(failing(1, final))
     assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
     assert len(model.requests) == 1
@@ -104,7 +104,7 @@ def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) ->
 
 
 def test_retry_after_is_waited_for(make_broker: MakeBroker) -> None:
-    """The retry is sent when the server asks for it: not earlier, and not much later."""
+    """The retry is sent when the server asked for it, not earlier and not much later."""
     times: list[float] = []
 
     def respond(chat: Chat) -> FakeReply:
@@ -131,7 +131,7 @@ def test_a_server_that_wants_too_much_patience_is_an_error(make_broker: MakeBrok
 
 
 def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
-    """After a wrong key nothing more is sent, and all requests fail with the same reason."""
+    """After an invalid key nothing more is sent, and all requests fail with the same reason."""
     model = FakeModel(lambda chat: BackendError("wrong\nkey", kind="key", fatal=True))
     reasons: list[str] = []
     broker = make_broker(model, concurrency=1)
@@ -144,7 +144,7 @@ def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
 
 
 def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> None:
-    """A call that waits for a long Retry-After stops at once, not after the wait."""
+    """A call waiting for a long Retry-After ends as soon as the run stops."""
 
     def respond(chat: Chat) -> FakeReply:
         if chat.prompt == "patient":
@@ -165,7 +165,7 @@ def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> 
 
 
 def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:
-    """A call in progress when the run stops finishes and is stored, because it is paid for."""
+    """A call in progress when the run stops is completed and stored, because it is paid for."""
 
     async def respond(chat: Chat) -> FakeReply:
         await asyncio.sleep(0.05 if chat.prompt == "slow" else 0)
@@ -179,7 +179,7 @@ def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:
 
 
 def test_twenty_empty_replies_in_a_row_stop_the_run(make_broker: MakeBroker) -> None:
-    """The twentieth empty reply is the last call, and the reason says what to check."""
+    """The twentieth empty reply in a row is the last call, and the reason says what to check."""
     model = FakeModel(lambda chat: "")
     asked = ask_all(make_broker(model, concurrency=1), map(str, range(30)))
     assert kinds(asked.results) == ["reply"] * 20 + ["stopped"] * 10
@@ -189,14 +189,14 @@ def test_twenty_empty_replies_in_a_row_stop_the_run(make_broker: MakeBroker) -> 
 
 
 def test_empty_replies_with_others_between_do_not(make_broker: MakeBroker) -> None:
-    """Nineteen empty replies, a full one, and nineteen more are unparsed answers, not a broken model."""
+    """Nineteen empty replies, a full one and nineteen more are unparsed answers and do not stop the run."""
     model = FakeModel(lambda chat: "x" if chat.prompt == "19" else "")
     asked = ask_all(make_broker(model, concurrency=1), map(str, range(39)))
     assert kinds(asked.results) == ["reply"] * 39
 
 
 def test_a_value_without_text_is_not_empty(make_broker: MakeBroker) -> None:
-    """Kinds that return values and no text never count as empty."""
+    """Kinds that return values without text never count as empty."""
     model = FakeModel(lambda chat: Reply(value=[]))
     assert kinds(ask_all(make_broker(model), map(str, range(30))).results) == ["reply"] * 30
 
@@ -205,7 +205,7 @@ def test_a_value_without_text_is_not_empty(make_broker: MakeBroker) -> None:
 def test_twenty_failed_calls_before_any_success_stop_the_run(
     make_broker: MakeBroker, make: Callable[[], BackendError]
 ) -> None:
-    """Nineteen items that fail are errors; with the twentieth the run is over."""
+    """Nineteen failed items are errors; the twentieth stops the run."""
     model = FakeModel(lambda chat: make())
     asked = ask_all(make_broker(model, concurrency=1, retries=0), map(str, range(30)))
     assert kinds(asked.results) == ["error"] * 19 + ["stopped"] * 11
@@ -214,7 +214,7 @@ def test_twenty_failed_calls_before_any_success_stop_the_run(
 
 
 def test_failed_tries_count_before_the_first_success(make_broker: MakeBroker) -> None:
-    """A dead server is detected by failed attempts, before the first item fails for good."""
+    """Failed attempts reveal a dead server before the first item has failed finally."""
     model = FakeModel(lambda chat: transient())
     asked = ask_all(make_broker(model, retries=50, concurrency=1), "abcdefg")
     assert kinds(asked.results) == ["stopped"] * 7
@@ -222,7 +222,7 @@ def test_failed_tries_count_before_the_first_success(make_broker: MakeBroker) ->
 
 
 def test_a_tail_of_items_that_always_fail_does_not_stop_a_healthy_run(make_broker: MakeBroker) -> None:
-    """Twenty-two items that fail for ever, last of a thousand, are twenty-two errors."""
+    """Twenty-two items that always fail, at the end of a thousand, are twenty-two errors."""
     model = FakeModel(lambda chat: transient() if chat.prompt.startswith("bad") else "x")
     prompts = [f"good {n}" for n in range(978)] + [f"bad {n}" for n in range(22)]
     asked = ask_all(make_broker(model, cache="off", retries=2), prompts)
@@ -232,7 +232,7 @@ def test_a_tail_of_items_that_always_fail_does_not_stop_a_healthy_run(make_broke
 
 
 def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
-    """A model that cannot be loaded gives one line for all requests, without a traceback."""
+    """A model that cannot be loaded gives the same one-line error for all requests, without a traceback."""
     template = make_broker(FakeModel(["x"]))
     broken = Broker(type(template.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
     asked = ask_all(broken, ["a", "b"])
@@ -241,7 +241,7 @@ def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
 
 
 def test_report_is_plain(make_broker: MakeBroker) -> None:
-    """Counters and facts of the models survive JSON and say what served."""
+    """Counters and model facts survive JSON and say which models served."""
     report = ask_all(make_broker(FakeModel(["x"], name="n")), ["a"]).broker.report()
     assert json.loads(json.dumps(report)) == report
     assert report["models"]["m"]["served_as"] == ["n"]
@@ -250,7 +250,7 @@ def test_report_is_plain(make_broker: MakeBroker) -> None:
 
 
 def test_a_record_that_cannot_be_written_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """On a full disk the run stops with one line that names the file, and closing it raises nothing."""
+    """On a full disk the run stops with one line that names the file, and closing the broker raises nothing."""
     (tmp_path / "requests.jsonl").symlink_to("/dev/full")
     asked = ask_all(make_broker(FakeModel(lambda chat: "x"), run_dir=str(tmp_path)), ["a", "b"])
     assert kinds(asked.results) == ["stopped"] * 2

@@ -19,7 +19,7 @@ from pytest_llmprops.models.fake import FakeModel
 
 
 class Departing(FakeModel):
-    """A fake whose API has refused something; ``phrases`` says what."""
+    """A fake model whose API has refused parameters; ``phrases`` lists them."""
 
     phrases: Sequence[str] = ()
 
@@ -28,7 +28,7 @@ class Departing(FakeModel):
 
 
 def test_stored_replies_are_not_asked_again(make_broker: MakeBroker) -> None:
-    """A second run is served completely from the store, and says how old its replies are."""
+    """A second run is served completely from the store and reports the age of its replies."""
     model = FakeModel(lambda chat: chat.prompt.upper())
     ask_all(make_broker(model), ["a", "b"])
     asked = ask_all(make_broker(model), ["a", "b", "c"])
@@ -40,13 +40,13 @@ def test_stored_replies_are_not_asked_again(make_broker: MakeBroker) -> None:
 
 
 def test_stored_replies_belong_to_one_model(make_broker: MakeBroker) -> None:
-    """A model of another identity does not get the first one's replies."""
+    """A model with another identity does not get the first one's replies."""
     ask_all(make_broker(FakeModel(["x"])), ["a"])
     assert ask_all(make_broker(FakeModel(["y"])), ["a"]).texts == ["y"]
 
 
 def test_refresh_asks_each_request_once_more(make_broker: MakeBroker) -> None:
-    """Refreshing calls for what is stored, stores the new reply, and asks no request twice in a run."""
+    """Refreshing calls for stored replies too, stores the new ones, and sends each request once per run."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     ask_all(make_broker(model), ["a"])
     broker = make_broker(model, cache="refresh")
@@ -62,7 +62,7 @@ def test_refresh_asks_each_request_once_more(make_broker: MakeBroker) -> None:
 
 
 def test_off_neither_reads_nor_writes(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """With the store off every run asks, and no file appears."""
+    """With the store off every run sends its requests and creates no file."""
     model = FakeModel(lambda chat: "x")
     for _ in range(2):
         ask_all(make_broker(model, cache="off"), ["a"])
@@ -71,7 +71,7 @@ def test_off_neither_reads_nor_writes(make_broker: MakeBroker, tmp_path: Path) -
 
 
 def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None:
-    """``only`` serves what is stored, calls nobody, and stops at the first missing request by its text."""
+    """``only`` serves stored replies, makes no call, and stops at the first missing request with its text."""
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a"])
     assert ask_all(make_broker(model, cache="only"), ["a"]).texts == ["x"]
@@ -82,7 +82,7 @@ def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None
 
 
 def test_old_replies_of_unpinned_models_are_asked_again(make_broker: MakeBroker) -> None:
-    """``not_before`` concerns models whose name may come to mean another model, and only those."""
+    """``not_before`` affects only models whose name may later refer to another model."""
     for pinned, calls in ((True, 1), (False, 2)):
         model = FakeModel([f"x{pinned}", f"y{pinned}"])
         model.pinned = pinned
@@ -107,7 +107,7 @@ def test_departures_are_replayed_with_the_replies(make_broker: MakeBroker) -> No
 
 
 def test_counting_what_is_stored_asks_nothing(make_broker: MakeBroker) -> None:
-    """A plan learns how many of its requests the store could answer, and no counter moves."""
+    """A plan learns how many of its requests the store can answer, and no counter changes."""
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
     broker = make_broker(model)
@@ -121,7 +121,7 @@ def test_counting_what_is_stored_asks_nothing(make_broker: MakeBroker) -> None:
 
 
 def test_trouble_with_the_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """A damaged store is in the broker's notes, and the run goes on with a new one."""
+    """A damaged store appears in the broker's notes, and the run continues with a new one."""
     (tmp_path / "replies.sqlite").write_bytes(b"no database at all\n" * 100)
     asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
     assert asked.texts == ["x"]
@@ -131,7 +131,7 @@ def test_trouble_with_the_store_is_reported(make_broker: MakeBroker, tmp_path: P
 
 @pytest.mark.parametrize("cache", ["reuse", "off"])
 def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path, cache: str) -> None:
-    """The run's log has one line per request, whether it was sent, joined or stored."""
+    """The run's log has one line per request, whether sent, joined or stored."""
     model = FakeModel(lambda chat: Reply("x", served_model="s"))
     ask_all(make_broker(model), ["a"])
     run = tmp_path / "run"
@@ -144,7 +144,7 @@ def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: P
 
 
 def one_by_one(broker: Broker, prompts: Sequence[str]) -> list[Any]:
-    """Ask for one after the other, so that nothing is joined in flight, and close the broker."""
+    """Send requests one after the other, so that none is joined in flight, and close the broker."""
 
     async def work() -> list[Any]:
         results: list[Any] = []
@@ -160,7 +160,9 @@ def one_by_one(broker: Broker, prompts: Sequence[str]) -> list[Any]:
 
 
 def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
-    """With the store off what a run has asked is not asked again in it, and counts as joined, not as stored."""
+    """With the store off, a request repeated within a run is not sent again; it counts as joined, not as
+    stored.
+    """
     model = FakeModel(lambda chat: str(len(model.requests)))
     broker = make_broker(model, cache="off")
     replies = one_by_one(broker, ["a", "b", "a", "a"])
@@ -173,7 +175,7 @@ def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
 
 
 def test_off_tells_samples_and_models_apart(make_broker: MakeBroker) -> None:
-    """What is remembered belongs to one request and one model: another sample is asked for."""
+    """Remembered replies belong to one request and one model; another sample is sent."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     broker = make_broker(model, cache="off")
     first, second, again = ask_all(broker, [Chat.user("a", sample=n) for n in (0, 1, 0)]).texts
@@ -183,7 +185,7 @@ def test_off_tells_samples_and_models_apart(make_broker: MakeBroker) -> None:
 
 
 def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
-    """A failed call is made again for the next request."""
+    """A failed call is repeated for the next request."""
     model = FakeModel([BackendError("no", kind="request"), "x"])
     first, second = one_by_one(make_broker(model, cache="off"), ["a", "a"])
     assert isinstance(first, BackendError)
@@ -191,7 +193,7 @@ def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
 
 
 def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded: beyond so many replies the oldest is forgotten, and asked again."""
+    """Memory is limited: the oldest reply is forgotten, and its request is sent again."""
     monkeypatch.setattr("pytest_llmprops.engine.broker.RECENT", 2)
     model = FakeModel(lambda chat: "x")
     one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])

@@ -13,7 +13,7 @@ from pytest_llmprops.models.fake import FakeModel
 
 
 def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
-    """With 1200 calls a minute each goes out a twentieth of a second after the one before."""
+    """At 1200 calls per minute each call starts a twentieth of a second after the one before."""
     times: list[float] = []
 
     def respond(chat: Chat) -> str:
@@ -27,7 +27,7 @@ def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
 
 
 def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
-    """No call beyond the budget is made, and the reason names the option."""
+    """No call exceeds the budget, and the reason names the option."""
     model = FakeModel(lambda chat: "x")
     asked = ask_all(make_broker(model, max_calls=5), map(str, range(8)))
     assert kinds(asked.results).count("reply") == len(model.requests) == 5
@@ -35,7 +35,7 @@ def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
 
 
 def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
-    """Exactly as many calls as allowed are fine, and stored replies cost none."""
+    """A run may use exactly the number of allowed calls, and stored replies cost none."""
     model = FakeModel(lambda chat: "x")
     assert ask_all(make_broker(model, max_calls=5), map(str, range(5))).broker.stopped is None
     asked = ask_all(make_broker(model, max_calls=3), map(str, range(8)))
@@ -52,7 +52,7 @@ def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
 
 
 def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
-    """When the replies so far have cost the limit, no more calls are sent; one in progress may exceed it."""
+    """Once the replies have cost the limit, no more calls are sent; a call in progress may exceed it."""
     model = FakeModel(lambda chat: Reply("x", cost_usd=0.4))
     asked = ask_all(make_broker(model, max_cost=1.0, concurrency=1), map(str, range(6)))
     assert kinds(asked.results) == ["reply"] * 3 + ["stopped"] * 3
@@ -62,7 +62,7 @@ def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
 
 
 def test_cost_of_an_api_without_a_price_is_unknown(make_broker: MakeBroker) -> None:
-    """A call over the network without a price is unpriced; a local model's costs nothing."""
+    """A network call without a price is unpriced; a local model's call costs nothing."""
     remote = ask_all(make_broker(FakeModel(lambda chat: "x")), ["a", "b"])
     assert (remote.counters.unpriced, remote.counters.cost_usd) == (2, 0.0)
     local = ask_all(make_broker(Local()), ["a", "b"])
@@ -70,7 +70,7 @@ def test_cost_of_an_api_without_a_price_is_unknown(make_broker: MakeBroker) -> N
 
 
 def test_local_models_need_no_slot_and_no_rate(make_broker: MakeBroker) -> None:
-    """All waiting requests reach a local model, so that it can sort and batch them."""
+    """A local model receives all waiting requests at once, so it can sort and batch them."""
     model = Local(max_batch=16)
     asked = ask_all(make_broker(model, concurrency=1, rpm=1), [f"{n:02}" for n in range(32)])
     assert len(asked.texts) == 32

@@ -22,7 +22,7 @@ Answer = Callable[[str, str, Request], Awaitable[Reply]]
 
 
 class Capitals(Benchmark):
-    """Is the reply the item's id in capitals? Some items are special."""
+    """Checks whether the reply is the item's id in capitals; some items are special."""
 
     name = "capitals"
 
@@ -36,27 +36,27 @@ class Capitals(Benchmark):
 
 
 def case(identifier: str, **more: Any) -> Case:
-    """The case of one item."""
+    """Return the case of one item."""
     protocol = Protocol("quick", NoSettings())
     return Case(Capitals(), Item(identifier, "t", "en"), None, protocol, "m", **more)
 
 
 async def capitals(label: str, role: str, request: Request) -> Reply:
-    """A model that is always right."""
+    """Return a model that always answers correctly."""
     assert isinstance(request, Chat)
     return Reply(request.prompt.upper(), key=f"key of {request.prompt}")
 
 
 @pytest.fixture
 def loop() -> Iterator[LoopThread]:
-    """A running event loop."""
+    """Yield a running event loop."""
     thread = LoopThread()
     yield thread
     thread.close()
 
 
 def outcomes(loop: LoopThread, answer: Answer, *cases: Case, window: int = 8) -> list[Outcome]:
-    """The outcomes of ``cases``, fetched in order."""
+    """Return the outcomes of ``cases``, fetched in order."""
     evaluator = Evaluator(loop.loop, answer, window=window)
     evaluator.submit(cases)
     results = [evaluator.outcome(c, timeout=5) for c in cases]
@@ -65,7 +65,7 @@ def outcomes(loop: LoopThread, answer: Answer, *cases: Case, window: int = 8) ->
 
 
 def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
-    """A verdict belongs to the case that was asked for, with the calls it took."""
+    """A verdict belongs to the case requested, with its calls."""
     results = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
     assert [o.verdict.given for o in results if o.verdict] == [f"I{n}" for n in range(30)]
     assert [o.record().requests for o in results] == [(f"key of i{n}",) for n in range(30)]
@@ -76,7 +76,7 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
 
 
 def test_cases_begin_in_order(loop: LoopThread) -> None:
-    """Cases are evaluated in the order of submission."""
+    """Cases start in the order of submission."""
     begun: list[str] = []
 
     async def noting(label: str, role: str, request: Request) -> Reply:
@@ -90,7 +90,7 @@ def test_cases_begin_in_order(loop: LoopThread) -> None:
 
 
 class Gauge:
-    """Counts how many are being asked at once."""
+    """Counts how many requests run at once."""
 
     def __init__(self) -> None:
         self.now = self.peak = 0
@@ -104,14 +104,14 @@ class Gauge:
 
 
 def test_no_more_cases_than_the_window_are_in_work(loop: LoopThread) -> None:
-    """The window is reached and never passed."""
+    """The number of active cases reaches the window and never exceeds it."""
     gauge = Gauge()
     outcomes(loop, gauge, *(case(f"i{n}") for n in range(30)), window=5)
     assert gauge.peak == 5
 
 
 def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
-    """Cases submitted while others are in work wait for a place like these."""
+    """Cases submitted while others are active share the same window."""
     gauge = Gauge()
     evaluator = Evaluator(loop.loop, gauge, window=4)
     batches = [[case(f"{batch}/{n}") for n in range(10)] for batch in range(3)]
@@ -124,7 +124,7 @@ def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
 
 
 def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> None:
-    """An exception of the benchmark is kept with its case, and the others get their verdicts."""
+    """An exception of the benchmark is stored with its case, and the others get their verdicts."""
     before, faulty, after = outcomes(loop, capitals, case("a"), case("faulty"), case("b"), window=1)
     assert before.verdict
     assert after.verdict
@@ -138,7 +138,7 @@ def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> No
 
 
 def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: LoopThread) -> None:
-    """A backend's error is the case's error and is listed among its calls."""
+    """A backend's error is the case's error and appears among its calls."""
 
     async def failing(label: str, role: str, request: Request) -> Reply:
         raise BackendError("status\n500")
@@ -152,7 +152,7 @@ def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: Lo
 
 
 def test_a_stopped_run_leaves_cases_open(loop: LoopThread) -> None:
-    """A case that the stop overtook has neither verdict nor error, and is no verdict that waits."""
+    """A case interrupted by a stop has neither verdict nor error, and no pending verdict."""
 
     async def stopping(label: str, role: str, request: Request) -> Reply:
         raise RunStopped("over")
@@ -166,7 +166,7 @@ def test_a_stopped_run_leaves_cases_open(loop: LoopThread) -> None:
 
 
 def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) -> None:
-    """Submitting a case twice measures it once; after it was fetched, a rerun measures it anew."""
+    """A case submitted twice is measured once; after its outcome is fetched, a rerun measures it again."""
     asked: list[str] = []
 
     async def counting(label: str, role: str, request: Request) -> Reply:
@@ -187,7 +187,7 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
 
 
 def test_cases_of_two_models_are_two_cases(loop: LoopThread) -> None:
-    """The same item on another model is measured separately."""
+    """The same item is measured separately for each model."""
     other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
 
     async def labelled(label: str, role: str, request: Request) -> Reply:
@@ -198,7 +198,7 @@ def test_cases_of_two_models_are_two_cases(loop: LoopThread) -> None:
 
 
 def test_waiting_has_an_end(loop: LoopThread) -> None:
-    """An outcome that is not there in time is a TimeoutError, and can still be waited for."""
+    """An outcome that is late raises TimeoutError, and can still be waited for."""
     go_on = threading.Event()
 
     async def slow(label: str, role: str, request: Request) -> Reply:
@@ -216,7 +216,7 @@ def test_waiting_has_an_end(loop: LoopThread) -> None:
 
 
 def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
-    """When evaluation ends early, the case in work and those behind it are open, not pending for ever."""
+    """If evaluation ends early, active and queued cases are left open, and no caller waits for ever."""
 
     async def never(label: str, role: str, request: Request) -> Reply:
         await asyncio.sleep(60)
@@ -231,7 +231,7 @@ def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
 
 
 def test_helpers_are_asked_by_their_own_label_without_the_subjects_parameters(loop: LoopThread) -> None:
-    """--llm-param overrides requests to the model under test, but not to helpers."""
+    """--llm-param overrides requests to the model under test, not those to helpers."""
     seen: list[tuple[str, str, float | None]] = []
 
     async def noting(label: str, role: str, request: Request) -> Reply:
@@ -244,7 +244,7 @@ def test_helpers_are_asked_by_their_own_label_without_the_subjects_parameters(lo
 
 
 def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
-    """A missing helper is an error that names the option."""
+    """The error for a missing helper names the option."""
     [outcome] = outcomes(loop, capitals, case("read"))
     assert outcome.error is not None
     assert "capitals" in str(outcome.error)
@@ -252,7 +252,7 @@ def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
 
 
 def test_params_lie_over_a_chat() -> None:
-    """Known parameters replace the benchmark's; others go to the server, in a fixed order."""
+    """Known parameters replace the benchmark's; others go to the server in a fixed order."""
     asked = Chat.user("q", temperature=0.7, max_tokens=5, extra=(("top_p", 0.5),))
     changed = with_params(asked, {"temperature": 0.0, "seed": 1, "top_p": 0.9, "stop": "END"})
     assert isinstance(changed, Chat)
@@ -263,6 +263,6 @@ def test_params_lie_over_a_chat() -> None:
 
 
 def test_params_leave_other_kinds_alone() -> None:
-    """A segmentation has no temperature."""
+    """Chat parameters such as temperature do not apply to a segmentation."""
     asked = Segment("q")
     assert with_params(asked, {"temperature": 0.0}) is asked

@@ -1,4 +1,4 @@
-"""Shared values: a waiting worker gets all values, or the reason why they cannot come."""
+"""Shared values: a waiting worker gets all values, or the reason why they are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Work = Callable[[Gathering], Awaitable[Any]]
 
 
 def run(work: Work, *, stopped: Callable[[], str | None] = lambda: None, grace: float = 0.3) -> Any:
-    """The result of ``work`` with a board; a hang is a failure."""
+    """Return the result of ``work`` with a board; a hang is a failure."""
 
     async def session() -> Any:
         return await asyncio.wait_for(work(Gathering(stopped, grace=grace)), 5)
@@ -27,7 +27,7 @@ def run(work: Work, *, stopped: Callable[[], str | None] = lambda: None, grace: 
 
 
 def test_who_waits_gets_all_values_in_the_order_asked() -> None:
-    """A gathering ends when the last value comes, whatever the order in which they come."""
+    """A gathering ends when its last value arrives, and returns the values in the order of the names."""
 
     async def work(board: Gathering) -> Any:
         waiting = asyncio.create_task(board.gather(["a", "b", "c"]))
@@ -42,7 +42,7 @@ def test_who_waits_gets_all_values_in_the_order_asked() -> None:
 
 
 def test_many_wait_for_the_same() -> None:
-    """All who wait for a value get it, also those who ask when it is there already."""
+    """All callers that wait for a value get it, including those that ask after it arrived."""
 
     async def work(board: Gathering) -> Any:
         early = [asyncio.create_task(board.gather(["a"])) for _ in range(20)]
@@ -54,12 +54,12 @@ def test_many_wait_for_the_same() -> None:
 
 
 def test_nothing_is_waited_for_where_nothing_is_asked() -> None:
-    """A gathering of no names ends at once."""
+    """Gathering no names returns at once."""
     assert run(lambda board: board.gather([])) == []
 
 
 def test_what_stands_is_told_without_waiting() -> None:
-    """Looking at the board tells what is there, and None for what is not."""
+    """Reading the board returns each posted value, and None for a missing one."""
 
     async def work(board: Gathering) -> Any:
         await board.post("b", [])
@@ -69,7 +69,7 @@ def test_what_stands_is_told_without_waiting() -> None:
 
 
 def test_the_first_value_stays() -> None:
-    """The first value under a name is kept, so that all workers get the same."""
+    """The first value under a name is kept, so all workers get the same one."""
 
     async def work(board: Gathering) -> Any:
         await board.post("a", 1)
@@ -80,7 +80,7 @@ def test_the_first_value_stays() -> None:
 
 
 def test_a_stopped_run_ends_the_waiting() -> None:
-    """When the run stops, waiting workers get the reason at once; complete values are still returned."""
+    """If the run stops, waiting workers get the reason at once; complete values are still returned."""
     reasons: list[str] = []
 
     async def work(board: Gathering) -> Any:
@@ -97,7 +97,7 @@ def test_a_stopped_run_ends_the_waiting() -> None:
 
 
 def test_a_lost_workers_values_are_not_waited_for() -> None:
-    """After a worker was lost and nothing new came, who waits gets what there is, also if others told since."""
+    """If a worker is lost and no new value arrives, a waiting worker gets the available values."""
 
     async def work(board: Gathering) -> Any:
         waiting = asyncio.create_task(board.gather(["a", "lost", "b"]))
@@ -110,7 +110,7 @@ def test_a_lost_workers_values_are_not_waited_for() -> None:
 
 
 def test_a_replacement_is_waited_for_while_it_tells() -> None:
-    """As long as something new comes, a lost worker's replacement has the time it needs."""
+    """While new values arrive, workers keep waiting for the replacement of a lost worker."""
 
     async def work(board: Gathering) -> Any:
         board.lose()
@@ -124,7 +124,7 @@ def test_a_replacement_is_waited_for_while_it_tells() -> None:
 
 
 def test_a_slow_worker_is_no_lost_one() -> None:
-    """While no worker is lost, a worker waits without a limit."""
+    """If no worker is lost, a worker waits without a limit."""
 
     async def work(board: Gathering) -> Any:
         waiting = asyncio.create_task(board.gather(["a"]))
@@ -140,7 +140,7 @@ def test_a_slow_worker_is_no_lost_one() -> None:
 def test_over_the_socket_only_a_killed_worker_is_lost(
     make_broker: MakeBroker, path: str, killed: bool
 ) -> None:
-    """Workers gather through the broker's process; one that leaves normally does not count as lost."""
+    """Workers gather through the broker process; a worker that exits normally does not count as lost."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> Any:
         await one.post("a", {"x": 1})

@@ -15,13 +15,13 @@ from pytest_llmprops.engine.groups import LISTED, CaseGroup, GroupOutcome, group
 
 
 class Some(Benchmark):
-    """A benchmark's name."""
+    """A benchmark that has only a name."""
 
     name = "some"
 
 
 def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutcome:
-    """A group of one item for each status, error or fault; other texts are reasons to stop."""
+    """Return a group with one item per status, error or fault; other texts are reasons to stop."""
     outcomes = []
     for number, what in enumerate(results):
         case = Case(Some(), Item(f"some/{number}", "t", "zh"), None, Protocol("quick", NoSettings()), "m")
@@ -40,14 +40,14 @@ def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutc
 
 
 def test_all_correct() -> None:
-    """A group is true when every item is correct."""
+    """A group passes if every item is correct."""
     outcome = outcome_of("correct", "correct")
     assert outcome.verdict
     assert (outcome.status, outcome.verdict.score, outcome.failures) == ("correct", 1.0, [])
 
 
 def test_failures_are_counted_and_the_first_named() -> None:
-    """The worst status stands for all; the line counts each kind and names three."""
+    """The worst status represents the group; the line counts each kind and names three failures."""
     outcome = outcome_of("refused", "wrong", "correct", "unparsed", "wrong", BackendError("lost"))
     assert outcome.verdict is not None
     assert not outcome.verdict
@@ -60,7 +60,7 @@ def test_failures_are_counted_and_the_first_named() -> None:
 
 
 def test_errors_alone_are_an_error() -> None:
-    """Errors next to correct items make the case an error with the first one's message."""
+    """Errors next to correct items make the case an error with the first error's message."""
     outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
     assert outcome.verdict is None
     assert outcome.error is not None
@@ -69,21 +69,21 @@ def test_errors_alone_are_an_error() -> None:
 
 
 def test_a_fault_comes_first() -> None:
-    """An exception in the benchmark's code is reported, whatever other items are wrong."""
+    """An exception in the benchmark's code is reported before any other failure."""
     fault = KeyError("x")
     outcome = outcome_of("wrong", fault)
     assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
 def test_a_stopped_group_keeps_what_was_judged() -> None:
-    """In a group that a stop interrupted, judged items are recorded and there is no verdict."""
+    """In a group interrupted by a stop, judged items are recorded and there is no verdict."""
     outcome = outcome_of("correct", "out of money", "wrong")
     assert (outcome.stopped, outcome.verdict) == ("out of money", None)
     assert [json.loads(line)["id"] for line in outcome.lines.split("\n") if line] == ["some/0", "some/2"]
 
 
 def test_lines_are_the_records() -> None:
-    """Every item is one line, whatever separators its texts hold, and lone surrogates can cross."""
+    """Each item is one line for any separators in its texts, and lone surrogates are preserved."""
     outcome = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
     assert [json.loads(line) for line in outcome.lines.rstrip("\n").split("\n")] == [
         record.to_json() for record in outcome.records
@@ -92,7 +92,7 @@ def test_lines_are_the_records() -> None:
 
 
 def test_listed_failures_are_bounded() -> None:
-    """However many are wrong, a bounded number is kept for a report, and all are counted."""
+    """Only a limited number of failures is kept for a report, but all are counted."""
     outcome = outcome_of(*["wrong"] * (LISTED + 5))
     assert len(outcome.failures) == LISTED
     assert outcome.counts["wrong"] == LISTED + 5

@@ -19,7 +19,7 @@ from pytest_llmprops.models.spec import ModelSpec
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the backends that were prepared; there are ``one``, ``two``, and ``broken``, which cannot be."""
+    """Record which of the backends ``one``, ``two`` and ``broken`` are prepared; ``broken`` fails."""
     names: list[str] = []
 
     def backend(name: str) -> Backend:
@@ -40,7 +40,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def imported(config: BrokerConfig) -> None:
-    """Import and wait for it."""
+    """Run the import and wait for it."""
     import_sdks(config)
     for thread in threading.enumerate():
         if thread.name == "llmprops-imports":
@@ -54,7 +54,7 @@ def imported(config: BrokerConfig) -> None:
 def test_sdks_of_models_without_replies_are_imported(
     prepared: list[str], tmp_path: Path, cache: CacheMode, expected: list[str]
 ) -> None:
-    """With replies of a model in the store its SDK waits for the first call; one that fails harms no other."""
+    """An SDK is imported early unless the store has replies of its model; a failing import affects no other."""
     path = tmp_path / "replies.sqlite"
     store = ReplyStore(path)
     store.put("k", "a", Reply("text", stored=1.0))
@@ -68,7 +68,7 @@ def test_sdks_of_models_without_replies_are_imported(
 def test_store_that_cannot_be_read_has_no_replies(
     prepared: list[str], tmp_path: Path, content: bytes | None
 ) -> None:
-    """Without a readable store file calls are expected; the file is left alone."""
+    """If the store file cannot be read, calls are expected; the file is not changed."""
     path = tmp_path / "replies.sqlite"
     if content is not None:
         path.write_bytes(content)

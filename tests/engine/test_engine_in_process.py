@@ -1,4 +1,4 @@
-"""Models served inside the process: batches, attribution of errors, and what stops a run."""
+"""Models served inside the process: batches, attribution of errors, and reasons to stop a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_llmprops.models.base import BackendOptions
 
 
 class Cutter:
-    """A segmenter into characters that notes its batches; ``!`` fails, ``fatal`` can never be served."""
+    """A segmenter into characters that records its batches; ``!`` fails, and ``fatal`` is a fatal error."""
 
     identity: Mapping[str, Any] = {"backend": "cutter"}
     pinned, max_batch, blocking = True, 4, True
@@ -31,7 +31,7 @@ class Cutter:
         self.closed = False
 
     def segment(self, requests: Sequence[Segment]) -> list[Any]:
-        """One batch."""
+        """Segment one batch."""
         self.batches.append(len(requests))
         if any(r.text == "raise" for r in requests):
             raise RuntimeError("two\nlines")
@@ -45,16 +45,16 @@ class Cutter:
         return BackendError("no !") if text == "!" else Reply(value=list(text), served_model="cutter 1")
 
     def deviations(self) -> Sequence[str]:
-        """None."""
+        """Return no deviations."""
         return ()
 
     def close(self) -> None:
-        """Noted."""
+        """Record that the model is closed."""
         self.closed = True
 
 
 class Cuts(Benchmark):
-    """Does the segmenter give the text's characters? The context says what else is to happen."""
+    """Checks whether the segmenter returns the text's characters; the context selects special behaviour."""
 
     name = "cuts"
 
@@ -75,7 +75,7 @@ class Cuts(Benchmark):
 
 @pytest.fixture
 def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
-    """The model behind ``cutter:x``."""
+    """Return the model behind ``cutter:x``."""
     monkeypatch.setattr(registry, "_registered", {})
     model = Cutter()
     registry.register_model("cutter", lambda spec, options: model, kinds=["segment"])
@@ -84,12 +84,12 @@ def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
 
 @pytest.fixture
 def here(cutter: Cutter) -> InProcess:
-    """A session with that model, called ``m``."""
+    """Return a session with that model as ``m``."""
     return InProcess({"m": registry.parse_spec("cutter")}, BackendOptions())
 
 
 def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:
-    """One case per text."""
+    """Return one case per text."""
     protocol = Protocol("quick", NoSettings())
     own = benchmark or Cuts()
     return [
@@ -99,7 +99,7 @@ def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) 
 
 
 def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter) -> None:
-    """Each item has its own outcome, and the model gets no batch above its size."""
+    """Each item has its own outcome, and no batch exceeds the model's batch size."""
     outcomes = here.evaluate(cases(*(f"t{n}" for n in range(10))))
     assert outcomes is not None
     assert [o.verdict.given for o in outcomes if o.verdict] == [f"t{n}" for n in range(10)]
@@ -109,7 +109,7 @@ def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter)
 
 
 def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
-    """Cases with different contexts are judged apart."""
+    """Cases with different contexts are judged separately."""
     faulty = KeyError("context")
     outcomes = here.evaluate([*cases("a"), *cases("b", context=faulty), *cases("c")])
     assert outcomes is not None
@@ -117,7 +117,7 @@ def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
 
 
 def test_an_items_error_is_its_own(here: InProcess) -> None:
-    """A failure at one sentence leaves the others alone and stops nothing."""
+    """A failure at one sentence affects no other and stops nothing."""
     outcomes = here.evaluate(cases("a", "!", "b"))
     assert outcomes is not None
     assert [o.error is None for o in outcomes] == [True, False, True]
@@ -128,7 +128,7 @@ def test_an_items_error_is_its_own(here: InProcess) -> None:
     ("text", "message"), [("raise", "RuntimeError: two lines"), ("short", "0 results for")]
 )
 def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: str, message: str) -> None:
-    """An exception of a model, or a missing result, is an error of that batch in one line."""
+    """A model's exception, or a missing result, is a one-line error of that batch."""
     outcomes = here.evaluate(cases("a", "b", "c", text, "d"))
     assert outcomes is not None
     assert [o.error is not None for o in outcomes] == [True, True, True, True, False]
@@ -138,14 +138,14 @@ def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: st
 
 @pytest.mark.parametrize("context", ["one short", ValueError("mine")])
 def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any) -> None:
-    """A benchmark that raises, or gives too few results, is at fault, not the model."""
+    """A benchmark that raises, or returns too few results, is reported as faulty, not the model."""
     outcomes = here.evaluate(cases("a", "b", context=context))
     assert outcomes is not None
     assert all(isinstance(o.fault, ValueError) for o in outcomes)
 
 
 def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
-    """After a fatal error nothing is served, at once or one by one."""
+    """After a fatal error nothing more is served, in a batch or singly."""
     outcomes = here.evaluate(cases("a", "fatal"))
     assert outcomes is not None
     assert [o.stopped for o in outcomes] == ["m: no dictionary"] * 2
@@ -155,7 +155,7 @@ def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
 
 
 def test_declined_items_are_left_to_evaluate(here: InProcess, cutter: Cutter) -> None:
-    """None from a benchmark is None here, and a benchmark without the method takes no batches."""
+    """None from a benchmark is passed on as None, and a benchmark without the method gets no batches."""
     assert here.evaluate(cases("a", context="one by one")) is None
     [plain] = cases("a", benchmark=Benchmark())
     assert not here.takes_batches(plain)
@@ -164,7 +164,7 @@ def test_declined_items_are_left_to_evaluate(here: InProcess, cutter: Cutter) ->
 
 
 def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter) -> None:
-    """Requests of items that are judged one by one reach the model together."""
+    """Requests of items that are judged singly reach the model together."""
 
     async def ask_all() -> list[Any]:
         texts = ["a", "b", "!", "c", "d"]
@@ -177,7 +177,7 @@ def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter
 
 
 def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
-    """A model that was used is closed; an unused one is never loaded."""
+    """A used model is closed; an unused one is never loaded."""
     here.close()
     assert not cutter.closed
     here.evaluate(cases("a"))

@@ -1,4 +1,4 @@
-"""How requests reach a model: batches of neighbours, one at a time, and attribution of errors."""
+"""How requests reach a model: sorted batches, single calls, and attribution of errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_llmprops.models.fake import FakeModel
 
 
 def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any]:
-    """Results of requests that arrive together; a hang is a failure."""
+    """Return the results of requests that arrive together; a hang is a failure."""
 
     async def work() -> list[Any]:
         together = asyncio.gather(*(lane_.send(r) for r in requests), return_exceptions=True)
@@ -29,18 +29,18 @@ def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any
 
 
 def texts(results: Sequence[Any]) -> list[str]:
-    """Texts of replies, ``!message`` of errors."""
+    """Return the texts of replies, and ``!message`` for errors."""
     return [r.text if isinstance(r, Reply) else f"!{r}" for r in results]
 
 
 def test_blocking_models_get_batches_and_others_single_calls() -> None:
-    """The lane is chosen by the model."""
+    """A blocking model gets batches, and any other model gets single calls."""
     kinds = [getattr(lane(model), "__self__", None) for model in (FakeModel(["x"]), Local())]
     assert [type(kind) for kind in kinds] == [SingleLane, BatchLane]
 
 
 def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
-    """Neighbours by prompt go together, in batches of at most ``max_batch``; each gets its own reply."""
+    """Requests are sorted by prompt into batches of at most ``max_batch``; each gets its own reply."""
     prompts = [f"{n:02}" for n in range(22)]
     random.Random(1).shuffle(prompts)
     model = Local(max_batch=8, serve=lambda batch: [Reply(f"<{p}>") for p in batch])
@@ -50,14 +50,14 @@ def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
 
 
 def test_equal_prompts_may_wait_together() -> None:
-    """Samples of one prompt share its place and are all served."""
+    """Samples of the same prompt are all served."""
     model = Local(max_batch=2)
     assert texts(sent(BatchLane(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
     assert [len(batch) for batch in model.batches] == [2, 2, 1]
 
 
 def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
-    """A blocking model is used by one thread, which is not that of the event loop."""
+    """A blocking model is used by one thread, which is not the event loop's."""
     inside, threads = 0, set()
 
     def serve(batch: list[str]) -> list[Reply]:
@@ -77,7 +77,7 @@ def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
 def batches_after(
     meanwhile: Callable[[BatchLane], Coroutine[Any, Any, None]], *, max_batch: int = 1
 ) -> list[list[str]]:
-    """The batches of a lane whose first, ``m``, is held while ``meanwhile`` sends and cancels."""
+    """Return the batches of a lane whose first one, ``m``, is held while ``meanwhile`` sends and cancels."""
     begun, go_on = threading.Event(), threading.Event()
 
     def serve(batch: list[str]) -> list[Reply]:
@@ -101,7 +101,7 @@ def batches_after(
 
 
 def test_the_sweep_goes_on_upwards_before_it_starts_over() -> None:
-    """Requests that arrive meanwhile are served from the present position on, then from the lowest."""
+    """Requests that arrive during a batch are served from its position upwards, then from the lowest."""
 
     async def more(held: BatchLane) -> None:
         await asyncio.gather(*(held.send(Chat.user(p)) for p in ("a", "z", "n", "b")))
@@ -110,7 +110,7 @@ def test_the_sweep_goes_on_upwards_before_it_starts_over() -> None:
 
 
 def test_requests_of_askers_that_left_are_not_served() -> None:
-    """A cancelled request costs the model no time, even when its whole batch is cancelled."""
+    """A cancelled request takes no model time, even if its whole batch is cancelled."""
 
     async def leave(held: BatchLane) -> None:
         tasks = [asyncio.create_task(held.send(Chat.user(p))) for p in ("n", "o", "p", "q", "r")]
@@ -124,7 +124,7 @@ def test_requests_of_askers_that_left_are_not_served() -> None:
 
 
 def test_kinds_are_not_mixed() -> None:
-    """A batch holds one kind of request, whatever the prompts."""
+    """A batch has one kind of request, whatever the prompts are."""
     model = Local(max_batch=10)
     requests = [r for n in range(3) for r in (Chat.user(f"{n}"), Segment(f"{n}"))]
     results = sent(BatchLane(model), requests)
@@ -133,7 +133,7 @@ def test_kinds_are_not_mixed() -> None:
 
 
 def test_an_exception_is_the_error_of_its_batch() -> None:
-    """The requests of the batch that failed are errors in one line; the others are served."""
+    """If a batch fails, its requests are one-line errors; the others are served."""
 
     def serve(batch: list[str]) -> list[Reply]:
         if "3" in batch:
@@ -147,7 +147,7 @@ def test_an_exception_is_the_error_of_its_batch() -> None:
 
 
 def test_a_raised_backend_error_keeps_its_meaning() -> None:
-    """A BackendError that a model raises instead of returning is that error."""
+    """A BackendError that a model raises is treated like one that it returns."""
 
     def serve(batch: list[str]) -> list[Reply]:
         raise BackendError("no such model", kind="model", fatal=True)
@@ -157,7 +157,7 @@ def test_a_raised_backend_error_keeps_its_meaning() -> None:
 
 
 def test_errors_as_values_are_of_one_request() -> None:
-    """A batch may hold replies and errors; each goes to its request."""
+    """A batch may contain replies and errors; each goes to its request."""
     model = Local(4, lambda batch: [BackendError("bad") if p == "1" else Reply("x") for p in batch])
     results = sent(BatchLane(model), [Chat.user(str(n)) for n in range(4)])
     assert texts(results) == ["x", "!bad", "x", "x"]
@@ -165,7 +165,7 @@ def test_errors_as_values_are_of_one_request() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
-    """A model that returns too few or too many results leaves errors, and the lane goes on."""
+    """A model that returns too few or too many results causes errors, and the lane continues."""
 
     def serve(batch: list[str]) -> list[Reply]:
         return [Reply("x")] * (count if batch == ["0", "1"] else len(batch))
@@ -182,7 +182,7 @@ def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
 
 
 def test_an_unserved_kind_is_an_error_of_the_request() -> None:
-    """Asking a model for a kind it has no method for names the kind."""
+    """A request of a kind that the model has no method for is an error that names the kind."""
     [result] = sent(SingleLane(FakeModel(["x"])), [Segment("q")])
     assert isinstance(result, BackendError)
     assert "segment" in str(result)
@@ -196,7 +196,7 @@ class Raising(FakeModel):
 
 
 def test_whatever_a_backend_lets_out_is_an_error_of_the_item() -> None:
-    """An unexpected exception becomes one short line, never the end of the run."""
+    """An unexpected exception becomes one short line and never ends the run."""
     [result] = sent(SingleLane(Raising(["x"])), [Chat.user("q")])
     assert isinstance(result, BackendError)
     assert str(result).startswith("ValueError: secret line xxx")

@@ -1,4 +1,4 @@
-"""When a run must stop, and which errors are worth a retry."""
+"""When a run must stop, and which errors are retried."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_llmprops.engine.retries import worth_retrying
 
 
 def after(successes: int) -> Breaker:
-    """A breaker that has seen so many full replies."""
+    """Return a breaker that has seen the given number of full replies."""
     breaker = Breaker()
     for _ in range(successes):
         assert breaker.success(empty=False) is None
@@ -21,21 +21,21 @@ def after(successes: int) -> Breaker:
 
 
 def given_up(breaker: Breaker, error: BackendError) -> str | None:
-    """One item that fails at its only attempt."""
+    """Report one item that fails at its only attempt."""
     return breaker.failure(error, final=False) or breaker.failure(error, final=True)
 
 
 @pytest.mark.parametrize("final_", [True, False])
 @pytest.mark.parametrize("successes", [0, 500])
 def test_a_fatal_error_stops_at_once(final_: bool, successes: int) -> None:
-    """A wrong key stops the run with its own message, however well it went before."""
+    """An invalid key stops the run with its own message, however many calls succeeded before."""
     error = BackendError("wrong key", fatal=True)
     assert after(successes).failure(error, final=final_) == "wrong key"
 
 
 @pytest.mark.parametrize("successes", [0, 1, 100])
 def test_items_that_fail_in_a_row_stop_a_short_run(successes: int) -> None:
-    """The twentieth failed item in a row is one too many, and the reason says how the last one failed."""
+    """The twentieth failed item in a row stops the run, and the reason has the last failure's message."""
     breaker = after(successes)
     reasons = [given_up(breaker, final()) for _ in range(FAILED_IN_A_ROW)]
     assert reasons[:-1] == [None] * (FAILED_IN_A_ROW - 1)
@@ -43,7 +43,7 @@ def test_items_that_fail_in_a_row_stop_a_short_run(successes: int) -> None:
 
 
 def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
-    """After 978 replies, 22 items that always fail are only errors; ninety-seven in a row are too many."""
+    """After 978 replies, 22 items that always fail are only errors; 97 in a row stop the run."""
     breaker = after(978)
     reasons = [given_up(breaker, transient()) for _ in range(97)]
     assert reasons[:22] == [None] * 22
@@ -52,7 +52,7 @@ def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
 
 
 def test_tries_count_only_until_something_succeeded() -> None:
-    """Before the first reply every failed attempt counts; afterwards, attempts that are retried do not."""
+    """Before the first reply every failed attempt counts; afterwards, retried attempts do not."""
     fresh = Breaker()
     assert [fresh.failure(transient(), final=False) for _ in range(19)] == [None] * 19
     assert fresh.failure(transient(), final=False) is not None
@@ -61,13 +61,13 @@ def test_tries_count_only_until_something_succeeded() -> None:
 
 
 def test_being_told_to_slow_down_is_no_failure() -> None:
-    """Any number of 429 replies that are retried do not stop the run."""
+    """Any number of retried 429 replies does not stop the run."""
     breaker = Breaker()
     assert [breaker.failure(transient("status 429"), final=False) for _ in range(200)] == [None] * 200
 
 
 def test_a_success_begins_the_count_anew() -> None:
-    """Failures with a reply between them are not in a row."""
+    """A reply resets the count of failures in a row."""
     breaker = Breaker()
     for _ in range(10):
         assert [given_up(breaker, final()) for _ in range(19)] == [None] * 19
@@ -76,7 +76,7 @@ def test_a_success_begins_the_count_anew() -> None:
 
 @given(st.lists(st.booleans(), max_size=80))
 def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
-    """The run is stopped exactly when the last twenty replies were all empty."""
+    """The run stops exactly if the last twenty replies were all empty."""
     breaker = Breaker()
     for seen, empty in enumerate(empties, 1):
         reason = breaker.success(empty=empty)
@@ -95,5 +95,5 @@ def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
     ],
 )
 def test_what_is_worth_another_try(error: Exception, worth: bool) -> None:
-    """Transient errors are worth a retry, unless the server asks for too long a wait."""
+    """Transient errors are retried unless the server requests too long a wait."""
     assert worth_retrying(error) is worth

@@ -1,4 +1,4 @@
-"""Models whose replies are not stored: computed in each run, remembered in it, no calls, arrays on the wire."""
+"""Models whose replies are not stored: computed once per run, no calls, arrays sent over the socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_llmprops.engine.broker import Broker
 
 
 class Vectors:
-    """A blocking model of vectors; texts in ``bad`` fail, as errors of ``kind``."""
+    """A blocking model of vectors; texts in ``bad`` fail with errors of ``kind``."""
 
     blocking, pinned, stored, max_batch = True, True, False, 8
 
@@ -29,7 +29,7 @@ class Vectors:
         self._bad, self._fatal, self._kind = bad, fatal, kind
 
     def embed(self, requests: Sequence[Embed]) -> list[Any]:
-        """One row per character."""
+        """Return one row per character."""
         self.asked += [request.text for request in requests]
         return [self._one(request.text) for request in requests]
 
@@ -40,11 +40,11 @@ class Vectors:
         return Reply(value={"vectors": rows}, served_model="vectors")
 
     def deviations(self) -> Sequence[str]:
-        """None."""
+        """Return no deviations."""
         return ()
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing."""
 
 
 def one_by_one(broker: Broker, texts: Sequence[str]) -> list[Any]:
@@ -65,7 +65,7 @@ def one_by_one(broker: Broker, texts: Sequence[str]) -> list[Any]:
 
 @pytest.mark.parametrize("cache", ["reuse", "refresh", "off", "only"])
 def test_computed_once_a_run_whatever_the_cache(make_broker: MakeBroker, cache: str) -> None:
-    """Each run computes each text once, under every setting of the store, and no call is counted."""
+    """Each run computes each text once, with every setting of the store, and counts no call."""
     for _ in range(2):
         model = Vectors()
         broker = make_broker(model, cache=cache, max_calls=0)
@@ -79,7 +79,7 @@ def test_computed_once_a_run_whatever_the_cache(make_broker: MakeBroker, cache: 
 
 
 def test_nothing_is_kept(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """The store stays empty; the log has the request once, and a note in the place of its reply."""
+    """The store stays empty; the log has the request once, with a note instead of its reply."""
     run = tmp_path / "run"
     run.mkdir()
     broker = make_broker(Vectors(), run_dir=str(run))
@@ -100,7 +100,7 @@ def test_who_asks_at_once_waits_together(make_broker: MakeBroker) -> None:
 
 
 def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond so many replies the one that was not asked for longest is forgotten, and computed again."""
+    """Beyond a limit, the least recently used reply is forgotten and computed again."""
     monkeypatch.setattr("pytest_llmprops.engine.computed.REMEMBERED", 2)
     model = Vectors()
     one_by_one(make_broker(model), ["a", "b", "a", "c", "a", "b"])
@@ -108,7 +108,7 @@ def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPa
 
 
 def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
-    """A text that fails is its own error, and computed again; a model that cannot be used ends the run."""
+    """A failing text is computed again; a model that cannot be used ends the run."""
     model = Vectors(bad=["x"])
     first, good, again = one_by_one(make_broker(model), ["x", "a", "x"])
     assert isinstance(first, BackendError)
@@ -124,7 +124,7 @@ def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
 
 @pytest.mark.parametrize(("kind", "ends"), [("request", False), ("backend", True)])
 def test_texts_that_are_too_long_end_no_run(make_broker: MakeBroker, kind: str, ends: bool) -> None:
-    """However many texts in a row the model cannot take, it is asked on; one that fails on all is not."""
+    """Many overlong texts in a row do not stop the run; a model that fails on all texts does."""
     results = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), ["x"] * 40 + ["a"])
     assert all(isinstance(error, BackendError) for error in results[:10])
     assert isinstance(results[-1], RunStopped if ends else Reply)
@@ -151,7 +151,7 @@ def read(line: bytes) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_arrays_cross_the_socket(dtype: str) -> None:
-    """An array arrives bit by bit, with its shape and type, among plain values."""
+    """An array arrives unchanged, with its shape and type, among plain values."""
     array = np.random.default_rng(1).normal(size=(3, 5)).astype(dtype)
     message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
     results = read(wire.encode(message))["reply"]["value"]
@@ -162,7 +162,7 @@ def test_arrays_cross_the_socket(dtype: str) -> None:
 
 
 def test_text_that_looks_like_an_array() -> None:
-    """A reply that writes the mark of arrays arrives as the text it is; what is no number is refused."""
+    """A reply containing the array marker arrives as text; non-numeric arrays are refused."""
     text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
     assert read(wire.encode({"id": 1, "text": text})) == {"id": 1, "text": text}
     with pytest.raises(TypeError, match="not a JSON value"):

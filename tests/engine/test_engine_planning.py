@@ -1,4 +1,4 @@
-"""Batches of workers, and what a run would cost."""
+"""Batches of workers, and the estimated cost of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_llmprops.engine.planning import Planned, batch_of, cost, plan, total
 
 @given(st.integers(1, 600), st.integers(1, 40))
 def test_batches_are_contiguous_and_nearly_equal(cases: int, workers: int) -> None:
-    """Batches come in order, their sizes differ by at most one, and with enough cases all workers have one."""
+    """Batches are in order, their sizes differ by at most one, and with enough cases every worker has one."""
     batches = [batch_of(position, cases, workers) for position in range(cases)]
     assert batches == sorted(batches)
     assert set(batches) <= set(range(workers))
@@ -33,7 +33,7 @@ def test_batches_are_contiguous_and_nearly_equal(cases: int, workers: int) -> No
 
 
 class Asking(Benchmark):
-    """Asks once, twice when the first reply is empty, and then a helper."""
+    """Sends one request, a second if the first reply is empty, and then one to a helper."""
 
     name = "asking"
 
@@ -47,7 +47,7 @@ class Asking(Benchmark):
 
 
 class Once(Asking):
-    """Asks once, and fails on the reply."""
+    """Sends one request, and fails on the reply."""
 
     name = "once"
 
@@ -57,14 +57,16 @@ class Once(Asking):
 
 
 def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
-    """One case, with a helper."""
+    """Return one case with a helper."""
     protocol = Protocol("quick", NoSettings())
     item = Item(f"b/{number}", "t", "en")
     return Case(benchmark, item, None, protocol, model, helpers={"segmenter": "helper:segmenter"})
 
 
 def test_a_plan_counts_what_would_be_asked() -> None:
-    """Items, calls, characters and tokens per benchmark and model, with every model's own requests."""
+    """A plan has items, calls, characters and tokens per benchmark and model, with separate requests per
+    model.
+    """
     rows = plan([case(Asking(), "m", n) for n in range(3)] + [case(Asking(), "n"), case(Once(), "m")])
     assert [(r.benchmark, r.model, r.items, r.calls) for r in rows] == [
         ("asking", "m", 3, 9),
@@ -79,19 +81,19 @@ def test_a_plan_counts_what_would_be_asked() -> None:
 
 
 def test_what_many_items_ask_is_planned_once() -> None:
-    """Equal requests to one model are one call, as in the run; other models' are their own."""
+    """Equal requests to one model are one call, as in the run; requests to other models are separate."""
     rows = plan([case(Once(), "m", n) for n in range(5)] + [case(Once(), "n")])
     assert [(r.model, r.items, r.calls) for r in rows] == [("m", 5, 1), ("n", 1, 1)]
 
 
 def test_a_plan_of_nothing_is_empty() -> None:
-    """No cases, no rows."""
+    """A plan without cases has no rows."""
     assert plan([]) == []
     assert total_calls([]) == 0
 
 
 def test_cost_follows_the_models_prices() -> None:
-    """Prompt and completion tokens at their prices; an unknown price gives None, not 0."""
+    """Prompt and completion tokens are multiplied by their prices; an unknown price gives None, not 0."""
     row = Planned("b", "m", prompt_characters=4000, completion_tokens=50)
     assert cost(row, {"m": (0.001, 0.01)}) == pytest.approx(1.5)
     assert cost(row, {"m": (0.0, 0.0)}) == 0.0

@@ -19,7 +19,7 @@ OTHER = "".join(f"Frage {n}: 词 {n * n}\n" for n in range(40))
 
 
 def written(folder: Path, *chats: Chat, role: str = "subject") -> list[str]:
-    """The lines of the log of ``chats``, keyed by their position."""
+    """Write the log of ``chats`` and return its lines; keys are positions."""
     log = RequestLog(folder)
     for number, chat in enumerate(chats):
         log.add(role, chat, Reply("r", key=str(number)))
@@ -28,7 +28,7 @@ def written(folder: Path, *chats: Chat, role: str = "subject") -> list[str]:
 
 
 def restored(lines: list[str]) -> dict[str, list[tuple[str, str]]]:
-    """Messages by key, as a reader finds them who takes the lines in order."""
+    """Return messages by key, restored by reading the lines in order."""
     prefixes: dict[str, str] = {}
     by_key: dict[str, list[tuple[str, str]]] = {}
     for line in lines:
@@ -52,24 +52,24 @@ CHATS = st.lists(MESSAGES, min_size=1, max_size=3).map(lambda messages: Chat(tup
 
 @given(st.lists(CHATS, max_size=8))
 def test_every_message_is_restored_exactly(chats: list[Chat]) -> None:
-    """Whatever beginnings they share, and in whatever order, the texts come back as they were."""
+    """All texts are restored exactly for any shared prefixes and any order."""
     with tempfile.TemporaryDirectory() as folder:
         by_key = restored(written(Path(folder), *chats))
     assert by_key == {str(n): [(m.role, m.content) for m in c.messages] for n, c in enumerate(chats)}
 
 
 def test_a_long_common_beginning_is_stored_once(tmp_path: Path) -> None:
-    """Two hundred prompts over the same examples: one definition, and little more than what differs."""
+    """Two hundred prompts with the same examples take one definition and little more than their differences."""
     chats = [Chat.user(f"{EXAMPLES}Input: question {n} Label: ") for n in range(200)]
     lines = written(tmp_path, *chats)
     assert sum("prefix_id" in line for line in lines) == 1
-    # The first prompt is written whole, because nothing is known yet to be common.
+    # The first prompt is written whole, because no common prefix is known yet.
     assert sum(json.dumps(EXAMPLES)[1:-1] in line for line in lines) == 2
     assert restored(lines)["137"] == [("user", chats[137].messages[0].content)]
 
 
 def test_beginnings_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
-    """Prompts of two tasks in turn still use their prefixes."""
+    """Alternating prompts of two tasks still use their prefixes."""
     chats = [Chat.user(f"{text}{n}") for text in (EXAMPLES, OTHER) for n in range(3)]
     chats += [Chat.user(f"{(EXAMPLES, OTHER)[n % 2]}again {n}") for n in range(10)]
     lines = written(tmp_path, *chats)
@@ -79,7 +79,7 @@ def test_beginnings_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
 
 
 def test_short_beginnings_are_left_in_place(tmp_path: Path) -> None:
-    """What is shorter than the limit, or shares no whole line, is written as it is."""
+    """A prefix shorter than the limit, or without a whole shared line, is written in place."""
     short = "a line\n" * (MIN_PREFIX // 7)
     no_line = "x" * 2 * MIN_PREFIX
     lines = written(tmp_path, *(Chat.user(f"{p}{n}") for p in (short, no_line) for n in range(3)))
@@ -87,7 +87,7 @@ def test_short_beginnings_are_left_in_place(tmp_path: Path) -> None:
 
 
 def test_a_line_says_what_was_asked_and_what_came(tmp_path: Path) -> None:
-    """The line of a call has the record's fields; a reply's parts stand where the contract puts them."""
+    """A call's line has the record's fields, with the parts of a reply where the contract defines them."""
     log = RequestLog(tmp_path)
     reply = Reply(
         "", value=["a", "b"], served_model="s", usage=Usage(1, 2, 3), seconds=0.5, cached=True, key="k"
@@ -110,7 +110,7 @@ def test_a_line_says_what_was_asked_and_what_came(tmp_path: Path) -> None:
 
 
 def test_a_key_is_written_once(tmp_path: Path) -> None:
-    """The same call, asked again and served from the store, is no second line."""
+    """A request repeated and served from the store adds no second line."""
     log = RequestLog(tmp_path)
     for _ in range(3):
         log.add("subject", Chat.user("q"), Reply("r", key="same"))
@@ -119,7 +119,7 @@ def test_a_key_is_written_once(tmp_path: Path) -> None:
 
 
 def test_each_call_is_on_disk_at_once(tmp_path: Path) -> None:
-    """A line can be read while the log is open, so that a killed run keeps it."""
+    """Each line can be read while the log is open, so a killed run keeps it."""
     log = RequestLog(tmp_path)
     log.add("subject", Chat.user("q"), Reply("r", key="k"))
     assert restored((tmp_path / "requests.jsonl").read_text().splitlines()) == {"k": [("user", "q")]}
@@ -127,7 +127,7 @@ def test_each_call_is_on_disk_at_once(tmp_path: Path) -> None:
 
 
 def test_a_torn_end_costs_only_the_last_line(tmp_path: Path) -> None:
-    """Wherever the file is cut, every whole line before the cut is restored exactly."""
+    """For a file cut at any point, every whole line before the cut is restored exactly."""
     chats = [Chat.user(f"{EXAMPLES}{n}") for n in range(3)]
     text = "\n".join(written(tmp_path, *chats)) + "\n"
     for cut in range(0, len(text), 37):

@@ -1,4 +1,4 @@
-"""Samples of one prompt are one call, and remain separate requests."""
+"""Samples of one prompt are sent as one call but remain separate requests."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
 
 
 def numbered(request: Chat, count: int) -> list[Reply]:
-    """As many replies as requested, distinguished by a number; each has a share of the call's usage and cost."""
+    """Return numbered replies, as many as requested, each with a share of the call's usage and cost."""
     return [Reply(f"{request.prompt} {k}", usage=Usage(2, 3, 0), cost_usd=0.25) for k in range(count)]
 
 
 class Several:
-    """A model over a network that takes up to ``most_samples`` at once; ``calls`` lists (prompt, samples) of each."""
+    """A network model that takes up to ``most_samples`` at once; ``calls`` lists (prompt, samples) of each."""
 
     max_batch = 1
     blocking = False
@@ -47,7 +47,7 @@ class Several:
         self._answer, self._delay = answer, delay
 
     async def samples(self, request: Chat, count: int) -> Sequence[Reply] | BackendError:
-        """One call."""
+        """Answer one call for several samples."""
         self.calls.append((request.prompt, count))
         self._now += 1
         self.peak = max(self.peak, self._now)
@@ -56,35 +56,35 @@ class Several:
         return self._answer(request, count)
 
     async def chat(self, requests: Sequence[Chat]) -> list[Reply | BackendError]:
-        """One call per request."""
+        """Answer one call per request."""
         reply_lists = [await self.samples(request, 1) for request in requests]
         return [one if isinstance(one, BackendError) else one[0] for one in reply_lists]
 
     def notes(self) -> Sequence[str]:
-        """The notes of the model."""
+        """Return the notes of the model."""
         return () if self.most_samples > 1 else ("one at a time",)
 
     def deviations(self) -> Sequence[str]:
-        """None."""
+        """Return no deviations."""
         return ()
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing."""
 
 
 def eleven(prompt: str = "q", **settings: Any) -> list[Chat]:
-    """Eleven samples of a prompt."""
+    """Return eleven samples of a prompt."""
     return [Chat.user(prompt, sample=k, **settings) for k in range(11)]
 
 
 def counted(asked: Asked) -> tuple[int, int, int]:
-    """(requests, calls, replies)."""
+    """Return (requests, calls, replies)."""
     return asked.counters.requests, asked.counters.sent, asked.counters.answered
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 1.0])
 def test_samples_asked_together_are_one_call(make_broker: MakeBroker, temperature: float | None) -> None:
-    """Eleven samples are one call, whatever the temperature; each has a reply of its own."""
+    """Eleven samples are one call at any temperature; each has its own reply."""
     model = Several()
     asked = ask_all(make_broker(model), eleven(temperature=temperature))
     assert model.calls == [("q", 11)]
@@ -93,7 +93,9 @@ def test_samples_asked_together_are_one_call(make_broker: MakeBroker, temperatur
 
 
 def test_each_sample_is_stored_and_logged_alone(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Every sample has its own key, line and stored reply; asked again, all come from the store as they were."""
+    """Every sample has its own key, line and stored reply; a second run gets the same replies from the
+    store.
+    """
     model = Several()
     first = ask_all(make_broker(model, run_dir=str(tmp_path)), eleven())
     lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
@@ -107,7 +109,7 @@ def test_each_sample_is_stored_and_logged_alone(make_broker: MakeBroker, tmp_pat
 
 
 def test_only_missing_samples_are_asked(make_broker: MakeBroker) -> None:
-    """Where three of eleven are stored, the call asks for eight, and the three stay what they were."""
+    """If three of eleven are stored, the call requests eight, and the three are unchanged."""
     model = Several()
     stored = ask_all(make_broker(model), [eleven()[k] for k in (0, 4, 9)]).texts
     asked = ask_all(make_broker(model), eleven())
@@ -118,7 +120,7 @@ def test_only_missing_samples_are_asked(make_broker: MakeBroker) -> None:
 def test_samples_a_moment_apart_are_one_call(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first sample waits for those that come some turns of the event loop later, and no longer than it should."""
+    """A set waits a few turns of the event loop for further samples, but no longer."""
     monkeypatch.setattr(samples, "TOGETHER_SECONDS", 0.2)
     model = Several()
 
@@ -141,7 +143,9 @@ def test_samples_a_moment_apart_are_one_call(
 
 
 def test_what_differs_otherwise_is_not_put_together(make_broker: MakeBroker) -> None:
-    """Another prompt, temperature, limit or parameter makes another call; a sample asked twice is asked for once."""
+    """Another prompt, temperature, limit or parameter makes another call; a repeated sample is requested
+    once.
+    """
     other: list[dict[str, Any]] = [
         {"temperature": 0.5},
         {"max_tokens": 9},
@@ -156,14 +160,16 @@ def test_what_differs_otherwise_is_not_put_together(make_broker: MakeBroker) -> 
 
 
 def test_a_fixed_seed_asks_one_by_one(make_broker: MakeBroker) -> None:
-    """With ``--llm-param seed=1`` samples stay calls of their own: the choices of one call would differ from those."""
+    """With ``--llm-param seed=1`` samples are sent as single calls, because the choices of one call would
+    differ.
+    """
     model = Several()
     ask_all(make_broker(model), eleven(extra=(("seed", 1),)))
     assert model.calls == [("q", 1)] * 11
 
 
 def test_no_more_than_a_call_may_hold(make_broker: MakeBroker) -> None:
-    """Samples beyond the most of one call make further calls."""
+    """Samples beyond the maximum of one call are sent in further calls."""
     model = Several(most=4)
     asked = ask_all(make_broker(model), eleven())
     assert sorted(count for _, count in model.calls) == [3, 4, 4]
@@ -171,7 +177,7 @@ def test_no_more_than_a_call_may_hold(make_broker: MakeBroker) -> None:
 
 
 def test_a_set_takes_one_slot_and_one_tick(make_broker: MakeBroker) -> None:
-    """Four sets at a concurrency of two are two at a time, and with a rate limit a gap apart, not eleven."""
+    """Each of four sets uses one slot (two at a time) and one tick of the rate limit, not eleven."""
     requests = [r for prompt in "abcd" for r in eleven(prompt)]
     model = Several()
     asked = ask_all(make_broker(model, concurrency=2, cache="off"), requests)
@@ -182,13 +188,13 @@ def test_a_set_takes_one_slot_and_one_tick(make_broker: MakeBroker) -> None:
 
 
 def test_usage_and_cost_are_summed_once(make_broker: MakeBroker) -> None:
-    """The totals are the sums of what the replies carry."""
+    """The totals are the sums over the replies."""
     counters = ask_all(make_broker(Several()), eleven()).counters
     assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
 
 
 def test_the_rest_of_a_short_answer_is_asked_singly(make_broker: MakeBroker) -> None:
-    """Where the server gives four of eleven, seven calls fetch the others; every sample has a reply."""
+    """If the server returns four of eleven, seven calls fetch the others, and every sample has a reply."""
     model = Several(lambda request, count: numbered(request, min(count, 4)))
     asked = ask_all(make_broker(model), eleven())
     assert model.calls == [("q", 11), *[("q", 1)] * 7]
@@ -197,7 +203,7 @@ def test_the_rest_of_a_short_answer_is_asked_singly(make_broker: MakeBroker) -> 
 
 
 def test_after_a_refusal_all_go_alone(make_broker: MakeBroker) -> None:
-    """A server that gives none of a set costs that call; sets still waiting go out singly, and a note says so."""
+    """A server that refuses a set costs that call; waiting sets are sent singly, and a note says so."""
 
     def refuse(request: Chat, count: int) -> list[Reply]:
         if count == 1:
@@ -216,7 +222,7 @@ def test_after_a_refusal_all_go_alone(make_broker: MakeBroker) -> None:
 
 
 def test_sets_that_wait_while_n_is_refused_take_no_tick(make_broker: MakeBroker) -> None:
-    """Whether they wait for a slot or for the rate limit, no set goes out after a refusal, and no tick is lost."""
+    """No set waiting for a slot or the rate limit is sent after a refusal, and no tick is lost."""
 
     def refuse(request: Chat, count: int) -> list[Reply]:
         if count > 1:
@@ -250,7 +256,7 @@ def test_a_set_is_tried_again_as_one(make_broker: MakeBroker) -> None:
 
 
 def test_a_failed_set_is_one_failure_of_all(make_broker: MakeBroker) -> None:
-    """Every sample of a set that is given up has the error; it counts as one call, so two are no broken server."""
+    """Each sample of a failed set has the error, but the set counts as one failed call."""
     model = Several(lambda request, count: final() if request.prompt != "c" else numbered(request, count))
     asked = ask_all(make_broker(model), [r for prompt in "abc" for r in eleven(prompt)])
     assert kinds(asked.results) == ["error"] * 22 + ["reply"] * 11
@@ -258,7 +264,7 @@ def test_a_failed_set_is_one_failure_of_all(make_broker: MakeBroker) -> None:
 
 
 def test_an_error_of_one_of_the_rest_is_its_own(make_broker: MakeBroker) -> None:
-    """Of those asked singly after a short answer, one that fails takes no other along."""
+    """After a short answer, a failure of one single call affects no other."""
     alone: Iterator[Reply | BackendError] = iter(
         [*numbered(eleven()[0], 3), final(), *numbered(eleven()[0], 3)]
     )
@@ -274,7 +280,7 @@ def test_an_error_of_one_of_the_rest_is_its_own(make_broker: MakeBroker) -> None
 
 
 def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
-    """An exception of a model is the error of that set, not of the run."""
+    """A model's exception is the error of that set, not of the run."""
 
     def broken(request: Chat, count: int) -> list[Reply]:
         raise KeyError("choices")
@@ -285,7 +291,7 @@ def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
 
 
 def test_one_call_of_the_budget(make_broker: MakeBroker) -> None:
-    """A budget of two calls is enough for two sets, and stops the third."""
+    """A budget of two calls allows two sets and stops the third."""
     model = Several()
     asked = ask_all(make_broker(model, max_calls=2), [r for prompt in "abc" for r in eleven(prompt)])
     assert kinds(asked.results) == ["reply"] * 22 + ["stopped"] * 11
@@ -293,7 +299,7 @@ def test_one_call_of_the_budget(make_broker: MakeBroker) -> None:
 
 
 def test_a_withheld_sample_is_only_its_own(make_broker: MakeBroker) -> None:
-    """A content filter's refusal of one choice is that sample's reply; the set is not asked again."""
+    """A content filter's refusal of one choice is that sample's reply; the set is not sent again."""
     model = Several(
         lambda request, count: [
             replace(reply, text="", finish_reason="content_filter") if k == 1 else reply
@@ -306,7 +312,7 @@ def test_a_withheld_sample_is_only_its_own(make_broker: MakeBroker) -> None:
 
 
 def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
-    """Closing while a set is in flight, and one still gathers, ends both at once."""
+    """Closing the broker ends both a set in flight and one that still gathers samples."""
 
     model = Several(delay=30)
 
@@ -316,7 +322,7 @@ def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
         asking = [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven()]
         await asyncio.sleep(0.05)
         asking += [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven("late")]
-        # One turn for the asker, one for the request to reach those it waits for.
+        # One turn for the caller, one for the request to reach the waiting set.
         for _ in range(2):
             await asyncio.sleep(0)
         await broker.close()
@@ -330,7 +336,7 @@ def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
 
 
 def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) -> None:
-    """Requests that cross the socket one by one still go out together."""
+    """Requests that cross the socket one by one are still sent together."""
     model = Several()
 
     async def work(client: BrokerClient, _: BrokerClient) -> list[Reply]:
@@ -338,12 +344,12 @@ def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) ->
 
     replies = served(path, make_broker(model), work, seconds=10)
     assert len({reply.text for reply in replies}) > 1
-    # A busy machine may cut the stream of requests in two; it must not come apart.
+    # A busy machine may split the stream of requests in two, but not into more parts.
     assert len(model.calls) <= 3
 
 
 class Sampling(Benchmark):
-    """Asks each prompt three times, and a helper once."""
+    """Sends each prompt three times, and one request to a helper."""
 
     name = "sampling"
 
@@ -355,7 +361,7 @@ class Sampling(Benchmark):
 
 
 def test_a_plan_counts_samples_and_prompts() -> None:
-    """A plan counts each sample as a call, and beside it the calls where an API gives all samples at once."""
+    """A plan counts each sample as a call, and also the calls needed if an API returns all samples at once."""
     cases = [
         Case(
             Sampling(),

@@ -1,4 +1,4 @@
-"""The broker behind its socket: any number of clients, every kind of answer, no hang."""
+"""The broker behind its socket: many clients, every kind of answer, and no hang."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from pytest_llmprops.models.registry import parse_spec
 
 
 def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:
-    """One question to the model."""
+    """Send one prompt to the model."""
     return client.ask("m", "subject", Chat.user(prompt))
 
 
 def test_concurrent_asks_get_their_own_answers(make_broker: MakeBroker, path: str) -> None:
-    """Answers come in any order, each to its request; two clients share the broker and its calls."""
+    """Answers in any order reach their requests; two clients share the broker and its calls."""
     now = peak = 0
 
     async def respond(chat: Chat) -> str:
@@ -54,7 +54,7 @@ def test_concurrent_asks_get_their_own_answers(make_broker: MakeBroker, path: st
 
 
 def test_a_reply_crosses_whole(make_broker: MakeBroker, path: str) -> None:
-    """Key, origin, values and text that is no valid Unicode arrive as the broker gave them."""
+    """Key, origin, values and invalid Unicode text arrive unchanged."""
     text = "\ud800 \u2028 \n 中" + "x" * 200_000
     model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), served_model="s"))
 
@@ -74,7 +74,7 @@ def test_a_reply_crosses_whole(make_broker: MakeBroker, path: str) -> None:
 
 
 def test_errors_keep_their_meaning(make_broker: MakeBroker, path: str) -> None:
-    """A call that could not be made raises the same error at the client."""
+    """A call that could not be made raises the same error in the client."""
     model = FakeModel(lambda chat: transient("status 429", retry_after=400.0))
 
     async def work(one: BrokerClient, two: BrokerClient) -> BackendError:
@@ -87,7 +87,7 @@ def test_errors_keep_their_meaning(make_broker: MakeBroker, path: str) -> None:
 
 
 def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None:
-    """When one client stops the run, the next requests of the others fail with the reason, and nothing is sent."""
+    """If one client stops the run, the next requests of the others fail with the reason and are not sent."""
     model = FakeModel(["x"])
 
     async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None
 
 
 def test_report_and_store_are_seen_from_afar(make_broker: MakeBroker, path: str) -> None:
-    """A client learns the counters, and how many requests the store could answer."""
+    """A client can read the counters and the number of requests that the store can answer."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> tuple[dict[str, Any], int]:
         await ask(one, "a")
@@ -133,7 +133,7 @@ def test_a_client_waits_for_a_server_that_is_late(make_broker: MakeBroker, path:
 
 
 def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while, all waiting requests fail with one line."""
+    """After a timeout, all waiting requests fail with one line."""
     monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
 
     async def work() -> list[Any]:
@@ -146,7 +146,7 @@ def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.Mo
 
 
 def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
-    """A client does not wait for a killed broker, whose socket file remains."""
+    """A client does not wait for a killed broker whose socket file remains."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(path)
 
@@ -162,7 +162,7 @@ def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
 
 
 def test_a_server_that_dies_leaves_errors_at_once(path: str) -> None:
-    """Open and later requests fail with one line, and nothing waits."""
+    """Open and later requests fail with one line, and none hangs."""
 
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await wire.read(reader)
@@ -186,7 +186,7 @@ def test_a_server_that_dies_leaves_errors_at_once(path: str) -> None:
 
 
 def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:
-    """A message that the broker does not understand is answered, and the connection goes on."""
+    """A message that the broker does not know gets an error, and the connection stays usable."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> str:
         with pytest.raises(BackendError, match="unknown operation 'dance'"):
@@ -197,7 +197,7 @@ def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroke
 
 
 def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> None:
-    """The broker process answers on a socket that only its owner may use, and leaves nothing behind."""
+    """The broker process listens on a socket that only its owner may use, and leaves no files behind."""
     process = BrokerProcess(
         BrokerConfig({"m": parse_spec("fake:constant?text=A")}, store=str(tmp_path / "s.sqlite"))
     )
@@ -219,7 +219,7 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
 
 
 def test_settings_cross_to_the_process_unchanged() -> None:
-    """The configuration's one line restores every field."""
+    """The one-line configuration restores every field."""
     config = BrokerConfig(
         {"m": parse_spec("fake:constant?text=中"), "helper:parse": parse_spec("first-of:stanza?dir=x,words")},
         rpm=1.5,

@@ -35,13 +35,13 @@ REPLY = Reply(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store's path, in a folder that does not exist yet."""
+    """Return a store path in a folder that does not exist yet."""
     return tmp_path / "cache" / "replies.sqlite"
 
 
 @pytest.fixture
 def store(path: Path) -> Iterator[ReplyStore]:
-    """An empty store."""
+    """Yield an empty store."""
     opened = ReplyStore(path)
     yield opened
     opened.close()
@@ -52,7 +52,7 @@ def _mode(file: Path) -> int:
 
 
 def _aside(path: Path) -> Path:
-    """The one file that a damaged store was set aside as."""
+    """Return the one file that a damaged store was moved to."""
     [aside] = [
         p for p in path.parent.iterdir() if ".damaged-" in p.name and not p.name.endswith(("-wal", "-shm"))
     ]
@@ -60,7 +60,7 @@ def _aside(path: Path) -> Path:
 
 
 def test_a_reply_comes_back_whole(store: ReplyStore) -> None:
-    """Every part of a reply is stored; the next request gets it marked as cached."""
+    """Every part of a reply is stored; the next request gets it, marked as cached."""
     store.put("k", "m", REPLY)
     assert store.get("k") == REPLY
     assert store.get("other") is None
@@ -75,7 +75,7 @@ def test_replies_outlive_the_process(store: ReplyStore, path: Path) -> None:
 
 
 def test_lone_surrogates_are_replayed_as_they_came(store: ReplyStore) -> None:
-    """A reply that is not valid Unicode is judged the same when it is replayed."""
+    """A reply that is not valid Unicode is judged the same when replayed."""
     store.put("k", "m", Reply("\ud800 x", stored=1.0))
     reply = store.get("k")
     assert reply is not None
@@ -83,7 +83,7 @@ def test_lone_surrogates_are_replayed_as_they_came(store: ReplyStore) -> None:
 
 
 def test_a_newer_reply_replaces_the_older(store: ReplyStore) -> None:
-    """The last reply under a key is the one that counts."""
+    """The last reply under a key is the one returned."""
     store.put("k", "m", Reply("old", stored=1.0))
     store.put("k", "m", Reply("new", stored=2.0))
     reply = store.get("k")
@@ -92,7 +92,7 @@ def test_a_newer_reply_replaces_the_older(store: ReplyStore) -> None:
 
 
 def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
-    """A reply from before ``not_before`` is ignored; one from that very moment counts."""
+    """A reply from before ``not_before`` is ignored; one from exactly that time is used."""
     store.put("k", "m", REPLY)
     assert store.get("k", not_before=1000.0) is not None
     assert store.get("k", not_before=1000.1) is None
@@ -100,7 +100,7 @@ def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
 
 
 def test_the_file_is_private_from_its_first_byte(path: Path) -> None:
-    """Whatever the umask, only the owner reads the store and the files that SQLite creates next to it."""
+    """For any umask, only the owner can read the store and the files that SQLite creates next to it."""
     before = os.umask(0)
     try:
         store = ReplyStore(path)
@@ -128,7 +128,7 @@ def test_several_runs_share_one_file(store: ReplyStore, path: Path) -> None:
 
 
 def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
-    """Garbage keeps its bytes under another name, is reported in one line, and a new store works."""
+    """An invalid file is moved aside unchanged and reported in one line, and a new store is created."""
     path.parent.mkdir()
     garbage = b"precious, but no database\n" * 1000
     path.write_bytes(garbage)
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
 
 
 def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
-    """A table with other columns is not changed."""
+    """A database whose table has other columns is moved aside unchanged."""
     path.parent.mkdir()
     with sqlite3.connect(path) as raw:
         raw.execute("CREATE TABLE replies (a, b)")
@@ -159,7 +159,7 @@ def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
 
 
 def test_damage_found_while_reading_is_set_aside(path: Path) -> None:
-    """Damage after an intact start is detected when a reply is read, and the damaged file is kept."""
+    """Damage beyond an intact start is detected when a reply is read, and the damaged file is kept."""
     store = ReplyStore(path)
     for number in range(400):
         store.put(f"{number:04}", "m", Reply("x" * 200, stored=1.0))
@@ -179,7 +179,7 @@ def test_damage_found_while_reading_is_set_aside(path: Path) -> None:
 
 
 def test_an_unreadable_entry_is_asked_again(store: ReplyStore, path: Path) -> None:
-    """One broken entry costs one call and one note; the others stay."""
+    """One broken entry costs one call and one note; the others remain valid."""
     store.put("bad", "m", REPLY)
     store.put("good", "m", REPLY)
     with sqlite3.connect(path) as raw:
@@ -192,7 +192,7 @@ def test_an_unreadable_entry_is_asked_again(store: ReplyStore, path: Path) -> No
 
 
 def test_a_locked_store_is_noted_once(store: ReplyStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies that cannot be written do not end the run: one note, however many; later ones are kept again."""
+    """Replies that cannot be written cause one note and do not end the run; later ones are stored again."""
     store.close()
     monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.02)
     store = ReplyStore(path)
@@ -210,7 +210,7 @@ def test_a_locked_store_is_noted_once(store: ReplyStore, path: Path, monkeypatch
 
 
 def test_a_full_disk_is_noted_once(path: Path) -> None:
-    """When the file may not grow the run goes on, says so once, and what was stored stays readable."""
+    """If the disk is full, the run continues with one note, and stored replies stay readable."""
     code = """
 import resource, sys
 from pathlib import Path
@@ -230,7 +230,7 @@ print(len(store.notes), store.get("first").text, store.get("0") is not None, sto
 
 @pytest.mark.parametrize("where", ["", "file/below"])
 def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: str) -> None:
-    """A path that is a folder, or lies below a file, is one line that names it and --llm-store."""
+    """A path that is a folder, or lies below a file, is a one-line error that names it and --llm-store."""
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError) as caught:
         ReplyStore(tmp_path / where)

@@ -15,7 +15,7 @@ Classify = Callable[..., BackendError]
 
 @pytest.fixture
 def classify() -> Classify:
-    """Classify an answer by status, body and headers."""
+    """Classify a response by status, body and headers."""
 
     def call(status: int, body: Any = "", **headers: str) -> BackendError:
         return errors.from_status(
@@ -32,7 +32,7 @@ def test_gateway_pages_of_a_sick_server_are_transient(classify: Classify) -> Non
 
 
 def test_html_error_pages_are_a_wrong_address(classify: Classify) -> None:
-    """An HTML page with a 404 is a wrong address."""
+    """An HTML page with a 404 means a wrong address."""
     assert "returned HTML" in str(classify(404, "<!DOCTYPE html><title>nope</title>"))
 
 
@@ -45,7 +45,7 @@ def test_html_error_pages_are_a_wrong_address(classify: Classify) -> None:
     ],
 )
 def test_unknown_model_in_the_words_of_several_servers(classify: Classify, body: dict[str, Any]) -> None:
-    """The model_not_found of OpenAI, vLLM and Ollama is distinguished from a wrong path."""
+    """The model_not_found errors of OpenAI, vLLM and Ollama are distinct from a wrong path."""
     got = classify(404, body)
     assert (got.kind, got.fatal) == ("model", True)
 
@@ -59,7 +59,7 @@ def test_odd_retry_after(value: str, seconds: float | None) -> None:
 
 
 def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, bearer strings and passwords go, control characters are spelled out, at most 300 characters stay."""
+    """Keys, bearer strings and passwords are removed, control characters escaped, and 300 characters kept."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "very-secret-value")
     text = (
         "very-secret-value Authorization: Bearer abcdef123456 sk-proj-abc123***xyz\n"
@@ -93,6 +93,6 @@ def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_refused_parameter_is_found(status: int, message: str, sent: list[str], expected: str | None) -> None:
-    """A refused parameter is distinguished from a wrong value and from other errors by its name."""
+    """A refused parameter is found by its name and is distinct from a wrong value and from other errors."""
     body = {"message": message, "param": None, "code": None}
     assert errors.refused_parameter(status, body, dict.fromkeys(sent)) == expected

@@ -44,7 +44,7 @@ def made(text: str) -> FakeModel:
 
 
 def test_list_is_used_up_in_order_and_fails_loudly() -> None:
-    """Replies come in order; the call after the last is a fatal error that says how many there were."""
+    """Replies are used in order; the call after the last is a fatal error with the number of replies."""
     model = FakeModel(["A", "B"])
     first, second, third = ask(model, "1", "2", "3")
     assert texts([first, second]) == ["A", "B"]
@@ -53,7 +53,7 @@ def test_list_is_used_up_in_order_and_fails_loudly() -> None:
 
 
 def test_first_rule_that_matches_the_last_turn_wins() -> None:
-    """Rules look at the last turn only, in order; a prompt without a rule is a fatal error."""
+    """Rules match the last turn only, in order; a prompt without a rule is a fatal error."""
     model = FakeModel({"cat": "A", "cat|dog": "B"})
     assert texts(ask(model, "a cat", "a dog")) == ["A", "B"]
     chat = Chat.user("a cat").then("A", "a cow")
@@ -63,7 +63,7 @@ def test_first_rule_that_matches_the_last_turn_wins() -> None:
 
 
 def test_function_may_give_text_reply_or_exception() -> None:
-    """A function's text, reply, backend error and other exception each arrive as what they are."""
+    """A function may return a text, a reply or a backend error, or raise; each arrives as such."""
     given: list[str | Reply | Exception] = [
         "A",
         Reply("B", finish_reason="length"),
@@ -91,7 +91,7 @@ def test_coroutine_function_is_awaited() -> None:
 
 
 def test_function_that_raises_stops_the_run_with_one_line() -> None:
-    """A bug in the user's function is a fatal error naming the exception."""
+    """An exception in the user's function is a fatal error that names the exception."""
 
     def broken(chat: Chat) -> str:
         raise KeyError("x")
@@ -100,14 +100,14 @@ def test_function_that_raises_stops_the_run_with_one_line() -> None:
 
 
 def test_requests_are_recorded() -> None:
-    """Every request received is kept, in order, for assertions."""
+    """Every received request is kept, in order, for assertions."""
     model = FakeModel(["A", "B"])
     ask(model, "one", "two")
     assert [r.prompt for r in model.requests] == ["one", "two"]
 
 
 def test_replies_are_part_of_the_identity() -> None:
-    """Fakes with other replies have another identity, so that no stored reply is mixed up."""
+    """Fakes with different replies have different identities, so their stored replies are never mixed."""
     assert FakeModel(["A"]).identity != FakeModel(["B"]).identity
     assert FakeModel(["A"]).identity == FakeModel(["A"]).identity
     assert made("fake:constant?text=A").identity != made("fake:constant?text=B").identity
@@ -116,7 +116,7 @@ def test_replies_are_part_of_the_identity() -> None:
 
 
 def test_fake_serves_chat_through_the_broker() -> None:
-    """The fake serves chat only, and is not served inside a worker."""
+    """The fake serves chat only, and through the broker, not inside a worker."""
     model = made("fake:echo")
     assert kinds_of(model) == BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
     assert not BACKEND.in_worker
@@ -130,7 +130,7 @@ def test_echo_and_constant() -> None:
 
 
 def test_random_follows_from_prompt_and_sample() -> None:
-    """Random replies repeat for the same prompt and sample, differ over prompts, and use every choice."""
+    """Random replies repeat for the same prompt and sample, differ between prompts, and use every choice."""
     prompts = [f"q{i}" for i in range(60)]
     first = texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts))
     assert first == texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts))
@@ -139,7 +139,7 @@ def test_random_follows_from_prompt_and_sample() -> None:
 
 
 def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
-    """A list file has one reply per line, or is a JSON list, which may also contain errors."""
+    """A list file has one reply per line or is a JSON list, which may also contain errors."""
     lines = tmp_path / "lines.txt"
     lines.write_text("A\nB\n", encoding="utf-8")
     assert texts(ask(made(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
@@ -160,7 +160,7 @@ def test_rule_file(tmp_path: Path) -> None:
 
 
 def test_function_file(tmp_path: Path) -> None:
-    """A function of a Python file replies; editing the file changes the identity."""
+    """A function of a Python file can reply; editing the file changes the identity."""
     file = tmp_path / "replies.py"
     file.write_text("def shout(chat):\n    return chat.prompt.upper()\n")
     spec = f"fake:call?file={file}&function=shout"
@@ -196,7 +196,7 @@ def test_price_gives_costs() -> None:
     ],
 )
 def test_bad_specifications_are_one_line(spec: str, said: str) -> None:
-    """A wrong name, file or parameter is a UsageError of one line that names it."""
+    """A wrong name, file or parameter is a one-line UsageError that names it."""
     with pytest.raises(UsageError, match=said) as caught:
         made(spec)
     assert "\n" not in str(caught.value)
@@ -215,7 +215,7 @@ def test_bad_specifications_are_one_line(spec: str, said: str) -> None:
     ],
 )
 def test_bad_files_are_one_line(tmp_path: Path, content: str, kind: str, said: str) -> None:
-    """A file that cannot be used is a UsageError of one line that says why."""
+    """A file that cannot be used is a one-line UsageError with the reason."""
     file = tmp_path / "file"
     file.write_text(content)
     with pytest.raises(UsageError, match=said) as caught:

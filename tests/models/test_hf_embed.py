@@ -1,4 +1,4 @@
-"""Encoders through ``hf:``: vectors of texts and tokens, spans, layers, bulk work, real weights."""
+"""Encoders through ``hf:``: vectors of texts and tokens, spans, layers, bulk requests, real weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def embed(model: Any, *texts: str, tokens: bool = False) -> list[Any]:
 
 
 def save_bert(folder: Path, *, masked: bool = False, longest: int = 16) -> Path:
-    """A BERT with random weights and a WordPiece tokenizer that lowers case and drops accents."""
+    """Save a BERT with random weights and a WordPiece tokenizer that lowers case and drops accents."""
     import torch
     from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer
 
@@ -59,7 +59,7 @@ def save_bert(folder: Path, *, masked: bool = False, longest: int = 16) -> Path:
 
 
 def save_xlmr(folder: Path) -> Path:
-    """An XLM-R, whose vocabulary writes a mark for the space before a word."""
+    """Save an XLM-R, whose vocabulary marks the space before a word."""
     import torch
     from transformers import XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
 
@@ -83,7 +83,7 @@ def save_xlmr(folder: Path) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
-    """Steps this small lose time with threads that wait for each other."""
+    """Use one thread, because steps this small lose time when threads wait for each other."""
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -104,7 +104,7 @@ def model(folder: Path) -> Iterator[Any]:
 
 
 def states(folder: Path, text: str, layer: int = -1) -> np.ndarray[Any, Any]:
-    """The library's hidden states of one text alone, without its first and last token, which are special."""
+    """Return the library's hidden states of one text alone, without its special first and last token."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -116,7 +116,7 @@ def states(folder: Path, text: str, layer: int = -1) -> np.ndarray[Any, Any]:
 
 
 def test_vectors_are_the_means_of_the_tokens(model: Any, folder: Path) -> None:
-    """A text's vector is the mean over its tokens but the special ones, whatever is in its batch."""
+    """A text's vector is the mean over its non-special tokens, in any batch."""
     replies = embed(model, *TEXTS)
     assert kinds_of(model) == {"embed"}
     for text, reply in zip(TEXTS, replies, strict=True):
@@ -126,7 +126,7 @@ def test_vectors_are_the_means_of_the_tokens(model: Any, folder: Path) -> None:
 
 
 def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
-    """Each token has its vector and its characters in the text as it was written, accents and all."""
+    """Each token has its vector and its character span in the original text, accents included."""
     for text, reply in zip(TEXTS, embed(model, *TEXTS, tokens=True), strict=True):
         np.testing.assert_allclose(reply.value["vectors"], states(folder, text), atol=1e-5)
     [cafe, dogs] = embed(model, "\U0001f600 Café", "The dogs, seeing a tree.", tokens=True)
@@ -138,7 +138,7 @@ def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
 
 
 def test_values_are_the_32_bit_numbers(model: Any) -> None:
-    """No digit of a 32-bit float is lost on the way through a reply."""
+    """A reply keeps every digit of a 32-bit float."""
     [reply] = embed(model, "the dog", tokens=True)
     [(_, vectors)] = model.token_vectors(["the dog"])
     assert vectors.dtype == np.float32
@@ -146,7 +146,7 @@ def test_values_are_the_32_bit_numbers(model: Any) -> None:
 
 
 def test_space_marks_cover_nothing(tmp_path: Path) -> None:
-    """A word's leading space is not part of its token's span; a mark alone covers no characters."""
+    """A word's leading space is not part of its token's span; a space mark alone covers no characters."""
     text = "dogs  see 木"
     made = make(f"hf:{save_xlmr(tmp_path)}")
     [reply] = embed(made, text, tokens=True)
@@ -156,7 +156,7 @@ def test_space_marks_cover_nothing(tmp_path: Path) -> None:
 
 
 def test_spaces_within_a_token(tmp_path: Path) -> None:
-    """A vocabulary whose tokens take in the space before a word covers the word alone."""
+    """If tokens include the space before a word, their spans cover only the word."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -170,7 +170,7 @@ def test_spaces_within_a_token(tmp_path: Path) -> None:
 
 
 def test_positions_of_xlmr(tmp_path: Path) -> None:
-    """A text as long as the model takes is embedded, one token more is refused."""
+    """A text of the maximum length is embedded; one more token is refused."""
     made = make(f"hf:{save_xlmr(tmp_path)}")
     longest, longer = embed(made, "see " * 14, "see " * 15)
     assert isinstance(longest, Reply)
@@ -180,7 +180,7 @@ def test_positions_of_xlmr(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layer", [0, 1, 3])
 def test_layers(layer: int, folder: Path) -> None:
-    """A layer is counted as the library counts hidden states, and makes an identity of its own."""
+    """Layers are counted as the library counts hidden states, and each has its own identity."""
     made = make(f"hf:{folder}?layer={layer}")
     assert made.identity["layer"] == layer
     [reply] = embed(made, TEXTS[0], tokens=True)
@@ -198,7 +198,7 @@ def test_layer_that_is_not_there(folder: Path) -> None:
 
 
 def test_bulk_equals_single_texts(model: Any, folder: Path) -> None:
-    """Many texts at once give what each gives alone, in their order."""
+    """A bulk request gives the same vectors as single texts, in order."""
     texts = TEXTS * 5
     results = model.token_vectors(texts)
     for text, (spans, vectors) in zip(texts, results, strict=True):
@@ -208,7 +208,7 @@ def test_bulk_equals_single_texts(model: Any, folder: Path) -> None:
 
 
 def test_bulk_says_which_text_is_bad(model: Any) -> None:
-    """A text that cannot be embedded is named by its number."""
+    """The error of a bulk request names the bad text by number."""
     with pytest.raises(BackendError, match=r"text 2 of 3: .*the text is empty"):
         model.token_vectors(["a", " ", "the"])
     with pytest.raises(BackendError, match=r"text 3 of 3: .*19 tokens, the model takes 16"):
@@ -216,7 +216,7 @@ def test_bulk_says_which_text_is_bad(model: Any) -> None:
 
 
 def test_bad_texts_leave_the_others_alone(model: Any) -> None:
-    """Empty texts, texts without tokens and long ones are errors of their own."""
+    """Empty texts, texts without tokens and overlong texts are separate errors."""
     empty, bare, good, long = embed(model, " ", "\u200b\x00", "the dog", "dog " * 20)
     assert isinstance(good, Reply)
     assert [error.kind for error in (empty, bare, long)] == ["request"] * 3
@@ -226,14 +226,14 @@ def test_bad_texts_leave_the_others_alone(model: Any) -> None:
 
 
 def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
-    """A masked language model embeds when told to; that it lacks a pooling layer does not matter."""
+    """A masked language model can be told to embed, although it has no pooling layer."""
     saved = save_bert(tmp_path, masked=True)
     [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
     np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
 
 
 def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
-    """Random numbers never stand for weights that the files lack."""
+    """Missing weights are an error, never replaced by random numbers."""
     saved = save_bert(tmp_path)
     config = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
@@ -243,7 +243,7 @@ def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
 
 
 def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tokenizer without offsets gives vectors of texts, and one line where those of tokens are asked."""
+    """A tokenizer without offsets gives vectors of texts, and a one-line error for vectors of tokens."""
     embed(model, "a")
     monkeypatch.setattr(type(model._tokenizer), "is_fast", False)
     whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
@@ -253,7 +253,7 @@ def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that does not fit is embedded in halves; a text that does not fit alone is its own error."""
+    """A batch that does not fit is embedded in halves; a text that does not fit alone is an error."""
     import torch
 
     expected = [reply.value for reply in embed(model, *TEXTS)]
@@ -276,7 +276,7 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
 def test_a_text_on_which_the_model_fails_is_its_own_error(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the library raises about one text of a batch leaves the others their vectors."""
+    """If the library raises for one text of a batch, the others still get their vectors."""
     expected = [reply.value for reply in embed(model, *TEXTS)]
     longest = max(range(len(TEXTS)), key=lambda n: len(TEXTS[n].split()))
     original = model._outputs
@@ -303,7 +303,7 @@ def _masks(model: Any) -> list[Any]:
 
 
 def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vector with NaN is an error of its text alone."""
+    """A vector with NaN is an error of its text only."""
     original = model._outputs
 
     def outputs(ids: Any, mask: Any) -> Any:
@@ -320,7 +320,7 @@ def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_closed_model(folder: Path) -> None:
-    """A closed model gives errors, and raises one for bulk work."""
+    """A closed model returns errors, and raises one for a bulk request."""
     made = make(f"hf:{folder}")
     made.close()
     assert [error.kind for error in embed(made, "a", "the")] == ["closed"] * 2
@@ -329,7 +329,7 @@ def test_closed_model(folder: Path) -> None:
 
 
 def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:
-    """Each run computes the same vectors, digit for digit, and none fills the store."""
+    """Each run computes exactly the same vectors, and none is stored."""
     config = BrokerConfig(
         {"e": parse_spec(f"hf:{folder}?batch=4&device=cpu")},
         store=str(tmp_path / "store.sqlite"),
@@ -363,7 +363,7 @@ def cosine(a: Any, b: Any) -> float:
 
 
 def test_paraphrases_are_closer(minilm: Any) -> None:
-    """With real weights, two ways to say a thing are closer than two things, in every pair."""
+    """With real weights, a sentence is closer to its paraphrase than to another sentence, in every pair."""
     said = [
         "A man is eating lunch.",
         "The stock market fell sharply today.",
@@ -382,7 +382,7 @@ def test_paraphrases_are_closer(minilm: Any) -> None:
 
 
 def test_tokens_know_their_context(minilm: Any) -> None:
-    """With real weights, a word of two meanings is closer to its like than to its homonym."""
+    """With real weights, an ambiguous word is closer to the same sense than to the other sense."""
     texts = [
         "She sat on the bank of the river.",
         "They fished from the river bank.",

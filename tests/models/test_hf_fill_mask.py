@@ -1,4 +1,4 @@
-"""Masked language models through ``hf:``: candidates of several tokens, and the context's probability."""
+"""Masked language models through ``hf:``: multi-token candidates, and the probability of the context."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def model(folder: Path) -> Iterator[Any]:
 
 
 def log_probabilities(folder: Path, text: str) -> tuple[list[int], Any]:
-    """(tokens, log probabilities of all tokens at each place) by the library itself."""
+    """Return (tokens, log probabilities of all tokens at each position) computed by the library."""
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -62,12 +62,12 @@ def log_probabilities(folder: Path, text: str) -> tuple[list[int], Any]:
 
 
 def test_kind(model: Any) -> None:
-    """A masked language model is found by its architecture."""
+    """A masked language model is recognised by its architecture."""
     assert kinds_of(model) == {"fill-mask"}
 
 
 def test_candidates_of_several_characters(folder: Path, model: Any) -> None:
-    """A candidate's probability is the product over as many masks as it has characters, all filled at once."""
+    """A candidate's probability is the product over one mask per character, all predicted at once."""
     [reply] = model.fill_mask([FillMask(TEXT, CANDIDATES)])
     assert list(reply.value) == list(CANDIDATES)
     for word, probability in reply.value.items():
@@ -78,13 +78,13 @@ def test_candidates_of_several_characters(folder: Path, model: Any) -> None:
 
 
 def test_single_characters_share_the_mass(model: Any) -> None:
-    """Over the whole vocabulary of single characters the probabilities stay below one, and no more."""
+    """The probabilities of all single characters in the vocabulary sum to at most one."""
     [reply] = model.fill_mask([FillMask("学[MASK]留心", tuple(CHARACTERS))])
     assert 0 < sum(reply.value.values()) <= 1
 
 
 def test_context_scores(folder: Path, model: Any) -> None:
-    """The context's score sums over the surrounding characters; candidate, masks and special tokens do not count."""
+    """The context score sums over the surrounding characters, without candidate, masks and special tokens."""
     scores = model.context_scores(TEXT, CANDIDATES)
     for word, score in zip(CANDIDATES, scores, strict=True):
         ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"))
@@ -93,14 +93,14 @@ def test_context_scores(folder: Path, model: Any) -> None:
 
 
 def test_blank_in_the_middle(folder: Path, model: Any) -> None:
-    """What stands on both sides of the blank counts."""
+    """The characters on both sides of the blank count."""
     [score] = model.context_scores("老师[MASK]心机", ["留"])
     ids, logs = log_probabilities(folder, "老师留心机")
     assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in (1, 2, 4, 5)), abs=1e-4)
 
 
 def test_context_of_nothing(model: Any) -> None:
-    """Without surrounding characters the empty product is one."""
+    """Without surrounding characters the score is one, the empty product."""
     assert model.context_scores("[MASK]", ["人", "学生"]) == [0.0, 0.0]
 
 
@@ -118,7 +118,7 @@ def test_context_of_nothing(model: Any) -> None:
 def test_bad_requests_are_errors_of_their_own(
     model: Any, text: str, candidates: tuple[str, ...], says: str
 ) -> None:
-    """A request that cannot be scored is one line; its neighbours are scored."""
+    """A request that cannot be scored is a one-line error; the others are scored."""
     error, good = model.fill_mask([FillMask(text, candidates), FillMask("[MASK]", ("人",))])
     assert isinstance(error, BackendError)
     assert re.search(says, error.message)

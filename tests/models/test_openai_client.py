@@ -1,4 +1,4 @@
-"""The OpenAI backend's HTTP against a server whose answers a test sets byte by byte."""
+"""The OpenAI backend's HTTP client against a server whose raw answers a test sets."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PROXIES = (
 
 
 def completion(text: str) -> bytes:
-    """The JSON body of a reply."""
+    """Return the JSON body of a reply."""
     message = {"role": "assistant", "content": text}
     return json.dumps({"model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}).encode()
 
 
 def chunked(body: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
-    """A body in two chunks, the second with an extension."""
+    """Return a body in two chunks, the second with an extension."""
     first, second = body[:2], body[2:]
     return b"%x\r\n%s\r\n%x;x=y\r\n%s\r\n%s" % (len(first), first, len(second), second, end)
 
@@ -73,7 +73,7 @@ class Server:
                 await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
                 self.first_lines.append(head.split(b"\r\n")[0].decode())
                 answer = self.answers.pop(0)
-                # In small pieces, so that nothing depends on how the bytes arrive.
+                # Send small pieces, so that the test does not depend on how the bytes arrive.
                 for start in range(0, len(answer or b""), 7):
                     writer.write((answer or b"")[start : start + 7])
                     await writer.drain()
@@ -93,7 +93,7 @@ class Server:
         timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
     ) -> T:
-        """What ``use`` returns for a model at this server, or at another ``url``."""
+        """Return the result of ``use`` for a model at this server, or at another ``url``."""
 
         async def used() -> T:
             server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=tls)
@@ -112,30 +112,30 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, proxy or certificate of the machine reaches a test."""
+    """Remove keys, proxies and certificates of the machine from the environment."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SSL_CERT_FILE", "SSL_CERT_DIR", *PROXIES):
         monkeypatch.delenv(name, raising=False)
 
 
 async def call(model: OpenAIModel) -> Result:
-    """One call."""
+    """Make one call."""
     [result] = await model.chat([Chat.user("question")])
     return result
 
 
 async def twice(model: OpenAIModel) -> list[str]:
-    """The texts of two calls, one after the other."""
+    """Return the texts of two calls, one after the other."""
     return [text(await call(model)), text(await call(model))]
 
 
 def text(result: Result) -> str:
-    """The text of a result that must be a reply."""
+    """Return the text of a result, which must be a reply."""
     assert isinstance(result, Reply), result
     return result.text
 
 
 def error(result: Result) -> BackendError:
-    """A result that must be an error."""
+    """Return the result, which must be an error."""
     assert isinstance(result, BackendError), result
     return result
 
@@ -152,7 +152,7 @@ def error(result: Result) -> BackendError:
     ids=["length", "chunks", "trailer", "continue"],
 )
 def test_bodies_are_read_whole_and_connections_kept(answer: bytes) -> None:
-    """Bodies by length or in chunks arrive whole, and the connection serves the next call."""
+    """Bodies with a length or in chunks arrive whole, and the connection serves the next call."""
     server = Server([answer, answer])
     assert server.run(twice) == ["hello", "hello"]
     assert server.connections == 1
@@ -212,7 +212,7 @@ def test_slow_answer_is_a_timeout(pause: float) -> None:
 
 
 def test_cancelled_call_does_not_spoil_the_next() -> None:
-    """A cancelled call drops its connection, so that another call does not get its answer."""
+    """A cancelled call drops its connection, so another call cannot get its answer."""
     server = Server([b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n", OK])
 
     async def use(model: OpenAIModel) -> str:
@@ -225,7 +225,7 @@ def test_cancelled_call_does_not_spoil_the_next() -> None:
 
 
 def test_as_many_connections_as_calls_at_once() -> None:
-    """More calls than any library's default limit are in flight at the same time."""
+    """More calls than common default connection limits are in flight at the same time."""
     everyone = 150
     all_there = asyncio.Event()
 
@@ -280,12 +280,12 @@ def test_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
-    """A private certificate authority."""
+    """Return a private certificate authority."""
     return trustme.CA()
 
 
 def server_tls(authority: trustme.CA) -> ssl.SSLContext:
-    """A server's TLS, with a certificate of the authority."""
+    """Return a server's TLS context, with a certificate of the authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     return context
@@ -294,7 +294,7 @@ def server_tls(authority: trustme.CA) -> ssl.SSLContext:
 def test_private_authority_of_the_environment_is_trusted(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server with a certificate of the authority in ``SSL_CERT_FILE`` is trusted."""
+    """A server certificate signed by the authority in ``SSL_CERT_FILE`` is trusted."""
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     server = Server([OK, OK])
@@ -306,7 +306,7 @@ def test_private_authority_of_the_environment_is_trusted(
 
 
 def test_unknown_authority_is_a_fatal_error(authority: trustme.CA) -> None:
-    """An untrusted certificate ends the run with one line."""
+    """An untrusted certificate stops the run with one line."""
     refused = error(Server([OK]).run(call, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority)))
     assert (refused.kind, refused.fatal) == ("connection", True)
     assert "certificate cannot be verified" in str(refused)

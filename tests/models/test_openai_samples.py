@@ -33,7 +33,7 @@ def stub() -> Iterator[RunningStub]:
 
 @pytest.fixture
 def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Requests samples of one prompt from a model of the stub through a broker, and closes the broker."""
+    """Send samples of one prompt to a model of the stub through a broker, and close the broker."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     stub.reset()
@@ -81,13 +81,13 @@ def test_n_off_is_a_call_each_and_the_same_model(asked: Asked, stub: RunningStub
 
 
 def test_n_takes_on_and_off(stub: RunningStub) -> None:
-    """Another value of ``n`` is refused; the message says what to write."""
+    """Another value of ``n`` is refused; the message lists the valid ones."""
     with pytest.raises(UsageError, match="n=off"):
         BACKEND.factory(parse_spec("openai:m?n=5"), BackendOptions(stub.url))
 
 
 def test_usage_and_cost_of_the_call_are_shared(asked: Asked) -> None:
-    """The parts add up to what the server counted, the prompt once; the cost follows them."""
+    """The shares add up to the server's count, with the prompt counted once; the cost follows them."""
     [alone], _ = asked("m?price_in=1000000&price_out=1000000", [0], prompt="q" * 100)
     results, broker = asked("m?price_in=1000000&price_out=1000000", range(1, 12), prompt="q" * 100)
     assert (alone.usage.prompt_tokens, alone.usage.completion_tokens) == (25, 1)
@@ -98,7 +98,7 @@ def test_usage_and_cost_of_the_call_are_shared(asked: Asked) -> None:
 
 
 def test_shares_add_up() -> None:
-    """Tokens that cannot be divided evenly go to the first ones."""
+    """Tokens that cannot be divided evenly go to the first shares."""
     parts = shares(Usage(7, 3, 1), 3)
     assert parts == [Usage(3, 1, 1), Usage(2, 1, 0), Usage(2, 1, 0)]
 
@@ -107,7 +107,9 @@ def test_shares_add_up() -> None:
     ("model", "why"), [("no-n", "refuses"), ("no-n-unsaid", "refuses"), ("strict", "refuses")]
 )
 def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: str, why: str) -> None:
-    """A server that refuses ``n``, by name or not, gets single calls; that is a note, not a deviation."""
+    """If a server refuses ``n``, by name or not, samples are sent as single calls; this is a note, not a
+    deviation.
+    """
     results, broker = asked(model)
     assert texts(results) == ["0"] * 11
     assert stub.stats()["statuses"] == {"200": 11, "400": 1}
@@ -120,7 +122,7 @@ def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: st
 
 @pytest.mark.parametrize(("name", "most"), [("no-n", 1), ("no-n-unsaid", 128)])
 def test_what_a_refusal_says_counts_at_once(stub: RunningStub, name: str, most: int) -> None:
-    """After a refusal that names ``n`` no set is sent any more; one that does not waits for a single call's answer."""
+    """After a refusal that names ``n`` no set is sent any more; another refusal is decided by a single call."""
     model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(stub.url))
     assert isinstance(model, OpenAIModel)
 
@@ -146,7 +148,7 @@ def test_another_failure_of_a_set_is_the_sets(asked: Asked, stub: RunningStub) -
 
 
 def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: RunningStub) -> None:
-    """A set that is refused for ``--llm-param`` has nothing to do with ``n``: the run stops after one call."""
+    """A set refused because of ``--llm-param`` stops the run after one call; ``n`` is not involved."""
     results, broker = asked("strict", range(3), extra=(("a_size", 9),))
     assert [type(r) for r in results] == [RunStopped] * 3
     assert stub.stats()["requests"] == 1
@@ -169,14 +171,14 @@ def test_a_bad_prompt_is_not_taken_for_a_refusal_of_n(asked: Asked) -> None:
 
 
 def test_a_server_that_ignores_n(asked: Asked, stub: RunningStub) -> None:
-    """One choice instead of eleven: ten more calls, and no further call with ``n``."""
+    """If the server returns one choice of eleven, ten calls follow, and no later call has ``n``."""
     results, broker = asked("one-of-n")
     assert (len(texts(results)), stub.stats()["requests"]) == (11, 11)
     assert "one sample" in broker.notes()[0]
 
 
 def test_a_server_that_gives_fewer(asked: Asked, stub: RunningStub) -> None:
-    """Six choices of eleven are kept, five are requested one by one, and ``n`` stays in use."""
+    """Six choices of eleven are kept, five are requested singly, and ``n`` stays in use."""
     results, broker = asked("few-of-n")
     assert (len(texts(results)), stub.stats()["requests"]) == (11, 6)
     assert broker.notes() == []
@@ -194,7 +196,7 @@ def test_a_filtered_choice_is_that_sample(asked: Asked, stub: RunningStub) -> No
 
 
 def test_a_filtered_prompt_is_a_refusal_of_each_sample(asked: Asked, stub: RunningStub) -> None:
-    """Azure's 400 for the prompt is the reply of all samples, after one call."""
+    """Azure's 400 for the prompt is the reply to all samples, after one call."""
     results, broker = asked("filtered", range(3))
     assert [(r.text, r.finish_reason) for r in results] == [("", "content_filter")] * 3
     assert (stub.stats()["requests"], broker.notes()) == (1, [])
@@ -227,17 +229,17 @@ def test_departures_are_made_for_sets_too(asked: Asked, stub: RunningStub) -> No
     ],
 )
 def test_what_servers_say_of_n(status: int, message: str, refuses: bool) -> None:
-    """The words of known servers are understood, and other errors are not confused with them."""
+    """The messages of known servers are recognised, and other errors are not confused with them."""
     assert errors.refuses_several(status, {"error": {"message": message}}) is refuses
 
 
 def test_the_parameter_may_be_named_apart() -> None:
-    """An error whose ``param`` is ``n`` needs no words."""
+    """An error whose ``param`` is ``n`` is recognised with any message."""
     assert errors.refuses_several(400, {"error": {"message": "Not so many.", "param": "n"}})
 
 
 def test_any_choice_without_room_raises_the_budget() -> None:
-    """One choice that used all its tokens for reasoning is enough."""
+    """One choice that used all its tokens for reasoning raises the budget."""
     cut = {"finish_reason": "length", "message": {"content": None, "reasoning_content": "hm"}}
     done = {"finish_reason": "stop", "message": {"content": "A"}}
     assert spent_on_reasoning({"choices": [done, cut]})

@@ -35,7 +35,7 @@ def fake_litellm(folder: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> N
 
 
 def test_given_prices_are_per_million_tokens() -> None:
-    """``price_in`` and ``price_out`` count per million tokens and need no table."""
+    """``price_in`` and ``price_out`` are per million tokens and need no table."""
     price = prices.price("anything", {"price_in": "2", "price_out": "10"})
     assert price is not None
     assert price.of(Usage(1_000_000, 500_000)) == pytest.approx(2 + 5)
@@ -45,13 +45,13 @@ def test_given_prices_are_per_million_tokens() -> None:
     "params", [{"price_in": "1"}, {"price_in": "1", "price_out": "x"}, {"price_in": "-1", "price_out": "1"}]
 )
 def test_bad_prices_are_refused(params: dict[str, str]) -> None:
-    """Half a price, a word and a negative number are usage errors."""
+    """A single price of the two, a word and a negative number are usage errors."""
     with pytest.raises(UsageError, match="price_in and price_out"):
         prices.price("m", params)
 
 
 def test_table_is_read_without_importing_litellm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table comes from the package's file; its sample entry is not a model."""
+    """The table is read from the package's file, and its sample entry is not a model."""
     table = {
         "sample_spec": {"input_cost_per_token": 0},
         "m-1": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6},

@@ -1,4 +1,4 @@
-"""Phrase structure from dependencies: shapes by hand, and leaves that stand in order whatever the parse."""
+"""Phrase structure from dependencies: expected shapes, and leaves in order for any parse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_llmprops.models.projection import bracketed
 
 
 def tokens(rows: str) -> list[Token]:
-    """Tokens of lines ``text tag upos head relation``; heads count from 1, 0 is a root."""
+    """Return tokens of lines ``text tag upos head relation``; heads count from 1, 0 is a root."""
     result = []
     for row in rows.strip().splitlines():
         text, tag, upos, head, relation = row.split()
@@ -23,7 +23,7 @@ def tokens(rows: str) -> list[Token]:
 
 
 def tree(rows: str) -> str:
-    """The bracketed tree of such lines, without the tags of tokens."""
+    """Return the bracketed tree of such lines, without the tags of tokens."""
     plain = [token._replace(tag=token.tag or token.upos) for token in tokens(rows)]
     brackets = bracketed(plain)
     for token in sorted(plain, key=lambda token: -len(token.text)):
@@ -32,7 +32,9 @@ def tree(rows: str) -> str:
 
 
 def test_subject_and_predicate_separate() -> None:
-    """A clause is its subject and a verb phrase; prepositions make phrases; a final stop belongs to the clause."""
+    """A clause is its subject and a verb phrase; prepositions form phrases; a final stop belongs to the
+    clause.
+    """
     rows = """
         The DT DET 2 det
         dog NN NOUN 3 nsubj
@@ -47,7 +49,7 @@ def test_subject_and_predicate_separate() -> None:
 
 
 def test_auxiliaries_open_verb_phrases() -> None:
-    """Each auxiliary stands in a verb phrase around the rest; words between it and the verb stay beside it."""
+    """Each auxiliary is in a verb phrase around the rest; words between it and the verb are its siblings."""
     rows = """
         She PRP PRON 5 nsubj
         will MD AUX 5 aux
@@ -59,7 +61,9 @@ def test_auxiliaries_open_verb_phrases() -> None:
 
 
 def test_noun_phrases_with_what_follows() -> None:
-    """A noun phrase is a part of the longer one with what follows it; a possessor and a relative clause are phrases."""
+    """A noun phrase is nested in the longer one with its modifiers; possessors and relative clauses are
+    phrases.
+    """
     rows = """
         John NNP PROPN 4 poss
         's POS PART 1 case
@@ -76,7 +80,7 @@ def test_noun_phrases_with_what_follows() -> None:
 
 
 def test_coordination_is_one_constituent() -> None:
-    """Conjuncts chained one below the other are parts of one phrase, with the commas between them."""
+    """Chained conjuncts are parts of one phrase, with the commas between them."""
     rows = """
         Red JJ ADJ 2 amod
         dogs NNS NOUN 8 nsubj
@@ -98,7 +102,9 @@ def test_coordination_is_one_constituent() -> None:
     ],
 )
 def test_what_coordinated_verbs_share(second: str, expected: str) -> None:
-    """Conjuncts without a subject stand below the first one's; below its auxiliaries only where they are not finite."""
+    """Conjuncts without a subject share the first one's; they share its auxiliaries only if they are not
+    finite.
+    """
     rows = f"""
         He PRP PRON 3 nsubj
         has VBZ AUX 3 aux
@@ -110,7 +116,7 @@ def test_what_coordinated_verbs_share(second: str, expected: str) -> None:
 
 
 def test_a_coordination_behind_its_subject() -> None:
-    """Behind an inverted subject nothing stands below it: the conjunct joins the whole clause."""
+    """After an inverted subject, the conjunct joins the whole clause."""
     rows = """
         said VBD VERB 0 ROOT
         Ann NNP PROPN 1 nsubj
@@ -121,7 +127,7 @@ def test_a_coordination_behind_its_subject() -> None:
 
 
 def test_a_conjunct_with_a_subject_is_a_clause() -> None:
-    """Clauses with subjects are coordinated as clauses, one without below the subject before it."""
+    """Clauses with subjects are coordinated as clauses; one without is placed under the preceding subject."""
     rows = """
         He PRP PRON 2 nsubj
         came VBD VERB 0 ROOT
@@ -136,7 +142,7 @@ def test_a_conjunct_with_a_subject_is_a_clause() -> None:
 
 
 def test_subordinate_clauses_and_quotes() -> None:
-    """A subordinator stands beside its clause; an inverted subject is a part of the clause; quotes stand high."""
+    """A subordinator is next to its clause; an inverted subject is part of the clause; quotes attach high."""
     rows = """
         " `` PUNCT 4 punct
         It PRP PRON 3 nsubj
@@ -153,7 +159,7 @@ def test_subordinate_clauses_and_quotes() -> None:
 
 
 def test_punctuation_stands_high_but_pairs_stay() -> None:
-    """A comma at a phrase's end stands above the phrase; brackets around a phrase stay with it."""
+    """A comma at a phrase's end attaches above the phrase; brackets around a phrase are part of it."""
     rows = """
         Dogs NNS NOUN 8 nsubj
         , , PUNCT 1 punct
@@ -171,7 +177,7 @@ def test_punctuation_stands_high_but_pairs_stay() -> None:
 
 
 def test_questions() -> None:
-    """An interrogative phrase stands beside its clause; an auxiliary before the subject does not open a phrase."""
+    """An interrogative phrase is next to its clause; an auxiliary before the subject opens no phrase."""
     rows = """
         Whom WP PRON 4 dobj
         did VBD AUX 4 aux
@@ -183,7 +189,9 @@ def test_questions() -> None:
 
 
 def test_universal_dependencies() -> None:
-    """Copulas open a verb phrase, prepositions and conjunctions may hang from their noun; tags may be missing."""
+    """Copulas open a verb phrase, prepositions and conjunctions may depend on their noun; tags may be
+    missing.
+    """
     rows = """
         He - PRON 6 nsubj
         and - CCONJ 3 cc
@@ -200,7 +208,7 @@ def test_universal_dependencies() -> None:
 
 
 def test_arcs_that_cross_are_lifted() -> None:
-    """A dependent beyond a token that its head does not dominate hangs from the head's head; the order stays."""
+    """A dependent outside its head's span is attached to the head's head, and the order is unchanged."""
     rows = """
         A DT DET 2 det
         hearing NN NOUN 3 nsubj
@@ -214,7 +222,7 @@ def test_arcs_that_cross_are_lifted() -> None:
 
 
 def test_several_sentences() -> None:
-    """Each root has a tree of its own, which are put under one."""
+    """Each root has its own tree, and all are placed under one node."""
     rows = """
         Dogs NNS NOUN 2 nsubj
         bark VBP VERB 0 ROOT
@@ -227,7 +235,7 @@ def test_several_sentences() -> None:
 
 
 def test_brackets_inside_tokens() -> None:
-    """Brackets alone, inside a word and as a tag come back as they stand in the text."""
+    """Brackets as tokens, inside words and as tags are restored as in the text."""
     rows = """
         word(s NN NOUN 0 ROOT
         ) -RRB- PUNCT 1 punct
@@ -239,13 +247,13 @@ def test_brackets_inside_tokens() -> None:
 
 
 def test_circles_are_refused() -> None:
-    """Heads that go round in a circle are an error, not an endless loop."""
+    """Heads that form a cycle are an error, not an endless loop."""
     with pytest.raises(ValueError, match="circle"):
         bracketed(tokens("a NN NOUN 2 dep\nb NN NOUN 1 dep"))
 
 
 def test_deep_nesting() -> None:
-    """A text nested a thousand deep is no deeper than Python's stack."""
+    """A text nested a thousand levels deep does not exceed Python's stack."""
     count = 1500
     chain = [Token("x", "NN", "NOUN", place - 1, "appos") for place in range(count)]
     assert bracketed(chain).count("(NN x)") == count
@@ -260,9 +268,9 @@ TEXTS = ["a", "(", ")", '"', "“", "”", ",", ".", "'s", "x(y", "-"]
 
 @st.composite
 def parses(draw: st.DrawFn) -> list[Token]:
-    """Any forest, arcs crossing or not, under any labels."""
+    """Generate any forest, with or without crossing arcs, with any labels."""
     count = draw(st.integers(1, 14))
-    # Heads by a random order: a token's head comes before it there, so that there are no circles.
+    # A token's head precedes it in a random order, so there are no cycles.
     order = draw(st.permutations(range(count)))
     heads = [-1] * count
     for number, place in enumerate(order[1:], start=1):
@@ -278,7 +286,7 @@ def parses(draw: st.DrawFn) -> list[Token]:
 
 
 def spanned(parse: Sequence[Token], place: int) -> set[int]:
-    """The tokens below a token, and itself."""
+    """Return the tokens below a token, and itself."""
     positions = {place}
     while more := {d for d, token in enumerate(parse) if token.head in positions} - positions:
         positions |= more
@@ -287,7 +295,7 @@ def spanned(parse: Sequence[Token], place: int) -> set[int]:
 
 @given(parses())
 def test_leaves_stand_in_order_whatever_the_parse(parse: list[Token]) -> None:
-    """Every token is a leaf, once and in its place, and the tree is the same each time."""
+    """Every token is a leaf exactly once and in order, and the tree is deterministic."""
     brackets = bracketed(parse)
     read = Tree.from_brackets(brackets)
     assert read.tokens == tuple(token.text for token in parse)
@@ -296,7 +304,7 @@ def test_leaves_stand_in_order_whatever_the_parse(parse: list[Token]) -> None:
 
 @given(parses())
 def test_a_projective_head_spans_one_constituent(parse: list[Token]) -> None:
-    """Where no arcs cross and nothing is coordinated or punctuation, a head and what hangs from it are a node."""
+    """Without crossing arcs, coordination and punctuation, a head and its descendants form a node."""
     spans = [spanned(parse, place) for place in range(len(parse))]
     if any(max(span) - min(span) + 1 != len(span) for span in spans):
         return

@@ -25,7 +25,7 @@ def test_temperature_zero_takes_the_best() -> None:
 
 
 def test_draws_follow_the_probabilities() -> None:
-    """At temperature 1 tokens come as often as their probabilities say (within 3 standard errors)."""
+    """At temperature 1 tokens occur with their probabilities (within 3 standard errors)."""
     drawn = sampler(1.0)
     counts = Counter(drawn.pick(LOGITS) for _ in range(4000))
     for token, p in enumerate(np.exp(LOGITS)):
@@ -43,7 +43,7 @@ def test_draws_follow_the_probabilities() -> None:
     ],
 )
 def test_cuts(extra: dict[str, float], left: set[int]) -> None:
-    """top_k, top_p and min_p keep the tokens that their definitions keep."""
+    """top_k, top_p and min_p keep the tokens given by their definitions."""
     drawn = sampler(1.0, **extra)
     assert {drawn.pick(LOGITS) for _ in range(600)} == left
 
@@ -80,7 +80,7 @@ def test_negative_temperature() -> None:
 
 
 def test_logprobs() -> None:
-    """Log probabilities are normalised, and the best come first."""
+    """Log probabilities are normalised and sorted from the best."""
     own, top = top_logprobs(LOGITS + 7, 3, 2)
     assert own == pytest.approx(np.log(0.15), abs=1e-6)
     assert [token for token, _ in top] == [1, 2]

@@ -39,7 +39,7 @@ def word_list(folder: Path, text: str = "留心 心机 机动 机动车 学生")
 
 
 def check_contract(model: Any) -> None:
-    """What the engine relies on."""
+    """Assert what the engine relies on."""
     assert kinds_of(model) == {"segment"}
     assert (model.pinned, model.blocking) == (True, True)
     assert model.deviations() == ()
@@ -49,11 +49,11 @@ def check_contract(model: Any) -> None:
 
 
 def test_longest_word_wins(tmp_path: Path) -> None:
-    """The longest word at each place is taken, and an unknown character is a word; nothing looks ahead."""
+    """The longest word at each position is taken without lookahead, and an unknown character is a word."""
     model = make(f"maxmatch:{word_list(tmp_path)}")
     assert words(model, "学生留心机动车的机动𠮷") == [["学生", "留心", "机动车", "的", "机动", "𠮷"]]
     assert words(model, "留心机") == [["留心", "机"]]
-    # A longer word's beginning is no word.
+    # A prefix of a longer word is not a word.
     assert words(make(f"maxmatch:{word_list(tmp_path, '中华人民共和国 中华')}"), "中华人民") == [
         ["中华", "人", "民"]
     ]
@@ -61,7 +61,9 @@ def test_longest_word_wins(tmp_path: Path) -> None:
 
 
 def test_word_list_may_be_a_training_file(tmp_path: Path) -> None:
-    """One word a line, a segmented text and full-width spaces give the same words; a byte-order mark is none."""
+    """One word per line, a segmented text and full-width spaces give the same words; a byte-order mark is
+    ignored.
+    """
     spaced = make(f"maxmatch:{word_list(tmp_path)}")
     expected = words(spaced, *TEXTS)
     for text in ("\ufeff留心\r\n心机\r\n机动\r\n机动车\r\n学生\r\n", "学生  留心\u3000机动\n机动车  心机\n"):
@@ -71,7 +73,7 @@ def test_word_list_may_be_a_training_file(tmp_path: Path) -> None:
 
 
 def test_maxmatch_agrees_with_the_definition() -> None:
-    """On random texts and lists, the words are those of the definition tried length by length."""
+    """On random texts and lists, the words equal those of the definition applied length by length."""
     from pytest_llmprops.models.maxmatch import longest_match
 
     rng = np.random.default_rng(5)
@@ -95,7 +97,7 @@ def test_maxmatch_agrees_with_the_definition() -> None:
     ],
 )
 def test_bad_word_list(raw: bytes | None, said: str, tmp_path: Path) -> None:
-    """A list in GBK, an empty one and a missing one are one line that names the file."""
+    """A list in GBK, an empty one and a missing one are one-line errors that name the file."""
     file = tmp_path / "list.txt"
     if raw is not None:
         file.write_bytes(raw)
@@ -107,7 +109,7 @@ def test_bad_word_list(raw: bytes | None, said: str, tmp_path: Path) -> None:
 
 @needs_jieba
 def test_jieba_is_jieba() -> None:
-    """The words are jieba's own, with and without its hidden Markov model."""
+    """The words are those of jieba itself, with and without its hidden Markov model."""
     import jieba
 
     jieba.setLogLevel(logging.ERROR)
@@ -120,7 +122,7 @@ def test_jieba_is_jieba() -> None:
 
 @needs_jieba
 def test_jieba_identity(tmp_path: Path) -> None:
-    """Version, dictionary and switch pin the model; stating the default changes nothing."""
+    """Version, dictionary and the HMM switch pin the model; stating the default changes nothing."""
     default = make("jieba").identity
     assert default == make("jieba?hmm=true").identity
     assert default["version"]
@@ -136,7 +138,7 @@ def test_jieba_identity(tmp_path: Path) -> None:
 def test_jieba_keeps_nothing_in_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """No file outside of the package is read or written, and nothing is printed."""
+    """No file outside the package is read or written, and nothing is printed."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "jieba.cache").write_bytes(b"not what jieba wrote")
     assert words(make("jieba"), "学生留心机动的书")[0]
@@ -155,7 +157,7 @@ def test_jieba_keeps_nothing_in_the_temporary_folder(
     ],
 )
 def test_bad_jieba_dictionary(text: str, said: str, tmp_path: Path) -> None:
-    """A dictionary that is not in jieba's format is one line that names file and line."""
+    """A dictionary that is not in jieba's format is a one-line error that names file and line."""
     file = tmp_path / "dict.txt"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=said) as raised:
@@ -182,21 +184,21 @@ def test_bad_jieba_dictionary(text: str, said: str, tmp_path: Path) -> None:
     ],
 )
 def test_bad_specification(spec: str, said: str) -> None:
-    """A specification that cannot be used is one line that says what to write."""
+    """A specification that cannot be used is a one-line error that says what to write."""
     with pytest.raises(UsageError, match=said):
         make(spec)
 
 
 @pytest.mark.parametrize(("spec", "package"), [("jieba", "jieba"), ("pkuseg", "spacy-pkuseg")])
 def test_missing_package(spec: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing package is named with the extra that brings it."""
+    """The error for a missing package names the extra that installs it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
     with pytest.raises(MissingExtra, match=rf"'{package}'.*pytest-llmprops\[zh\]"):
         make(spec)
 
 
 def tiny_pkuseg(folder: Path, *, features: bool = True) -> Path:
-    """A PKUSEG model that prefers each character to be a word, as spacy-pkuseg saves one."""
+    """Save a PKUSEG model that segments into single characters, as spacy-pkuseg does."""
     import srsly
 
     folder.mkdir()
@@ -215,7 +217,7 @@ def tiny_pkuseg(folder: Path, *, features: bool = True) -> Path:
 def test_pkuseg_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A model folder is loaded without a word, from ``model`` or from PKUSEG's own folder; whitespace stays."""
+    """A model folder is loaded silently, from ``model`` or from PKUSEG's own folder; whitespace is kept."""
     folder = tiny_pkuseg(tmp_path / "default")
     stated = make(f"pkuseg?model={folder}")
     assert words(stated, "的了 是") == [["的", "了", " ", "是"]]
@@ -228,7 +230,7 @@ def test_pkuseg_model(
 
 @needs_pkuseg
 def test_pkuseg_is_never_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a model the message says how to get it, also for a name that the library would download."""
+    """Without a model the error says how to get it, even for a name that the library would download."""
     import spacy_pkuseg
 
     def refuse(*args: Any, **kwargs: Any) -> None:
@@ -243,14 +245,14 @@ def test_pkuseg_is_never_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match="no such folder: news"):
         make("pkuseg?model=news")
     monkeypatch.chdir(tmp_path)
-    # A folder of that name is taken for what it is.
+    # An existing folder of that name is used as a model.
     tiny_pkuseg(tmp_path / "news")
     assert words(make("pkuseg?model=news"), "的了") == [["的", "了"]]
 
 
 @needs_pkuseg
 def test_folder_that_is_no_pkuseg_model(tmp_path: Path) -> None:
-    """A folder without the files of a model is named with what it lacks."""
+    """The error for a folder without a model's files names what is missing."""
     with pytest.raises(UsageError, match=r"weights.npz and features.msgpack"):
         make(f"pkuseg?model={tiny_pkuseg(tmp_path / 'half', features=False)}")
 
@@ -266,7 +268,7 @@ class _Hostile:
 @needs_pkuseg
 @pytest.mark.filterwarnings("ignore")
 def test_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
-    """Features in a pickle are loaded when they are plain data, and refused when they name code."""
+    """Pickled features are loaded if they are plain data, and refused if they refer to code."""
     import srsly
 
     folder = tiny_pkuseg(tmp_path / "model")
@@ -285,7 +287,7 @@ def test_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
 
 @needs_pkuseg
 def test_pkuseg_default_model() -> None:
-    """The default model of 2019, where it is on this machine, cuts a sentence as its authors' package did."""
+    """The default model of 2019, if installed, segments a sentence as its authors' package did."""
     folder = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "default"
     if not folder.is_dir():
         pytest.skip("needs the default model: see docs/models.md")
@@ -293,7 +295,9 @@ def test_pkuseg_default_model() -> None:
 
 
 def test_failures_are_values() -> None:
-    """A segmenter that cannot be loaded is a fatal error of every sentence; one that fails, of that sentence."""
+    """A segmenter that cannot load is a fatal error of every sentence; a failure is an error of one
+    sentence.
+    """
 
     def fail() -> Any:
         raise OSError("no\nmodel")

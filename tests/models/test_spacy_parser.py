@@ -1,4 +1,4 @@
-"""spaCy's analyses: a real small English model where it is installed, and blank pipelines for the rest."""
+"""spaCy's analyses: a small English model, if installed, and blank pipelines for the rest."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def english() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline of Afrikaans that only cuts texts into words, as spaCy saves it."""
+    """Save an Afrikaans pipeline that only tokenizes, as spaCy does."""
     import spacy
 
     folder = tmp_path_factory.mktemp("spacy") / "af_blank"
@@ -54,7 +54,7 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_model
 def test_dependencies_of_simple_sentences(english: Any) -> None:
-    """Texts, lemmas, universal parts of speech and heads of plain English are right."""
+    """Texts, lemmas, universal parts of speech and heads of plain English are correct."""
     [value] = parses(english, Parse("The dogs were chasing two mice. She sleeps.", "en", "dependency"))
     assert [word[:4] for word in value["words"]] == [
         ["The", "the", "DET", 2],
@@ -76,7 +76,7 @@ def test_dependencies_of_simple_sentences(english: Any) -> None:
 
 @needs_model
 def test_words_have_lemmas_but_no_heads(english: Any) -> None:
-    """The analysis ``words`` gives lemmas and tags, and leaves heads unknown."""
+    """The analysis ``words`` returns lemmas and tags, without heads."""
     [value] = parses(english, Parse("Mice slept.", "en", "words"))
     assert value["words"] == [
         ["Mice", "mouse", "NOUN", -1, ""],
@@ -87,7 +87,7 @@ def test_words_have_lemmas_but_no_heads(english: Any) -> None:
 
 @needs_model
 def test_whitespace_is_no_word(english: Any) -> None:
-    """Runs of whitespace, which spaCy counts as tokens, are left out and change no head."""
+    """Whitespace tokens of spaCy are left out, and heads are adjusted."""
     plain, spaced = parses(
         english,
         Parse("She gave up the plan.", "en", "dependency"),
@@ -101,7 +101,7 @@ def test_whitespace_is_no_word(english: Any) -> None:
 
 @needs_model
 def test_trees(english: Any) -> None:
-    """Trees hold every token in its place and separate subject and predicate; ``by`` says where they come from."""
+    """Trees have every token in order and separate subject and predicate; ``by`` names their source."""
     text = "The quick (brown) foxes have jumped\n over the lazy dog(s). They  slept!"
     [value] = parses(english, Parse(text, "en", "constituency"))
     parsed = Parsed.of(text, value["tree"])
@@ -116,7 +116,9 @@ def test_trees(english: Any) -> None:
 
 @needs_model
 def test_noun_phrases_are_constituents(english: Any) -> None:
-    """Of the built-in pairs' sentences nearly all of spaCy's own noun chunks are constituents, and every tree reads."""
+    """Nearly all of spaCy's noun chunks in the built-in sentences are constituents, and every tree is
+    readable.
+    """
     lines = (ROOT / "data" / "oracle" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)[side] for line in lines[:60] for side in ("first", "second")]
     values = parses(english, *(Parse(text, "en", "constituency") for text in texts))
@@ -133,7 +135,7 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
 
 @needs_model
 def test_trees_of_next_to_nothing(english: Any) -> None:
-    """A word, punctuation alone and brackets make trees; a text without a token has none."""
+    """A single word, punctuation alone and brackets have trees; a text without a token has none."""
     texts = ["Rain", "!?", ":-( ((", "x" * 30, " "]
     trees = [value["tree"] for value in parses(english, *(Parse(t, "en", "constituency") for t in texts))]
     assert trees[-1] == ""
@@ -142,11 +144,11 @@ def test_trees_of_next_to_nothing(english: Any) -> None:
 
 
 def test_a_head_that_is_whitespace(blank: Path) -> None:
-    """A word whose head is whitespace has the head's head; under a root of whitespace it is a root."""
+    """A word whose head is whitespace gets the head's head; under a whitespace root it becomes a root."""
     import spacy
     from spacy.tokens import Doc
 
-    # slaap is the root; "die" hangs on whitespace that hangs on it; the second root is whitespace.
+    # slaap is the root; "die" depends on whitespace that depends on it; the second root is whitespace.
     words = ["die", "  ", "slaap", "\n", "hond"]
     document = Doc(
         spacy.blank("af").vocab,
@@ -161,7 +163,7 @@ def test_a_head_that_is_whitespace(blank: Path) -> None:
 
 @needs_model
 def test_a_batch_equals_one_at_a_time(english: Any) -> None:
-    """Texts in one batch get what they get alone, in their order."""
+    """A batch gives the same results as single texts, in order."""
     texts = ["Dogs bark.", "", "The old man the boat.", "  ", "It's hers!", "x" * 50, "\x00\x1b[31m red"]
     requests = [Parse(text, "en", analysis) for text in texts for analysis in ("dependency", "words")]
     assert parses(english, *requests) == [parses(english, request)[0] for request in requests]
@@ -206,7 +208,7 @@ def test_through_the_broker(tmp_path: Path) -> None:
 
 
 def test_pipeline_of_words_only(blank: Path) -> None:
-    """Lemmas and tags that a pipeline does not make are empty; dependencies are missing; it is ready."""
+    """Lemmas and tags that a pipeline does not produce are empty; dependencies are missing; it is ready."""
     model = make(f"spacy:{blank}")
     assert kinds_of(model) == {"parse"}
     assert (model.blocking, model.pinned) == (True, True)
@@ -223,7 +225,7 @@ def test_pipeline_of_words_only(blank: Path) -> None:
 
 
 def test_another_language_is_missing(blank: Path) -> None:
-    """A pipeline answers only texts of its language; without dependencies there are no trees, and nobody served."""
+    """A pipeline serves only its language; without dependencies there are no trees and no served model."""
     values = parses(make(f"spacy:{blank}"), Parse("a", "en", "words"), Parse("a", "af", "constituency"))
     assert [value["words"] for value in values] == [None, None]
     assert "a spaCy model of 'af', not of 'en'" in values[0]["missing"]
@@ -233,7 +235,7 @@ def test_another_language_is_missing(blank: Path) -> None:
 
 
 def test_identity_follows_the_files(blank: Path, tmp_path: Path) -> None:
-    """A changed file is another model."""
+    """A changed file gives another identity."""
     copy = Path(shutil.copytree(blank, tmp_path / "af_blank"))
     before = make(f"spacy:{copy}").identity
     assert before == make(f"spacy:{blank}").identity
@@ -243,7 +245,7 @@ def test_identity_follows_the_files(blank: Path, tmp_path: Path) -> None:
 
 
 def test_damaged_model(blank: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A damaged file ends the run with one line, and nothing else is printed."""
+    """A damaged file stops the run with one line, and nothing else is printed."""
     copy = Path(shutil.copytree(blank, tmp_path / "af_blank"))
     (copy / "tokenizer").write_bytes(b"nonsense")
     [error] = make(f"spacy:{copy}").parse([Parse("a", "af", "words")])
@@ -255,7 +257,7 @@ def test_damaged_model(blank: Path, tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 def test_a_text_that_fails_is_alone(blank: Path) -> None:
-    """A text longer than spaCy takes is in error, and the others are served."""
+    """A text longer than spaCy accepts is an error, and the others are served."""
     model = make(f"spacy:{blank}")
     parses(model, Parse("a", "af", "words"))
     model._pipeline.max_length = 100
@@ -267,7 +269,7 @@ def test_a_text_that_fails_is_alone(blank: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nosuch_model", "json", "DIR", "../x", "a.b"])
 def test_no_such_model(tmp_path: Path, name: str) -> None:
-    """What is neither an installed model nor the folder of one is one line with the way to get it."""
+    """A name that is neither an installed model nor a model folder is a one-line error with the fix."""
     name = name.replace("DIR", str(tmp_path))
     assert not ready(f"spacy:{name}")
     with pytest.raises(
@@ -278,7 +280,7 @@ def test_no_such_model(tmp_path: Path, name: str) -> None:
 
 
 def test_bad_specification(blank: Path) -> None:
-    """A model has to be named, and has no parameters."""
+    """A model name is required, and parameters are refused."""
     with pytest.raises(UsageError, match="write spacy:MODEL"):
         make("spacy")
     with pytest.raises(UsageError, match="'lang' is not a parameter of spacy"):
@@ -286,7 +288,7 @@ def test_bad_specification(blank: Path) -> None:
 
 
 def test_missing_extra(blank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package, the line says what to install, and the model is not ready."""
+    """Without the package the error says what to install, and the model is not ready."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert not ready(f"spacy:{blank}")
     with pytest.raises(MissingExtra, match=r"pytest-llmprops\[parse\]"):

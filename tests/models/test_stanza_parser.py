@@ -1,4 +1,4 @@
-"""Stanza's analyses, by tiny models that Stanza itself has trained: what is there, what is missing, what is damaged."""
+"""Stanza's analyses with tiny models trained by Stanza: available, missing and damaged models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.stanza_files import StanzaFolder, default_folder
 
 pytestmark = [
-    # Stanza's and torch's own, while they are imported.
+    # Warnings of Stanza and torch while they are imported.
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) is None for name in ("stanza", "torch")),
@@ -46,12 +46,14 @@ def model(stanza_models: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def own_copy(stanza_models: Path, tmp_path: Path) -> Path:
-    """A folder of models that a test may spoil."""
+    """Return a copy of the models that a test may damage."""
     return Path(shutil.copytree(stanza_models, tmp_path / "copy"))
 
 
 def stanzas_own(folder: Path, language: str, processors: dict[str, str], text: str) -> list[list[Any]]:
-    """Stanza's own analysis of one text: (text, lemma, tag, head within its sentence, relation) a word."""
+    """Return Stanza's own analysis of one text: (text, lemma, tag, head within its sentence, relation) per
+    word.
+    """
     import stanza
 
     pipeline = stanza.Pipeline(
@@ -62,20 +64,20 @@ def stanzas_own(folder: Path, language: str, processors: dict[str, str], text: s
 
 
 def test_contract(model: Any) -> None:
-    """The engine batches its requests in one thread, and stores its replies for good."""
+    """The engine batches its requests in one thread, and stores its replies permanently."""
     assert kinds_of(model) == {"parse"}
     assert (model.blocking, model.pinned, model.deviations()) == (True, True, ())
     assert json.loads(json.dumps(model.identity)) == model.identity
 
 
 def test_dependencies_of_known_sentences(model: Any) -> None:
-    """Each word has text, lemma, part of speech, head and relation, as the models were taught."""
+    """Each word has the text, lemma, part of speech, head and relation that the models were trained on."""
     values = parses(model, *(Parse(text, "af", "dependency") for text in TEXTS))
     assert [value["words"] for value in values] == [[list(word) for word in s] for s in SENTENCES]
 
 
 def test_heads_count_over_all_sentences(model: Any) -> None:
-    """A text of several sentences is one list, in which heads are places."""
+    """A text of several sentences is one list, and heads are positions in it."""
     [value] = parses(model, Parse(" ".join(TEXTS), "af", "dependency"))
     words = value["words"]
     assert len(words) == sum(map(len, SENTENCES))
@@ -87,7 +89,7 @@ def test_heads_count_over_all_sentences(model: Any) -> None:
 
 
 def test_words_have_lemmas_but_no_heads(model: Any) -> None:
-    """The analysis ``words`` gives lemmas and tags where their models are there, and leaves heads unknown."""
+    """The analysis ``words`` returns lemmas and tags if their models are installed, without heads."""
     [value] = parses(model, Parse(TEXTS[2], "af", "words"))
     assert value["words"] == [[word, lemma, tag, -1, ""] for word, lemma, tag, _, _ in SENTENCES[2]]
     assert value["by"].startswith("stanza ")
@@ -95,7 +97,7 @@ def test_words_have_lemmas_but_no_heads(model: Any) -> None:
 
 
 def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Path) -> None:
-    """Texts of several languages and analyses in one batch get what Stanza gives each alone, in their order."""
+    """A batch of several languages and analyses gives Stanza's results for each text alone, in order."""
     everything = dict.fromkeys(("tokenize", "pos", "lemma", "depparse"), "tiny")
     cut = dict.fromkeys(("tokenize", "mwt"), "tiny")
     texts = [*TEXTS, "Die kat slaap. Hond sien.\n\nKatte.", "sien die slaap"]
@@ -116,26 +118,26 @@ def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Pat
 
 
 def test_multi_word_tokens_are_told_as_words(model: Any) -> None:
-    """A contraction is its words, as lemmas and dependencies are theirs."""
+    """A contraction is split into its words, since lemmas and dependencies belong to them."""
     [value] = parses(model, Parse("a casa do can.", "gl", "words"))
     assert [word[0] for word in value["words"]] == ["a", "casa", "de", "o", "can", "."]
 
 
 @pytest.mark.parametrize("language", ["gl", "te"])
 def test_lemmas_that_nobody_makes_are_empty(model: Any, language: str) -> None:
-    """Without a lemmatizer's file, or where Stanza's lemma is the word itself, the lemma is unknown."""
+    """Without a lemmatizer file, or if Stanza returns the word itself, the lemma is unknown."""
     [value] = parses(model, Parse("casa can.", language, "words"))
     assert {word[1] for word in value["words"]} == {""}
 
 
 def test_dependencies_without_a_lemmatizer(model: Any) -> None:
-    """A language without a lemmatizer has dependencies all the same."""
+    """A language without a lemmatizer still has dependencies."""
     [value] = parses(model, Parse(TEXTS[2], "te", "dependency"))
     assert value["words"] == [[word, "", *rest] for word, _, *rest in SENTENCES[2]]
 
 
 def test_alias_of_a_language(model: Any) -> None:
-    """A language that Stanza knows under another name has that one's models."""
+    """A language that Stanza knows under another name uses that name's models."""
     [value] = parses(model, Parse(TEXTS[0], "zh", "words"))
     assert [word[0] for word in value["words"]] == [word[0] for word in SENTENCES[0]]
 
@@ -158,7 +160,7 @@ def test_alias_of_a_language(model: Any) -> None:
     ],
 )
 def test_missing_models(model: Any, stanza_models: Path, language: str, analysis: str, said: str) -> None:
-    """A missing model is told as a value, in one line, with the command that gets it; other texts are served."""
+    """A missing model is a one-line value with the command to download it; other texts are served."""
     missing, there = parses(model, Parse("a.", language, analysis), Parse(TEXTS[0], "af", "words"))
     assert (missing["words"], missing["by"]) == (None, "")
     assert said.replace("DIR", str(stanza_models)) in missing["missing"]
@@ -167,7 +169,7 @@ def test_missing_models(model: Any, stanza_models: Path, language: str, analysis
 
 
 def test_missing_package(stanza_models: Path) -> None:
-    """Another of a language's packages is used where it is named, and missing where it is not listed."""
+    """Another package of a language is used if it is named, and is missing if it is not listed."""
     fast = make(f"stanza?dir={stanza_models}&package=default_fast&device=cpu")
     there, missing = parses(fast, Parse(TEXTS[0], "af", "words"), Parse("a.", "te", "words"))
     assert [word[:3] for word in there["words"]] == [[word[0], "", ""] for word in SENTENCES[0]]
@@ -175,7 +177,7 @@ def test_missing_package(stanza_models: Path) -> None:
 
 
 def test_word_vectors_are_part_of_a_model(own_copy: Path) -> None:
-    """A tagger whose word vectors are not there is not there."""
+    """A tagger whose word vectors are missing counts as missing."""
     (own_copy / "af" / "pretrain" / "tiny.pt").unlink()
     model = make(f"stanza?dir={own_copy}&device=cpu")
     words, missing = parses(model, Parse(TEXTS[0], "af", "words"), Parse(TEXTS[0], "af", "dependency"))
@@ -184,7 +186,7 @@ def test_word_vectors_are_part_of_a_model(own_copy: Path) -> None:
 
 
 def test_identity_follows_the_models(own_copy: Path) -> None:
-    """A reply stored without a model, or with another one, is not that of today's models."""
+    """A reply stored without a model, or with another one, is not used for the current models."""
 
     def identity() -> Any:
         return make(f"stanza?dir={own_copy}&device=cpu").identity
@@ -203,7 +205,7 @@ def test_identity_follows_the_models(own_copy: Path) -> None:
 
 
 def test_damaged_model(own_copy: Path) -> None:
-    """A damaged file ends the run with one line that names it."""
+    """A damaged file stops the run with one line that names it."""
     file = own_copy / "af" / "pos" / "tiny.pt"
     file.write_bytes(file.read_bytes()[:1000])
     model = make(f"stanza?dir={own_copy}&device=cpu")
@@ -212,7 +214,7 @@ def test_damaged_model(own_copy: Path) -> None:
     assert (error.fatal, error.kind) == (True, "model")
     assert f"{file} is damaged" in error.message
     assert "\n" not in error.message
-    # Where resources.json states no md5, the library's own words are told.
+    # If resources.json has no md5, the error has the library's own message.
     resources = json.loads((own_copy / "resources.json").read_text())
     del resources["af"]["pos"]["tiny"]["md5"]
     (own_copy / "resources.json").write_text(json.dumps(resources))
@@ -224,7 +226,7 @@ def test_damaged_model(own_copy: Path) -> None:
 
 
 def test_quiet(own_copy: Path) -> None:
-    """In a process of its own, loading and parsing print nothing, not even of a damaged model."""
+    """In a separate process, loading and parsing print nothing, even with a damaged model."""
     (own_copy / "te" / "tokenize" / "tiny.pt").write_bytes(b"nonsense")
     code = f"""
 from pytest_llmprops.core.requests import Parse
@@ -240,7 +242,7 @@ print(*(type(result).__name__ for result in values))
 
 
 def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading and parsing open no connection, and leave Stanza's log level alone."""
+    """Loading and parsing open no connection and do not change Stanza's log level."""
 
     def refuse(*args: Any) -> None:
         raise AssertionError("a connection was opened")
@@ -258,7 +260,7 @@ def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ["", " \n\t", "\x00\x1b[31m", "\u200d\u200f", "گربه می‌خوابد.", "猫が寝る。", "s" * 1500, "\n\n\n.\n\n"],
 )
 def test_odd_texts(model: Any, text: str) -> None:
-    """Empty, invisible, foreign and overlong texts get an analysis, and so do their neighbours."""
+    """Empty, invisible, foreign and overlong texts get an analysis, and so do the others."""
     values = parses(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
     assert [values[0]["words"], values[2]["words"]] == [[list(w) for w in s] for s in SENTENCES[:2]]
     if not text.strip():
@@ -267,7 +269,7 @@ def test_odd_texts(model: Any, text: str) -> None:
 
 
 def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one text of a batch makes the library fail, it is in error and the others are served."""
+    """If the library fails on one text of a batch, that text is an error and the others are served."""
     parses(model, Parse("a.", "af", "words"))
     pipeline = next(p for key, p in model._pipelines.items() if key == ("af", "tokenize", "pos", "lemma"))
     original = pipeline.bulk_process
@@ -285,7 +287,7 @@ def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_unknown_analysis(model: Any) -> None:
-    """An analysis that does not exist is the request's error, and names those that do."""
+    """An unknown analysis is the request's error, which lists the valid ones."""
     [error] = model.parse([Parse("a.", "af", "semantics")])
     assert isinstance(error, BackendError)
     assert (error.kind, error.fatal) == ("request", False)
@@ -293,7 +295,7 @@ def test_unknown_analysis(model: Any) -> None:
 
 
 def test_constituency(model: Any, stanza_models: Path) -> None:
-    """A tree in brackets, a sentence each, over the same words."""
+    """A tree in brackets is returned per sentence, over the same words."""
     if not (stanza_models / "af" / "constituency" / "tiny.pt").is_file():
         pytest.skip("this version of Stanza builds no untrained constituency parser as the fixture does")
     [value] = parses(model, Parse(" ".join(TEXTS[:2]), "af", "constituency"))
@@ -306,7 +308,7 @@ def test_constituency(model: Any, stanza_models: Path) -> None:
 
 
 def test_closed_model(stanza_models: Path) -> None:
-    """A closed model says so."""
+    """A closed model returns an error that says so."""
     model = make(f"stanza?dir={stanza_models}&device=cpu")
     parses(model, Parse("a.", "af", "words"))
     model.close()
@@ -319,7 +321,7 @@ def test_closed_model(stanza_models: Path) -> None:
     [(None, "has no resources.json.*stanza.download"), ("{", "cannot be read"), ("[]", "not a JSON object")],
 )
 def test_folder_without_models(tmp_path: Path, content: str | None, said: str) -> None:
-    """A folder that is none of Stanza's is one line at the start, with the way to fill it."""
+    """A folder without Stanza's files is a one-line error at the start, with the command to fill it."""
     if content is not None:
         (tmp_path / "resources.json").write_text(content)
     with pytest.raises(UsageError, match=said) as raised:
@@ -342,7 +344,7 @@ def test_bad_specification(stanza_models: Path, spec: str, said: str) -> None:
 
 
 def test_without_a_gpu(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked to choose, it takes the CPU where there is no GPU; asked for a GPU, it refuses."""
+    """With automatic choice the CPU is used if there is no GPU; an explicit GPU is refused."""
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -352,7 +354,7 @@ def test_without_a_gpu(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_missing_extra(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package, the line says what to install, and the model is not ready."""
+    """Without the package the error says what to install, and the model is not ready."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert not ready(f"stanza?dir={stanza_models}")
     with pytest.raises(MissingExtra, match=r"pytest-llmprops\[parse\]"):
@@ -360,7 +362,7 @@ def test_missing_extra(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ready_is_cheap(stanza_models: Path, tmp_path: Path) -> None:
-    """Whether there are models is known without importing Stanza or torch; so is a model's identity."""
+    """Readiness and identity are known without importing Stanza or torch."""
     (tmp_path / "resources.json").write_text("{}")
     code = f"""
 import sys
@@ -384,7 +386,7 @@ print({{"stanza", "torch", "numpy"}} & {{*sys.modules}})
 
 @pytest.mark.parametrize("stated", [True, False])
 def test_default_folder_is_stanzas(tmp_path: Path, stated: bool) -> None:
-    """Without ``dir`` the folder is the one that the installed Stanza has itself."""
+    """Without ``dir`` the folder is the default of the installed Stanza."""
     code = """
 from pytest_llmprops.models.stanza_files import default_folder
 print(default_folder())
@@ -401,7 +403,7 @@ print(DEFAULT_MODEL_DIR)
 
 
 def test_the_default_folder_needs_no_naming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command for Stanza's own folder is Stanza's plainest."""
+    """For Stanza's default folder, the command does not name a folder."""
     monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path))
     listed = {"af": {"packages": {"default": {"tokenize": "tiny"}}}}
     (tmp_path / "resources.json").write_text(json.dumps(listed))
@@ -411,7 +413,7 @@ def test_the_default_folder_needs_no_naming(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_through_the_broker(own_copy: Path, tmp_path: Path) -> None:
-    """The broker batches requests and stores replies; a model that is added later is asked anew."""
+    """The broker batches requests and stores replies; a model added later is used for new requests."""
     spec = f"stanza?dir={own_copy}&device=cpu"
     requests = [Parse(text, lang, "dependency") for text in TEXTS for lang in ("af", "hy")]
 

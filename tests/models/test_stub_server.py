@@ -1,4 +1,4 @@
-"""The stub server that the engine is measured against."""
+"""The stub server used to measure the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmprops.core.requests import Reply
 
 
 def ask(stub: RunningStub, content: str, *, key: str = "k", **fields: Any) -> tuple[int, dict[str, Any]]:
-    """(status, parsed answer) of one call for a single user message."""
+    """Return (status, parsed answer) of one call for a single user message."""
     connection = HTTPConnection(stub.url.split("/")[2], timeout=30)
     body = {"model": "m", "messages": [{"role": "user", "content": content}], **fields}
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": f"Bearer {key}"})
@@ -28,7 +28,7 @@ def ask(stub: RunningStub, content: str, *, key: str = "k", **fields: Any) -> tu
 
 
 def text(answer: dict[str, Any]) -> str:
-    """The first choice's text."""
+    """Return the first choice's text."""
     content: str = answer["choices"][0]["message"]["content"]
     return content
 
@@ -43,7 +43,7 @@ def test_answers_follow_from_the_prompt() -> None:
 
 
 def test_statistics_count_repeats_and_prompts() -> None:
-    """A prompt asked again after its answer is a repeat; counts come per prompt."""
+    """A prompt sent again after its answer is a repeat; counts are per prompt."""
     with running_stub(delay=0) as stub:
         for prompt in ("one", "two", "one"):
             ask(stub, prompt)
@@ -53,7 +53,7 @@ def test_statistics_count_repeats_and_prompts() -> None:
 
 
 def test_peak_in_flight_is_the_number_of_calls_at_once() -> None:
-    """Eight clients at a time are seen as eight in flight, none afterwards."""
+    """Eight concurrent clients count as eight in flight, and none afterwards."""
     with running_stub(delay=0.2) as stub, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: ask(stub, f"q{i}"), range(16)))
         stats = stub.stats()
@@ -62,7 +62,7 @@ def test_peak_in_flight_is_the_number_of_calls_at_once() -> None:
 
 
 def test_injected_faults_hit_the_first_attempt_only() -> None:
-    """The prompts that fail at the first attempt are about the share asked for, and succeed at the second."""
+    """About the requested share of prompts fail at the first attempt, and succeed at the second."""
     prompts = [f"q{i}" for i in range(200)]
     with running_stub(delay=0, rate_429=0.2, rate_500=0.1) as stub:
         first = [ask(stub, p)[0] for p in prompts]
@@ -73,7 +73,7 @@ def test_injected_faults_hit_the_first_attempt_only() -> None:
 
 
 def test_doomed_prompts_fail_for_ever() -> None:
-    """``3/20`` fails three of twenty prompts, the same ones at every attempt, and not the first."""
+    """``3/20`` fails three of twenty prompts, the same ones at every attempt, and not the first prompt."""
     prompts = [f"q{i}" for i in range(20)]
     with running_stub(delay=0, always_500="3/20") as stub:
         first = [ask(stub, p)[0] for p in prompts]
@@ -84,7 +84,7 @@ def test_doomed_prompts_fail_for_ever() -> None:
 
 
 def test_doomed_prompts_can_be_named() -> None:
-    """Substrings separated by a bar choose the prompts that fail."""
+    """Substrings separated by a bar select the prompts that fail."""
     with running_stub(delay=0, always_500="cat|dog") as stub:
         assert [ask(stub, p)[0] for p in ("a cat", "a cow", "a dog")] == [500, 200, 500]
 
@@ -100,7 +100,7 @@ def test_n_logprobs_and_limits() -> None:
 
 
 def test_reasoner_hides_tokens() -> None:
-    """A reasoning model refuses a temperature, and with a small budget answers nothing."""
+    """A reasoning model refuses a temperature, and returns an empty answer with a small budget."""
     with running_stub(delay=0) as stub:
         status, refusal = ask(stub, "q", model="reasoner", temperature=0)
         assert (status, refusal["error"]["param"]) == (400, "temperature")
@@ -110,7 +110,7 @@ def test_reasoner_hides_tokens() -> None:
 
 
 def test_oracle_answers_are_those_of_an_ideal_extractor() -> None:
-    """Prompt 1 gets a list of the words with a capital, prompt 2 a decision, prompts 3 and 4 five names."""
+    """Prompt 1 gets a list of the capitalised words, prompt 2 a decision, prompts 3 and 4 five names."""
     sentence = "Abbury and Big Beldale are near Abbury."
     about = f'"Abbury" in the sentence "{sentence}"'
     with running_stub(delay=0, answer="oracle") as stub:
@@ -125,6 +125,6 @@ def test_oracle_answers_are_those_of_an_ideal_extractor() -> None:
 
 
 def test_unknown_option_is_named() -> None:
-    """A misspelt option is an error that lists the options there are."""
+    """A misspelt option is an error that lists the valid options."""
     with pytest.raises(TypeError, match=r"'dealy'.*delay"), running_stub(dealy=1):
         pass

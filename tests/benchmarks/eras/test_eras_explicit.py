@@ -42,14 +42,14 @@ SITE = 2
     ],
 )
 def test_rule(segmented: str, left: str, right: str) -> None:
-    """Wrong is a boundary on the canary's near side and none inside it; everything else is right."""
+    """A pair is wrong if a boundary is on the canary's near side and none is inside it; all else is right."""
     for branching, expected in (("left", left), ("right", right)):
         result = judge_words(segmented.split(), TEXT, SITE, branching)  # type: ignore[arg-type]
         assert f"{'right' if result.right else 'wrong'} {result.canary}" == expected
 
 
 def test_rule_in_its_own_words() -> None:
-    """Over every segmentation of five characters, the judgement is the paper's sentence taken literally."""
+    """For every segmentation of five characters, the judgement follows the paper's sentence literally."""
     text = "甲乙丙丁戊"
     for marks in product((False, True), repeat=4):
         words = re.sub(r"(.)", r"\1 ", text).split()
@@ -112,14 +112,14 @@ def test_chat_reply_that_is_read(reply: str) -> None:
     ],
 )
 def test_chat_reply_that_is_not_read(reply: str, said: str) -> None:
-    """Other replies are not read, nor is an unsegmented sentence, which the rule would call right."""
+    """Other replies are unreadable, and so is an unsegmented sentence, which the rule would call right."""
     result = read_segmentation(reply, TEXT)
     assert not result.words
     assert said in result.problem
 
 
 def test_chat_reply_to_a_sentence_with_separators_of_its_own() -> None:
-    """Quotes, slashes and spaces of the sentence itself stay, the spaces as words."""
+    """Quotes, slashes and spaces that belong to the sentence are kept; its spaces are words."""
     assert read_segmentation("“ 好 ” 他 说 “ 行 ”", "“好”他说“行”").words == tuple("“好”他说“行”")
     assert read_segmentation("一 1/2 的", "一1/2的").words == ("一", "1/2", "的")
     assert read_segmentation("看 GPT 4 吧", "看GPT 4吧").words == ("看", "GPT", " ", "4", "吧")
@@ -157,7 +157,9 @@ def test_paradigms_by_hand() -> None:
 
 
 def test_means_are_over_paradigms() -> None:
-    """Overall and group figures are means over paradigms, whatever their sizes; difference is control - test."""
+    """Overall and group figures are means over paradigms, whatever their sizes; difference is control -
+    test.
+    """
     rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores(OUTCOMES), FACTS))
     assert {group for _, group in rows} == {"overall", "left", "right", "+/-", "-/+", "-/0"}
     assert rows["test_accuracy", "overall"].value == pytest.approx((0.5 + 0 + 1 + 0) / 4)
@@ -186,7 +188,7 @@ def test_intervals_resample_paradigms() -> None:
 
 
 def test_no_interval_claims_certainty() -> None:
-    """Equal paradigms have Wilson's interval; their difference and a single paradigm have no interval."""
+    """Identical paradigms get Wilson's interval; their difference and a single paradigm have no interval."""
     facts = {f"{i:02d}": ParadigmFacts("left", "+/-" if i else "-/+") for i in range(10)}
     rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores([(p, True, True) for p in facts]), facts))
     perfect = rows["test_accuracy", "overall"]
@@ -198,7 +200,7 @@ def test_no_interval_claims_certainty() -> None:
 
 
 def test_maxmatch_on_the_published_templates(published: Path) -> None:
-    """MaxMatch with the MSR words has Table 1's figures, whatever two-character words fill the slots."""
+    """MaxMatch with the MSR words reproduces Table 1's figures for any two-character slot words."""
     words = read_words(published / "icwb2" / "msr_training_words.utf8")
     cut = longest_match(words)
     templates = json.loads((published / "eras" / "templates.json").read_text(encoding="utf-8"))

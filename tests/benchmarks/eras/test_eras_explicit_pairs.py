@@ -1,4 +1,4 @@
-"""Explicit ERAS pairs: segmenters and chat models, one after the other and all at once."""
+"""Explicit ERAS pairs with segmenters and chat models, one at a time and in batches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from pytest_llmprops.core.verdicts import Verdict
 
 
 def segmented(request: Request) -> str:
-    """The text that is to be segmented."""
+    """Return the text to segment."""
     assert isinstance(request, Segment)
     return request.text
 
 
 def test_a_left_branching_site(part: Any) -> None:
-    """Left: wrong when cut between the first two and not between the last two characters; else right."""
+    """A left-branching pair is wrong if cut between the first two characters but not the last two; else
+    right.
+    """
     item = first(part, "explicit", "01")
     assert item["pair"].paradigm.branching == "left"
     wrong = verdict_of(item, part.context, "segment", cutter(item, 1, 3))
@@ -41,7 +43,7 @@ def test_a_left_branching_site(part: Any) -> None:
 
 
 def test_a_right_branching_site(part: Any) -> None:
-    """Right-branching: the mirror image."""
+    """A right-branching pair follows the mirrored rule."""
     item = first(part, "explicit", "02")
     assert item["pair"].paradigm.branching == "right"
     wrong = verdict_of(item, part.context, "segment", cutter(item, 0, 2))
@@ -74,7 +76,7 @@ def test_the_control_is_in_the_values(part: Any) -> None:
     ],
 )
 def test_a_segmenter_that_changes_text_is_an_error(part: Any, change: Any, said: str) -> None:
-    """Characters changed, dropped or added are a named error of the item, never a wrong answer."""
+    """Characters changed, dropped or added are an error of the item that names them, never a wrong answer."""
     item = first(part, "explicit", "01")
     outcome, _ = measured(item, part.context, "segment", lambda r: Reply(value=change([r.text])))  # type: ignore[union-attr]
     assert outcome.verdict is None
@@ -116,7 +118,7 @@ def test_all_at_once_is_the_same(part: Any) -> None:
 
 
 def test_equal_pairs_keep_their_own_outcomes(part: Any) -> None:
-    """The shared parts of verdicts do not mix the outcomes of one paradigm's pairs."""
+    """The outcomes of one paradigm's pairs stay separate although their verdicts share parts."""
     items = [i for i in part.items if i.id.startswith("eras/explicit/02/")][:8]
 
     def serve(requests: Sequence[Request]) -> list[Reply | BackendError]:
@@ -135,14 +137,16 @@ def test_equal_pairs_keep_their_own_outcomes(part: Any) -> None:
 
 
 def test_the_fast_path_leaves_sentiment_alone(part: Any) -> None:
-    """Items of the other task are judged one by one."""
+    """Items of the other task are evaluated one by one."""
     assert (
         BENCHMARK.evaluate_all([first(part, "implicit", "01")], part.context, lambda r: [], quick()) is None
     )
 
 
 def test_traditional_characters(part: Any) -> None:
-    """With eras.script the sentences go out converted, the site stays where it was, and the verdict shows it."""
+    """With eras.script the sentences are sent converted, the site keeps its place, and the verdict has the
+    converted text.
+    """
     pytest.importorskip("opencc")
     item = first(part, "explicit", "01")
     outcome, asked = measured(
@@ -161,7 +165,7 @@ def test_traditional_characters(part: Any) -> None:
 
 
 def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
-    """A converter that is missing or changes the length ends the run in one line that names the setting."""
+    """A converter that is missing or changes the length stops the run with one line that names the setting."""
 
     def convert(text: str, start: int, name: str) -> str:
         raise DataError("the number of characters changes")
@@ -172,7 +176,7 @@ def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
 
 
 def test_a_set_filled_otherwise_stops_the_run(part: Any) -> None:
-    """A set that a model filled by absolute scores is measured only with eras.mlm_score=absolute."""
+    """A set that a model filled by absolute scores can be measured only with eras.mlm_score=absolute."""
     item = first(part, "explicit", "01")
     context = Context(part.context.convert, "absolute")
     outcome, _ = measured(item, context, "segment", cutter(item))
@@ -213,7 +217,7 @@ def test_a_reply_that_is_no_segmentation(part: Any, reply: str, finish: str, sta
 
 
 def test_a_control_that_cannot_be_read(part: Any) -> None:
-    """Where only the control's reply is unreadable, the test sentence is judged and the control is not right."""
+    """If only the control's reply is unreadable, the test sentence is judged and the control is not correct."""
     item = first(part, "explicit", "01")
     test = item["pair"].test
     verdict = verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s) if s == test else "no"))

@@ -1,4 +1,4 @@
-"""Filling slots: the seeded product, and a masked language model's choice."""
+"""Filling slots: the seeded product, and the choice of a masked language model."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ def test_all_fillings_come_once() -> None:
 
 
 def test_fewer_are_the_beginning_of_more() -> None:
-    """The first pairs do not depend on the number requested; another seed gives others."""
+    """A smaller request gives the first pairs of a larger one; another seed gives other pairs."""
     more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
     assert list(fill_seeded(paradigm(), WORDS, pairs=4, seed=1)) == more[:4]
     assert [p.words for p in fill_seeded(paradigm(), WORDS, pairs=12, seed=2)] != [p.words for p in more]
 
 
 def test_one_list_twice_gives_two_words() -> None:
-    """A slot name that occurs twice is never filled by one word twice."""
+    """A slot name that occurs twice never gets the same word in both places."""
     twice = paradigm("{one}和{one}买{site}。")
     pairs = list(fill_seeded(twice, WORDS, pairs=100, seed=0))
     assert {pair.words for pair in pairs} == set(permutations(WORDS["one"], 2))
 
 
 def test_equal_sentences_and_second_sites_are_left_out() -> None:
-    """Words that make one sentence count once; words that would repeat a site are skipped."""
+    """Words that make the same sentence count once; words that would repeat a site are skipped."""
     adjacent = paradigm("{one}{two}买{site}。")
     words = {"one": ["天", "天地"], "two": ["地人", "人"]}
     tests = [pair.test for pair in fill_seeded(adjacent, words, pairs=100, seed=0)]
@@ -75,7 +75,7 @@ def test_equal_sentences_and_second_sites_are_left_out() -> None:
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 50), st.integers(1, 300))
 def test_drawing_is_without_replacement(sizes: list[int], seed: int, pairs: int) -> None:
-    """Any number of pairs from any lists: distinct, and as many as there are."""
+    """Any number of pairs from any lists are distinct, up to the number that exist."""
     names = ["one", "two", "three"][: len(sizes)]
     words = {
         name: [chr(0x5000 + 10 * i + j) for j in range(n)]
@@ -88,13 +88,13 @@ def test_drawing_is_without_replacement(sizes: list[int], seed: int, pairs: int)
 
 @pytest.mark.parametrize("pairs", [0, -1, 40_001])
 def test_numbers_of_pairs_are_bounded(pairs: int) -> None:
-    """A paradigm gives 1 to 40,000 pairs."""
+    """A paradigm can be asked for 1 to 40,000 pairs."""
     with pytest.raises(UsageError, match="1 to 40,000"):
         fill_seeded(paradigm(), WORDS, pairs=pairs, seed=0)
 
 
 def test_shares_are_even_where_capacities_allow() -> None:
-    """A total is spread evenly, and what a small paradigm lacks goes to the others."""
+    """A total is spread evenly; what a small paradigm cannot supply is moved to the others."""
     assert shares([10, 10, 10], 8) == [3, 3, 2]
     assert shares([1, 10, 10], 9) == [1, 4, 4]
     assert shares([50_000, 50_000], 80_000) == [40_000, 40_000]
@@ -108,7 +108,7 @@ def test_shares_are_even_where_capacities_allow() -> None:
 
 
 def test_model_choice_by_hand() -> None:
-    """Ratio: slot 1 keeps what exceeds .74 of the best, slot 2 what exceeds .79, in the lists' order."""
+    """By ratio, slot 1 keeps words above 0.74 of the best and slot 2 those above 0.79, in list order."""
     seen: list[str] = []
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
@@ -126,7 +126,7 @@ def test_model_choice_by_hand() -> None:
 
 
 def test_absolute_scores_are_held_against_the_threshold_themselves() -> None:
-    """Absolute: a probability of .78 passes the first slot and fails the second."""
+    """By absolute score, a probability of .78 passes the first slot and fails the second."""
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
         return [
@@ -139,8 +139,8 @@ def test_absolute_scores_are_held_against_the_threshold_themselves() -> None:
 
 @pytest.mark.parametrize(("value", "kept"), [(threshold(0), False), (math.nextafter(threshold(0), 1), True)])
 def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A score equal to the threshold is not enough."""
-    # The scores themselves in place of their logarithms, which would be rounded.
+    """A score equal to the threshold does not pass."""
+    # Use the scores themselves, because their logarithms would be rounded.
     monkeypatch.setattr("pytest_llmprops.benchmarks.eras.filling.math.exp", lambda x: x)
     fillings = fill_by_model(
         paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], mlm_score="absolute"
@@ -149,7 +149,7 @@ def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch
 
 
 def test_thresholds_are_the_papers() -> None:
-    """0.74, and 0.05 more for each further slot."""
+    """The threshold is 0.74 and rises by 0.05 with each further slot."""
     assert [threshold(slot) for slot in range(3)] == pytest.approx([0.74, 0.79, 0.84])
 
 
@@ -170,13 +170,13 @@ def test_pairs_of_a_model_come_one_by_one() -> None:
     [([0.0], "one score"), ([math.nan] * 3, "one score"), ([-math.inf] * 3, "probability 0")],
 )
 def test_bad_scores_are_errors(scores: list[float], message: str) -> None:
-    """Too few scores, no numbers, or nothing but zeros: an error, not a silent choice."""
+    """Too few scores, non-numbers, or only zeros are an error instead of a silent choice."""
     with pytest.raises(DataError, match=message):
         list(fill_by_model(paradigm(), WORDS, lambda text, candidates: scores))
 
 
 def test_unknown_score_and_too_many_slots_are_refused() -> None:
-    """A misspelled mlm_score, and a seventh slot, whose threshold nothing can exceed."""
+    """A misspelled mlm_score is refused, and so is a seventh slot, whose threshold no score can exceed."""
     with pytest.raises(UsageError, match="ratio or absolute"):
         fill_by_model(paradigm(), WORDS, lambda t, c: [], mlm_score="relative")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="slot 7"):
@@ -184,7 +184,7 @@ def test_unknown_score_and_too_many_slots_are_refused() -> None:
 
 
 def test_locate_site_wants_exactly_one() -> None:
-    """A sentence without its site, with two, or with two that overlap, is an error."""
+    """A sentence with no site, with two, or with two overlapping ones is an error."""
     assert locate_site("我买甲乙丙。", "甲乙丙") == 2
     with pytest.raises(DataError, match="no site"):
         locate_site("我买甲乙。", "甲乙丙")
@@ -195,7 +195,9 @@ def test_locate_site_wants_exactly_one() -> None:
 
 
 def test_pairs_survive_rows() -> None:
-    """A pair is rebuilt from its row; a changed sentence, word, id or place is an error naming the row."""
+    """A pair can be rebuilt from its row; a changed sentence, word, id or position is an error naming the
+    row.
+    """
     made = paradigm()
     pairs = list(fill_seeded(made, WORDS, pairs=3, seed=0))
     rows = [pair_to_row(pair) for pair in pairs]

@@ -53,7 +53,7 @@ def each() -> pytest.MarkDecorator:
 
 
 def test_counts_are_the_papers() -> None:
-    """39 paradigms: 23 left, 16 right; 9 +/-, 9 -/+, 11 -/0, 10 +/0, in table 3's order."""
+    """There are 39 paradigms: 23 left, 16 right; 9 +/-, 9 -/+, 11 -/0, 10 +/0, in table 3's order."""
     assert [p.id for p in paradigms()] == [f"{n:02d}" for n in range(1, 40)]
     assert Counter(p.branching for p in paradigms()) == {"left": 23, "right": 16}
     assert Counter(p.sentiment for p in paradigms()) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
@@ -62,20 +62,22 @@ def test_counts_are_the_papers() -> None:
 
 @each()
 def test_site_words_are_in_the_dictionary(paradigm: Paradigm) -> None:
-    """x1x2 and x2x3 are words of jieba's dictionary, except those that the data lists."""
+    """x1x2 and x2x3 are words of jieba's dictionary, except the exceptions that the data lists."""
     absent = {word for word in (paradigm.site[:2], paradigm.site[1:]) if word not in jieba_words()}
     assert absent == {paradigm.site[:2], paradigm.site[1:]} & set(document("paradigms.json")["not_in_jieba"])
 
 
 def test_exceptions_are_all_needed() -> None:
-    """Every word on the list of exceptions is one of a site's, and not in the dictionary."""
+    """Every listed exception is a word of a site and is not in the dictionary."""
     sites = {word for p in paradigms() for word in (p.site[:2], p.site[1:])}
     assert set(document("paradigms.json")["not_in_jieba"]) == sites - jieba_words()
 
 
 @each()
 def test_test_and_control_differ_only_in_the_site(paradigm: Paradigm) -> None:
-    """The same words make sentences of one length that differ only in the three characters."""
+    """Test and control sentences have the same slot words and length and differ only in the three site
+    characters.
+    """
     for pair in fill_seeded(paradigm, words(), pairs=50, seed=1):
         start = pair.site_start
         assert (pair.test[start : start + 3], pair.control[start : start + 3]) == (
@@ -88,7 +90,7 @@ def test_test_and_control_differ_only_in_the_site(paradigm: Paradigm) -> None:
 
 @each()
 def test_no_slot_word_holds_a_word_of_the_site(paradigm: Paradigm) -> None:
-    """Neither bigram of the site, nor of the control's, occurs in a word of the frame's slots."""
+    """Neither bigram of a site or of its control's occurs in a word of the frame's slots."""
     bigrams = [site[i : i + 2] for site in (paradigm.site, paradigm.control_site) for i in (0, 1)]
     held = [w for slot in paradigm.slots for w in words()[slot] if any(b in w for b in bigrams)]
     assert held == []
@@ -96,7 +98,7 @@ def test_no_slot_word_holds_a_word_of_the_site(paradigm: Paradigm) -> None:
 
 @each()
 def test_no_word_reaches_over_an_edge_of_the_site(paradigm: Paradigm) -> None:
-    """No dictionary word crosses the site's edges, except intended ones (机房 in 留心机房)."""
+    """No dictionary word crosses the edges of a site, except intended ones (机房 in 留心机房)."""
     chosen = random.Random(3)
     straddling = set()
     for filling in _every_word_once(paradigm, chosen):
@@ -108,7 +110,7 @@ def test_no_word_reaches_over_an_edge_of_the_site(paradigm: Paradigm) -> None:
             straddling |= {
                 word
                 for word in _across(sentence, pair.site_start, jieba_words().__contains__)
-                # 图书发行 goes on from 图书, which is meant
+                # 图书发行 extends 图书, which is intended.
                 if not word.startswith(meant or ("\0",))
             }
     assert straddling == set()
@@ -116,7 +118,7 @@ def test_no_word_reaches_over_an_edge_of_the_site(paradigm: Paradigm) -> None:
 
 @each()
 def test_words_meant_to_cross_are_words(paradigm: Paradigm) -> None:
-    """What a frame lists as crossing an edge does so in every sentence, and is in the dictionary."""
+    """The words that a frame lists as crossing an edge occur in every sentence and are in the dictionary."""
     pair = next(fill_seeded(paradigm, words(), pairs=1, seed=0))
     for sentence, meant in ((pair.test, paradigm.across_edge), (pair.control, paradigm.control_across_edge)):
         assert set(meant) <= _across(sentence, pair.site_start, jieba_words().__contains__)
@@ -124,7 +126,7 @@ def test_words_meant_to_cross_are_words(paradigm: Paradigm) -> None:
 
 @each()
 def test_sites_occur_once_in_every_sentence_of_a_sample(paradigm: Paradigm) -> None:
-    """The site is in the test sentence once, at its place, and not in the control sentence."""
+    """The site occurs once in the test sentence, at its position, and never in the control sentence."""
     for filling in _every_word_once(paradigm, random.Random(4)):
         test, control = fill(paradigm.test_parts, filling), fill(paradigm.control_parts, filling)
         assert locate_site(test, paradigm.site) == locate_site(control, paradigm.control_site)
@@ -132,7 +134,7 @@ def test_sites_occur_once_in_every_sentence_of_a_sample(paradigm: Paradigm) -> N
 
 
 def test_the_papers_size_can_be_had() -> None:
-    """203,944 pairs, at most 40,000 per paradigm, thousands in each."""
+    """The frames can supply the paper's 203,944 pairs, at most 40,000 per paradigm and thousands in each."""
     capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
     assert min(capacities) > 5000
     given = shares(capacities, PAPER_SIZE)
@@ -142,7 +144,7 @@ def test_the_papers_size_can_be_had() -> None:
 
 
 def test_words_are_text_of_their_own() -> None:
-    """Every list of the file is used, and each says that no native speaker has checked it."""
+    """Every word list in the file is used, and each says that no native speaker has checked it."""
     used = {slot for paradigm in paradigms() for slot in paradigm.slots}
     assert set(document("slot_words.json")["builtin"]) == used
     for name in ("paradigms.json", "slot_words.json"):
@@ -196,7 +198,7 @@ def test_other_documents_are_refused(data: Any) -> None:
 
 @pytest.mark.parametrize("entries", [None, [], ["学生", "学生"], ["abc"], [1], ["学 生"], "学生"])
 def test_bad_word_lists_are_refused(entries: Any) -> None:
-    """A slot's list that is missing, empty, repeated or not Chinese is an error that names it."""
+    """A slot's word list that is missing, empty, repeated or not Chinese is an error that names it."""
     changed = copy.deepcopy(document("slot_words.json"))
     changed["builtin"]["person"] = entries
     with pytest.raises(DataError, match="builtin/person"):
@@ -204,7 +206,7 @@ def test_bad_word_lists_are_refused(entries: Any) -> None:
 
 
 def _every_word_once(paradigm: Paradigm, chosen: random.Random) -> Iterator[tuple[str, ...]]:
-    """Fillings in which each word of each slot occurs at least once, with others at random."""
+    """Return fillings in which each word of each slot occurs at least once, with random other words."""
     lists = [words()[slot] for slot in paradigm.slots]
     for place, members in enumerate(lists):
         for word in members:

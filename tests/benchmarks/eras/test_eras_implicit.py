@@ -1,4 +1,4 @@
-"""Implicit garden path errors: every quantity against cases computed by hand."""
+"""Implicit garden path errors: every quantity compared with cases computed by hand."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_unknown_class_is_named() -> None:
 
 
 def test_log_odds_order_what_probabilities_cannot() -> None:
-    """Probabilities that are both 1.0 in 64 bits keep their order and their distance through the log odds."""
+    """Log odds keep the order and distance of probabilities that both round to 1.0 in 64 bits."""
     low, high = Score(1.0, 40.0), Score(1.0, 50.0)
     assert is_wrong("+/-", PairScores(low, high))
     assert not is_wrong("+/-", PairScores(high, low))
@@ -81,7 +81,7 @@ def test_log_odds_order_what_probabilities_cannot() -> None:
 
 
 def test_hit_compares_probabilities() -> None:
-    """With log odds a hit is what the differences of the probabilities say, not those of the log odds."""
+    """With log odds, a hit is decided by the differences of probabilities, not of log odds."""
 
     def sigmoid(x: float) -> float:
         return 1 / (1 + math.exp(-x))
@@ -95,7 +95,7 @@ def test_hit_compares_probabilities() -> None:
 
 
 def test_hit_is_strict_and_needs_occluded_scores() -> None:
-    """An unchanged distance is not a hit; a pair without occluded scores has none to compare."""
+    """An unchanged distance is not a hit; a pair without occluded scores has no hit value."""
     assert is_hit(scores(0.2, 0.8, 0.8, 0.2)) is False
     assert is_hit(scores(0.2, 0.8, 0.5, 0.5)) is True
     assert is_hit(scores(0.2, 0.8)) is None
@@ -103,7 +103,7 @@ def test_hit_is_strict_and_needs_occluded_scores() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), -0.1, 1.1])
 def test_scores_are_probabilities(bad: float) -> None:
-    """Values that are not probabilities, or not finite, are errors."""
+    """Values that are not probabilities or not finite are errors."""
     with pytest.raises(ValueError, match="control"):
         scores(0.5, bad)
     with pytest.raises(ValueError, match="test"):
@@ -152,7 +152,7 @@ def test_no_hits_and_no_occlusion() -> None:
 
 
 def test_pairs_without_occlusion_do_not_dilute_necessity() -> None:
-    """Necessity is a share of the wrong pairs that were studied."""
+    """Necessity is a share of the wrong pairs that have occluded scores."""
     pairs = [scores(0.2, 0.8), scores(0.2, 0.8, 0.5, 0.5)]
     one = count(PairResult("01", "+/-", "left", s) for s in pairs)
     assert (one.wrong, one.studied_wrong, one.necessity) == (2, 1, 1.0)
@@ -173,7 +173,9 @@ def test_nothing_counted() -> None:
 
 
 def test_overall_is_the_mean_over_paradigms(pairs: list[PairResult]) -> None:
-    """Paradigms count alike whatever their size; pooled values are separate rows; n counts the pairs."""
+    """Every paradigm has the same weight regardless of its size; pooled values are separate rows; n counts
+    the pairs.
+    """
     rows = rows_of(pairs)
     # Paradigm 01: 2/4, 1/2, 1/2; paradigm 02: 1/2, 1/1, 1/1.
     assert rows["pair_accuracy", "overall"].value == pytest.approx(0.5)
@@ -199,7 +201,7 @@ def test_overall_is_the_mean_over_paradigms(pairs: list[PairResult]) -> None:
 
 
 def test_undefined_paradigms_are_left_out_of_a_mean() -> None:
-    """A paradigm without errors does not count for the mean necessity, but for the accuracy."""
+    """A paradigm without errors is left out of the mean necessity but counts for the mean accuracy."""
     pairs = [
         PairResult("01", "+/-", "left", scores(0.8, 0.2, 0.5, 0.5)),
         PairResult("02", "+/-", "left", scores(0.2, 0.8, 0.5, 0.5)),
@@ -211,7 +213,9 @@ def test_undefined_paradigms_are_left_out_of_a_mean() -> None:
 
 
 def test_no_pairs_and_one_paradigm(pairs: list[PairResult]) -> None:
-    """Without pairs the rows are empty; one paradigm has Wilson's interval for shares, none for the rest."""
+    """Without pairs the rows are empty; with one paradigm, shares have Wilson's interval and the rest have
+    none.
+    """
     empty = rows_of([])
     assert {key[1] for key in empty} == {"overall"}
     assert all(row.value is None and row.ci_low is None and row.n == 0 for row in empty.values())
@@ -226,7 +230,9 @@ def test_no_pairs_and_one_paradigm(pairs: list[PairResult]) -> None:
 
 
 def test_intervals_resample_paradigms() -> None:
-    """The bootstrap is over paradigms: more pairs in each change nothing; it holds the value, and repeats."""
+    """The bootstrap resamples paradigms: it ignores the pairs per paradigm, contains the value, and is
+    repeatable.
+    """
 
     def made(copies: int) -> list[PairResult]:
         outcome = []
@@ -246,7 +252,7 @@ def test_intervals_resample_paradigms() -> None:
         assert row.ci_low < row.value < row.ci_high
         assert many[name, "overall"].ci_low == pytest.approx(row.ci_low)
     assert rows_of(made(1)) == few
-    # Standard error of a mean over 12 paradigms: the interval is about four of it wide.
+    # The interval is about four standard errors of a mean over 12 paradigms wide.
     shares = [1 - number % 5 / 5 for number in range(12)]
     mean = sum(shares) / 12
     error = math.sqrt(sum((s - mean) ** 2 for s in shares) / 12 / 12)
@@ -257,7 +263,7 @@ def test_intervals_resample_paradigms() -> None:
 
 
 def test_human_row() -> None:
-    """Section 2.4's shares give table 2's human row, to the decimals it is printed with."""
+    """The shares in section 2.4 give the human row of table 2, to its printed decimals."""
     accuracy, rate = human_baseline(0.913, 0.815)
     assert round(rate, 3) == HUMAN["gper"]
     assert accuracy == pytest.approx(HUMAN["pair_accuracy"], abs=0.00051)

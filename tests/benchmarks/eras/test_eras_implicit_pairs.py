@@ -1,4 +1,4 @@
-"""Implicit ERAS pairs, and the metrics of both tasks from the records alone."""
+"""Implicit ERAS pairs, and the metrics of both tasks computed from the records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmprops.core.verdicts import Verdict, record_of
 
 
 def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
-    """Four sentences are sent: both, and both with the character outside the true word masked."""
+    """Four sentences are sent: both as they are, and both with the character outside the true word masked."""
     item = first(part, "implicit", "02")
     pair = item["pair"]
     TEST[0] = pair.paradigm.true_word
@@ -52,7 +52,9 @@ def test_the_sign_that_is_wrong(part: Any, paradigm: str, lower: str, side: str,
 
 
 def letters(request: Request) -> Reply:
-    """A chat model that finds masked sentences neutral, and others the better the longer they are."""
+    """Return a chat model that is neutral to masked sentences and more positive to longer sentences
+    otherwise.
+    """
     import math
 
     assert isinstance(request, Chat)
@@ -63,7 +65,7 @@ def letters(request: Request) -> Reply:
 
 
 def test_a_chat_model_is_scored_by_log_probabilities(part: Any) -> None:
-    """The two answers' log probabilities are the score, and the verdict says so."""
+    """The log probabilities of the two answers give the score, and the verdict says so."""
     verdict = verdict_of(first(part, "implicit", "01"), part.context, "chat", letters)
     assert verdict.status in ("correct", "wrong")
     assert verdict.values["sampled"] == 0
@@ -98,7 +100,7 @@ def record(item: Item, verdict: Verdict) -> VerdictRecord:
 
 
 def test_explicit_metrics_are_means_over_paradigms(part: Any) -> None:
-    """Accuracies average paradigms, whatever their sizes, and follow from the records' values alone."""
+    """Accuracies are averages over paradigms regardless of size, and need only the records' values."""
     records = []
     for paradigm, places, number in (("01", (1, 3), 1), ("02", (1,), 3), ("04", (2,), 2)):
         items = [i for i in part.items if i.id.startswith(f"eras/explicit/{paradigm}/")][:number]
@@ -115,7 +117,9 @@ def test_explicit_metrics_are_means_over_paradigms(part: Any) -> None:
 
 
 def test_implicit_metrics_follow_from_the_records(part: Any) -> None:
-    """GPER and the others follow from the four scores in the values; the way of measuring is counted."""
+    """GPER and the other metrics follow from the four scores in the values; the methods of measuring are
+    counted.
+    """
     records = []
     for paradigm, control in (("01", 1.0), ("02", 1.0)):
         item = first(part, "implicit", paradigm)

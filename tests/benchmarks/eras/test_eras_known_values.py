@@ -32,7 +32,7 @@ PKUSEG = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "defaul
 
 
 def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tuple[str, str], Metric]:
-    """The metrics of a segmenter on the published templates, without pytest in between."""
+    """Return the metrics of a segmenter on the published templates, without running pytest."""
     benchmark = Eras()
     part = loaded(benchmark, DataFolder(published, "published", find_registration("eras").tools))
     items = [item for item in part.items if item.task == "explicit"]
@@ -49,13 +49,13 @@ def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tupl
 
 
 def printed(model: str, metric: str, group: str) -> float:
-    """A number of Table 1, as a fraction."""
+    """Return a number of Table 1 as a fraction."""
     [results] = find(paper="eras", table="1", model=model, metric=metric, setting=group)
     return results.value
 
 
 def outside(rows: Mapping[tuple[str, str], Metric], model: str) -> list[str]:
-    """Table 1's numbers that lie outside our 95% paradigm-bootstrap interval."""
+    """Return Table 1's numbers that lie outside our 95% paradigm-bootstrap interval."""
     results = []
     for group in GROUPS:
         for name in ("test_accuracy", "control_accuracy", "difference"):
@@ -70,7 +70,9 @@ def outside(rows: Mapping[tuple[str, str], Metric], model: str) -> list[str]:
 
 
 def test_maxmatch_is_table_1(published: Path) -> None:
-    """MaxMatch with the MSR training words: 64.1 and 100.0, left 82.6, right 37.5, each within 0.05 points."""
+    """MaxMatch with the MSR training words gives 64.1 and 100.0, left 82.6, right 37.5, within 0.05 points
+    each.
+    """
     rows = rows_of(published, f"maxmatch:{published / MSR}")
     measured = {
         (name, group): 100 * (rows[name, group].value or 0.0)
@@ -89,7 +91,7 @@ def test_maxmatch_is_table_1(published: Path) -> None:
 
 
 def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> None:
-    """The same numbers are in the record of a run of the suites."""
+    """A run of the suites records the same numbers."""
     words = published / MSR
     done = run(
         str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", workers, "-q",
@@ -113,13 +115,13 @@ def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> 
 
 @pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")
 def test_jieba_agrees_with_table_1(published: Path) -> None:
-    """jieba on traditional characters: every number of its row lies inside our interval."""
+    """For jieba on traditional characters, every number of its row lies inside our interval."""
     pytest.importorskip("chinese_converter")
     assert outside(rows_of(published, "jieba", "chinese-converter"), "Jieba") == []
 
 
 def test_jieba_on_simplified_characters_differs(published: Path) -> None:
-    """The jieba row fits traditional characters: on simplified ones jieba does better than the row says."""
+    """The printed jieba row fits traditional characters only; on simplified ones jieba scores higher."""
     pytest.importorskip("jieba")
     rows = rows_of(published, "jieba")
     assert (rows["test_accuracy", "overall"].value or 0.0) > printed(
@@ -135,5 +137,5 @@ def test_jieba_on_simplified_characters_differs(published: Path) -> None:
     reason="needs spacy-pkuseg and PKUSEG's default model (see docs/eras.md)",
 )
 def test_pkuseg_agrees_with_table_1(published: Path) -> None:
-    """PKUSEG on simplified characters: every number of its row lies inside our interval."""
+    """For PKUSEG on simplified characters, every number of its row lies inside our interval."""
     assert outside(rows_of(published, "pkuseg"), "PKUSEG") == []

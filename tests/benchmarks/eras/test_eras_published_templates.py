@@ -1,4 +1,4 @@
-"""The authors' templates: reading them, and every way in which they can be broken."""
+"""The authors' templates: reading them, and the errors for broken files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLISHED = Path(os.environ.get("LLMPROPS_DATA") or "-") / "eras"
 
 
 def templates() -> dict[str, Any]:
-    """Sixty pairs in the published form; the odd ones from 18 on are not part of the benchmark."""
+    """Return sixty pairs in the published form; the odd ones from 18 on are not part of the benchmark."""
     return {
         "amb_templates": ["human买甲乙丙丁的ob。"] * 60,
         "nonamb_templates": ["human买戊乙己丁的ob。"] * 60,
@@ -36,12 +36,12 @@ def templates() -> dict[str, Any]:
 
 
 def locations() -> list[list[int]]:
-    """The site 甲乙丙 behind a slot that counts two characters and one of text."""
+    """Return the site 甲乙丙 after a slot that counts as two characters and one character of text."""
     return [[4, 7, 0]] * 30 + [[4, 7, 1]] * 30
 
 
 def test_places_count_slots_as_two() -> None:
-    """A location counts from 1, a slot as two characters, the end exclusive; branch 0 is left."""
+    """A location counts from 1, a slot counts as two characters, the end is exclusive, and branch 0 is left."""
     parsed = parse_published(templates(), locations())
     assert len(parsed) == 39
     first, last = parsed[0], parsed[-1]
@@ -54,7 +54,7 @@ def test_places_count_slots_as_two() -> None:
 
 
 def test_the_39_are_chosen() -> None:
-    """Pairs 0 to 17 and the even ones from 18 to 58; faults in other pairs do not matter."""
+    """The benchmark uses pairs 0 to 17 and the even ones from 18 to 58; faults in other pairs do not matter."""
     assert (*range(18), *range(18, 59, 2)) == PUBLISHED_INDICES
     data, places = templates(), locations()
     data["amb_templates"][19] = "human买。"
@@ -66,7 +66,7 @@ def test_the_39_are_chosen() -> None:
 
 
 def test_difference_next_to_the_site_is_allowed() -> None:
-    """Pair 52 differs in the character behind its site too; such paradigms survive to_json."""
+    """Pair 52 also differs in the character after its site; such paradigms survive to_json."""
     data = templates()
     data["nonamb_templates"][0] = "human买戊乙丙己的ob。"
     parsed = parse_published(data, locations())
@@ -109,7 +109,7 @@ def test_difference_next_to_the_site_is_allowed() -> None:
     ],
 )
 def test_broken_files_are_one_line(file: str, key: Any, value: Any, message: str) -> None:
-    """Each fault is one line that says which file and which pair."""
+    """Each fault is a one-line error that names the file and the pair."""
     files: dict[str, Any] = {"templates": templates(), "locations": locations()}
     if key is None:
         files[file] = value
@@ -139,7 +139,7 @@ def published() -> tuple[Paradigm, ...]:
 
 
 def test_builtin_sites_are_the_published_ones(published: tuple[Paradigm, ...]) -> None:
-    """The built-in frames have the published sites, control sites and branchings, and frames of their own."""
+    """The built-in frames have the published sites, control sites and branchings, but different frames."""
     own = parse_builtin(json.loads((BUILTIN / "paradigms.json").read_text(encoding="utf-8")))
     facts = [(p.id, p.site, p.control_site, p.branching, p.sentiment) for p in published]
     assert facts == [(p.id, p.site, p.control_site, p.branching, p.sentiment) for p in own]
@@ -153,7 +153,9 @@ def _bare(part: str | Slot) -> str:
 
 
 def test_published_templates_fill(published: tuple[Paradigm, ...]) -> None:
-    """Every published template takes the project's words for its slots; all but `one` count two."""
+    """Every published template accepts the project's words for its slots; all slots except `one` count as
+    two.
+    """
     document = json.loads((BUILTIN / "slot_words.json").read_text(encoding="utf-8"))
     words = parse_slot_words(document, published, "published")
     assert {len(word) for name, parsed in words.items() if name != "one" for word in parsed} == {2}

@@ -1,4 +1,4 @@
-"""ERAS through pytest: cases, chat models, and bad input as one clear line each."""
+"""ERAS through pytest: cases, chat models, and one-line errors for bad input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from fixtures.runs import ROOT, Finished, Runner
 
 ERAS = str(ROOT / "suites" / "test_eras.py")
-#: A chat model that segments every sentence into single characters, and answers A to the other question.
+#: A chat model that segments every sentence into single characters and answers every other question with A.
 CUTTER = """
 def reply(chat):
     text = chat.messages[-1].content
     return "A" if "只回答一个字母" in text else " ".join(text.splitlines()[-1])
 """
-#: a segmenter inside the worker that drops the last character of sentences with 机
+#: A segmenter inside the worker that drops the last character of sentences with 机.
 DROPPER = """
 from pytest_llmprops import Reply, register_model
 
@@ -39,7 +39,7 @@ register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",), i
 
 
 def said_in_one_line(done: Finished, *said: str) -> None:
-    """The run ended with a line that says all of ``said``, and without a traceback."""
+    """Assert that the run ended with one line that contains all of ``said`` and without a traceback."""
     assert done.code not in (0, 1, 5), done.output
     assert "Traceback" not in done.output, done.output
     assert "INTERNALERROR" not in done.output, done.output
@@ -47,7 +47,7 @@ def said_in_one_line(done: Finished, *said: str) -> None:
 
 
 def test_a_chat_model_takes_both_tasks(run: Runner, workers: str) -> None:
-    """A chat model is asked to segment and to judge sentiment; its metrics are in the record."""
+    """A chat model gets requests to segment and to judge sentiment, and its metrics are in the record."""
     run.write("cutter.py", CUTTER)
     model = f"fake:call?file={run.folder / 'cutter.py'}"
     done = run(ERAS, "--model", model, "--llm-limit", "1", "--llm-set", "eras.samples=1", "-n", workers, "-q")
@@ -67,7 +67,9 @@ def test_a_chat_model_takes_both_tasks(run: Runner, workers: str) -> None:
 
 @pytest.mark.parametrize("forced", ["pair", "paradigm"])
 def test_cases_can_be_paradigms(run: Runner, workers: str, forced: str) -> None:
-    """eras.case decides what a pytest case is; the record has every pair's verdict either way."""
+    """eras.case decides whether a pytest case is a pair or a paradigm; the record has every pair's verdict
+    either way.
+    """
     words = run.write("words.txt", "信心 留心 机能 心机 意见")
     settings = ("--llm-limit", "2", "--llm-set", f"eras.case={forced}")
     done = run(ERAS, "--model", f"maxmatch:{words}", *settings, "-n", workers, "-q")
@@ -81,7 +83,7 @@ def test_cases_can_be_paradigms(run: Runner, workers: str, forced: str) -> None:
 
 @pytest.mark.parametrize("inside", ["True", "False"])
 def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: str) -> None:
-    """Its pairs are errors that name what it did, not wrong answers; the others are judged."""
+    """Its pairs are errors that say what it did, not wrong answers; the others are judged."""
     run.write("conftest.py", DROPPER.replace("IN_WORKER", inside))
     run.write("test_eras.py", Path(ERAS).read_text(encoding="utf-8"))
     done = run("--model", "dropper", "--llm-limit", "1", "-n", workers, "-q")
@@ -110,14 +112,16 @@ def test_an_empty_word_list(run: Runner) -> None:
 
 
 def test_a_word_list_in_gbk(run: Runner) -> None:
-    """A word list in GBK is named as such."""
+    """The error for a word list in GBK says that it is in GBK."""
     file = run.folder / "words.txt"
     file.write_bytes("留心 心机".encode("gbk"))
     said_in_one_line(run(ERAS, "--model", f"maxmatch:{file}"), "words.txt", "GBK", "iconv")
 
 
 def test_labels_that_are_not_understood(run: Runner) -> None:
-    """A classifier whose classes do not say which is positive is an error that names the parameter for it."""
+    """A classifier whose class names do not say which is positive is an error that names the parameter to
+    set.
+    """
     pytest.importorskip("transformers")
     folder = run.folder / "model"
     folder.mkdir()
@@ -130,7 +134,7 @@ def test_labels_that_are_not_understood(run: Runner) -> None:
 
 
 def generated(run: Runner, change: tuple[str, str]) -> Path:
-    """A set of one pair per paradigm whose second line was changed."""
+    """Write a set with one pair per paradigm whose second line is changed."""
     from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 
     paradigms, words = load_templates()
@@ -150,7 +154,7 @@ def generated(run: Runner, change: tuple[str, str]) -> Path:
     ],
 )
 def test_a_set_with_a_damaged_site(run: Runner, change: tuple[str, str], said: str) -> None:
-    """A sentence without its site, or with two, is one line that names the row."""
+    """A sentence with no site, or with two, is a one-line error that names the row."""
     words = run.write("words.txt", "信心")
     data = ("--llm-source", "published", "--llm-data", str(generated(run, change)))
     said_in_one_line(run(ERAS, "--model", f"maxmatch:{words}", *data), "pairs.jsonl, row 2", said)

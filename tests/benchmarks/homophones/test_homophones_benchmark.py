@@ -1,4 +1,4 @@
-"""Homophones as a benchmark: questions, controls, asking again, matching, statuses, metrics."""
+"""Homophones as a benchmark: questions, controls, repeated questions, matching, statuses, metrics."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def quoted(prompt: str) -> str:
 
 
 def test_the_papers_question(lamp: Loaded, measure: Measure) -> None:
-    """The main task asks the paper's question, word by word, in one fresh user turn."""
+    """The main task sends the paper's question, word for word, in one new user turn."""
     assert measure(H, lamp.items[0], lamp.context, "lamp").prompt == QUESTION
 
 
 def test_the_question_is_english_for_every_language(tmp_path: Path, measure: Measure) -> None:
-    """Chinese and Spanish sentences are asked about in English too (section 6.3)."""
+    """Questions about Chinese and Spanish sentences are in English too (section 6.3)."""
     write(tmp_path, "zh", ("他把门观上了", "观上", "close", "关上"))
     data = load(tmp_path, "es", ("Un livrro nuevo", "livrro", "book", "libro"))
     asked = [measure(H, i, data.context, "x").prompt for i in data.items if i.task == "asked"]
@@ -91,7 +91,7 @@ def test_the_question_is_english_for_every_language(tmp_path: Path, measure: Mea
 
 
 def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
-    """`paper` leaves temperature and length to the server and matches anywhere; `quick` fixes them."""
+    """`paper` leaves temperature and length to the server and matches anywhere; `quick` sets both."""
     paper, quick = (
         measure(H, lamp.items[0], lamp.context, "lamplight", protocol=name) for name in ("paper", "quick")
     )
@@ -101,7 +101,7 @@ def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
 
 
 def test_each_item_has_its_controls(lamp: Loaded) -> None:
-    """An item is followed by its controls, which carry its id with a suffix and share its cluster."""
+    """An item is followed by its controls, which have its id with a suffix and the same cluster."""
     assert [(i.id, i.task) for i in lamp.items] == [
         ("homophones/en/p0001", "asked"),
         ("homophones/en/p0001+context_only", "context_only"),
@@ -111,7 +111,7 @@ def test_each_item_has_its_controls(lamp: Loaded) -> None:
 
 
 def test_control_questions(lamp: Loaded, measure: Measure) -> None:
-    """The controls' questions: the sentence without its word, and the word without its sentence."""
+    """The controls are the sentence without its word, and the word without its sentence."""
     context_only, word_only = (measure(H, i, lamp.context, "lamp").prompt for i in lamp.items[1:])
     assert quoted(context_only) == "Hang the ____ over the table"
     assert "lammpe" not in context_only
@@ -131,7 +131,7 @@ def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> N
 
 
 def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> None:
-    """In every built-in item the word is alone: the prompt's other words are the question's own."""
+    """In every built-in item the word is alone; the other words of the prompt belong to the question."""
     own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))
     for item in [i for i in builtin.items if i.task == "word_only"]:
         prompt = measure(H, item, builtin.context, "x").prompt
@@ -141,7 +141,7 @@ def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> 
 
 
 def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
-    """The word is masked wherever it occurs, in upper or lower case, and never inside another word."""
+    """The word is masked wherever it occurs, in any case, but never inside another word."""
     rows = [
         ("Wee think that wee won", "wee", "we"),
         ("A week ago wee won", "wee", "we"),
@@ -156,7 +156,7 @@ def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
 
 
 def test_word_spelt_otherwise_has_no_masked_control(tmp_path: Path) -> None:
-    """If the sentence spells the word differently (as in two published rows), nothing can be masked."""
+    """If the sentence spells the word differently (two published rows), the masked control does not exist."""
     items = load(tmp_path, "en", ("We sold the boatt", "bowt", "boat")).items
     assert [i.task for i in items] == ["asked", "word_only"]
 
@@ -196,7 +196,7 @@ def test_foreign_answers_may_be_english(
 def test_contains_against_word(
     reply: str, contains: str, word: str, tmp_path: Path, measure: Measure
 ) -> None:
-    """`contains` finds "a" inside "cat", as the paper's rule does; `word` wants it on its own."""
+    """`contains` finds "a" inside "cat", as the paper's rule does; `word` needs a whole word."""
     data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
     results = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "word")]
     assert [v.status for v in results] == [contains, word]
@@ -205,17 +205,17 @@ def test_contains_against_word(
 
 @pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
 def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
-    """An unknown match, no ask at all or an empty reply length is a usage error of one line."""
+    """An unknown match, zero asks or an empty reply length is a one-line usage error."""
     with pytest.raises(UsageError, match=r"--llm-set homophones") as caught:
         resolve("homophones", H.protocols, "quick", bad, 0)
     assert "\n" not in str(caught.value)
 
 
-# Asking again
+# Repeated questions
 
 
 def test_refusal_is_asked_again_in_the_same_conversation(lamp: Loaded, measure: Measure) -> None:
-    """With asks = 2 the same question follows the refusal, as in the paper's forced answer."""
+    """With asks = 2 the same question follows a refusal, as in the paper's forced answer."""
     seen = measure(H, lamp.items[0], lamp.context, REFUSAL, "Ah, a lamp!", asks=2)
     assert seen.calls[0][1].messages == (Message("user", QUESTION),)
     assert seen.calls[1][1].messages == (
@@ -229,7 +229,9 @@ def test_refusal_is_asked_again_in_the_same_conversation(lamp: Loaded, measure: 
 
 
 def test_asking_goes_on_until_the_limit(lamp: Loaded, measure: Measure) -> None:
-    """A model that refuses every time is asked `asks` times, the conversation growing, and has refused."""
+    """A model that refuses every time gets `asks` questions in a growing conversation, and its status is
+    refused.
+    """
     seen = measure(H, lamp.items[0], lamp.context, REFUSAL, REFUSAL, REFUSAL, asks=3)
     assert [len(request.messages) for _, request in seen.calls] == [1, 3, 5]
     assert (seen.verdict.status, seen.verdict.values["asks"]) == ("refused", 3.0)
@@ -246,14 +248,14 @@ def test_asking_goes_on_until_the_limit(lamp: Loaded, measure: Measure) -> None:
     ],
 )
 def test_only_a_refusal_is_asked_again(reply: Reply, status: str, lamp: Loaded, measure: Measure) -> None:
-    """An answer, right or wrong, an empty or a filtered reply ends the conversation."""
+    """A right or wrong answer and an empty or filtered reply end the conversation."""
     seen = measure(H, lamp.items[0], lamp.context, reply, asks=3)
     assert (len(seen.calls), seen.verdict.status) == (1, status)
     assert seen.verdict.values["first_correct"] == float(status == "correct")
 
 
 def test_controls_are_asked_again_with_their_own_question(lamp: Loaded, measure: Measure) -> None:
-    """Asking a control again does not let the withheld clue in."""
+    """A repeated control question does not reveal the withheld clue."""
     seen = measure(H, lamp.items[1], lamp.context, REFUSAL, "lamp", asks=2)
     turns = [m.content for m in seen.calls[1][1].messages if m.role == "user"]
     assert turns[0] == turns[1]
@@ -280,7 +282,7 @@ REPLIES = [
 
 @pytest.mark.parametrize(("reply", "status", "several"), REPLIES)
 def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measure: Measure) -> None:
-    """Refusals, empty and cut-off replies are distinguished from wrong answers; several answers are flagged."""
+    """Refusals, empty and cut-off replies are distinct from wrong answers; several answers are flagged."""
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
     assert verdict.values["several"] == several
@@ -313,7 +315,9 @@ def _records(
 
 
 def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
-    """Several answers per task; accuracy of function and content words for the main task only."""
+    """Several answers are accepted per task; function-word and content-word accuracy cover the main task
+    only.
+    """
     records, _ = _records(tmp_path, measure)
     failed = replace(records[0], status="error", values={})
     results = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
@@ -326,7 +330,7 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
 
 
 def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
-    """If a model was asked twice, the accuracy after the first question is reported too."""
+    """If a model gets the question twice, the accuracy after the first question is reported too."""
     records, _ = _records(tmp_path, measure, asks=2)
     assert [r.status for r in records] == ["correct", "wrong", "correct", "wrong"]
     results = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
@@ -336,7 +340,7 @@ def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
 
 
 def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
-    """Status and values, read back from JSON, give the same metrics; texts are not needed."""
+    """Status and values alone, read back from JSON, give the same metrics."""
     records, _ = _records(tmp_path, measure, asks=2)
     assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
 
@@ -348,13 +352,13 @@ def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
     "bad", [("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")]
 )
 def test_row_without_word_or_answer_is_one_line(bad: tuple[str, ...], tmp_path: Path) -> None:
-    """An empty cell is refused at loading with the file and the row."""
+    """An empty cell is refused at loading with the file and row."""
     with pytest.raises(DataError, match=r"homophones/testset_english\.csv: row 2: ") as caught:
         load(tmp_path, "en", ("A teigh", "teigh", "tea"), bad)
     assert "\n" not in str(caught.value)
 
 
 def test_empty_folder_is_one_line(tmp_path: Path) -> None:
-    """A folder without a language is refused with a file that is missing and how to get it."""
+    """A folder without any language is refused with a missing file and how to get it."""
     with pytest.raises(DataError, match=r"testset_english\.csv: no such file; .*llmprops data pull"):
         H.load(DataFolder(tmp_path, "published"))

@@ -1,4 +1,4 @@
-"""Reading replies: does it contain the answer, is it a refusal, does it offer several answers."""
+"""Reading replies: whether a reply contains the answer, refuses, or offers several answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def say(reply: str, answer: str = "candle", *, word: str = "kanndul", language: 
 
 
 def test_labelled_replies_are_many_and_balanced() -> None:
-    """At least 220 replies, all three languages, enough of each label, the held-out ones marked."""
+    """There are at least 220 replies in all three languages, enough per label, with held-out ones marked."""
     labels = Counter(row["label"] for row in LABELLED)
     assert len(LABELLED) >= 220
     assert labels["refused"] >= 60
@@ -81,7 +81,7 @@ def test_precision_and_recall(
     meant: Callable[[dict[str, Any]], bool],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Refusals and several answers are found with the precision and recall that are printed here."""
+    """Refusals and several answers are found with the precision and recall printed here."""
     pairs = [(said(read(row)), meant(row)) for row in LABELLED if row["split"] == split]
     hits = sum(a and b for a, b in pairs)
     precision = hits / sum(a for a, _ in pairs)
@@ -94,7 +94,7 @@ def test_precision_and_recall(
 
 @pytest.mark.parametrize("label", ["correct", "empty"])
 def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
-    """Whether a reply contains the answer, and whether it is empty, needs no judgement: all agree."""
+    """The reader always agrees with the labels on correct and empty replies, which need no judgement."""
     for row in LABELLED:
         result = read(row)
         assert (row["label"] == label) == getattr(result, label), row
@@ -127,18 +127,20 @@ def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
     ],
 )
 def test_contains_answer(reply: str, answer: str, language: str, contains: bool, word: bool) -> None:
-    """Plain substring or whole word; case folded, accents kept, "to" optional outside English."""
+    """A match is a substring or a whole word; case is folded, accents are kept, "to" is optional outside
+    English.
+    """
     assert contains == contains_answer(reply, [answer], "contains", language)
     assert word == contains_answer(reply, [answer], "word", language)
 
 
 def test_any_of_the_answers_will_do() -> None:
-    """The second of two answers is as good as the first."""
+    """The second of two accepted answers is as good as the first."""
     assert contains_answer("a fridge", ["refrigerator", "fridge"], "word", "zh")
 
 
 def test_unknown_match_is_refused() -> None:
-    """A wrong setting names the right ones."""
+    """The error for an invalid setting lists the valid ones."""
     with pytest.raises(ValueError, match=r"homophones\.match is 'fuzzy': use contains or word"):
         contains_answer("x", ["x"], "fuzzy", "en")
 
@@ -165,7 +167,7 @@ def test_unknown_match_is_refused() -> None:
     ],
 )
 def test_status(reply: str, status: str) -> None:
-    """The answer beats everything, a named answer beats a refusal, an echo of the question is not a refusal."""
+    """A correct answer has priority; a named answer or an echoed question is not a refusal."""
     result = say(reply)
     said = [name for name in ("correct", "refused", "empty") if getattr(result, name)] or ["wrong"]
     assert [status] == said
@@ -199,7 +201,7 @@ def test_two_accepted_answers_are_one() -> None:
 
 
 def test_answers_named_leave_out_word_and_sentence() -> None:
-    """The quoted word and pieces of the quoted sentence are not among the answers named."""
+    """The quoted word and parts of the quoted sentence are not among the named answers."""
     result = say("“Kanndul” in “A kanndul table” means “kindle”, and “table” fits.")
     assert result.answers_named == ("kindle",)
     assert not say("It means “table” or “kindle”.").several
@@ -211,7 +213,7 @@ def test_a_denied_candidate_is_not_named() -> None:
 
 
 def test_reason_names_the_rule() -> None:
-    """A refusal says by which rule it was read."""
+    """A refusal's reason names the rule that matched."""
     assert say("I can't determine the meaning.").reason == "refuses: cannot tell"
 
 
@@ -252,7 +254,7 @@ SCRAPS = st.sampled_from(
 )
 @pytest.mark.parametrize("match", ["contains", "word"])
 def test_no_reply_is_unreadable(match: str, reply: str, word: str, sentence: str) -> None:
-    """Any text is read without an exception, as at most one of correct, refused and empty."""
+    """Any text is read without an exception and has at most one of correct, refused and empty."""
     result = reading(reply, ["candle", word], match, "es", RULES, word=word, sentence=sentence)
     assert result.correct + result.refused + result.empty <= 1
 
@@ -261,7 +263,7 @@ def test_no_reply_is_unreadable(match: str, reply: str, word: str, sentence: str
     "piece", ["a ", '"x" or ', "可能是“好”、", "means a ", "\n- a", "could be a, ", "⟦(", " "]
 )
 def test_a_huge_reply_is_read_in_no_time(piece: str) -> None:
-    """A megabyte of anything costs at most a second or two: only the beginning is searched by the rules."""
+    """A megabyte of any text takes at most a second or two, since the rules search only the beginning."""
     start = time.perf_counter()
     say(piece * (1_000_000 // len(piece)))
     assert time.perf_counter() - start < 5
@@ -301,14 +303,14 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     ],
 )
 def test_malformed_rules_are_one_clear_line(document: object, message: str) -> None:
-    """What is wrong with a user's rules is said with section and rule."""
+    """The error for malformed user rules names the section and the rule."""
     with pytest.raises(ValueError, match=f"^refusal rules: .*{message}") as caught:
         parse_rules(document)
     assert "\n" not in str(caught.value)
 
 
 def test_rules_can_be_replaced() -> None:
-    """With a user's single rule only that phrase is a refusal."""
+    """With a single user rule, only its phrase is a refusal."""
     rule = {"name": "mine", "language": "en", "pattern": "pass", "note": "as in a quiz"}
     mine = parse_rules(
         {"ignore": [], "refusal": [rule], "answer": [], "alternatives": [], "list": [], "not_answers": []}
@@ -318,7 +320,7 @@ def test_rules_can_be_replaced() -> None:
 
 
 def test_rule_names_are_unique() -> None:
-    """A reason that names a rule names one rule: names differ within a section."""
+    """Rule names are unique within a section, so a reason names exactly one rule."""
     for section in ("ignore", "refusal", "answer", "alternatives", "list"):
         names = [rule["name"] for rule in DOCUMENT[section]]
         assert len(set(names)) == len(names)

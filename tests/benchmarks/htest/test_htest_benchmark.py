@@ -1,4 +1,4 @@
-"""H-TEST as a benchmark: prompts, protocols, chain of thought, statuses, metrics, bad rows."""
+"""H-TEST as a benchmark: prompts, protocols, chain of thought, statuses, metrics, invalid rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     (folder / "htest" / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
-#: Four rows of group B come first, so the file and the prompt have different orders.
+#: Four rows of group B come first, so the order of the file differs from that of the prompt.
 DEV = [
     *(row(f"low {n}", 1) for n in range(4)),
     *(row(f"High {n}", 0) for n in range(7)),
@@ -49,7 +49,7 @@ GEOMETRY = {
 
 @pytest.fixture
 def small(tmp_path: Path) -> Loaded:
-    """Two items of one task with 14 examples, and a Letter Geometry question."""
+    """Return two items of one task with 14 examples, and a Letter Geometry question."""
     write(tmp_path, "uppercase_dev", DEV)
     write(tmp_path, "uppercase_test", [row("Tall tree", 0), row("small tree", 1)])
     write(tmp_path, "letter_geometry_test", [GEOMETRY])
@@ -64,7 +64,7 @@ def dev_of(size: int) -> list[dict[str, Any]]:
 
 
 def test_prompt_with_four_examples(small: Loaded, measure: Measure) -> None:
-    """The prompt is the paper's, letter by letter, A and B taking turns whatever the file's order."""
+    """The prompt equals the paper's, with A and B examples alternating for any file order."""
     seen = measure(H, small.items[0], small.context, "A", k=4)
     assert seen.prompt == (
         'Input: "High 0" Label: A\n'
@@ -79,7 +79,7 @@ def test_prompt_with_four_examples(small: Loaded, measure: Measure) -> None:
 
 
 def test_examples_alternate_over_the_file_order(small: Loaded, measure: Measure) -> None:
-    """With k = 14 the labels are A B seven times, each group in the order of its rows."""
+    """With k = 14 the labels alternate A B seven times, each group in the order of its rows."""
     lines = measure(H, small.items[1], small.context, "A", k=14).prompt.split("\n")[:14]
     assert [line[-1] for line in lines] == ["A", "B"] * 7
     assert [line.split('"')[1] for line in lines[::2]] == [f"High {n}" for n in range(7)]
@@ -88,7 +88,7 @@ def test_examples_alternate_over_the_file_order(small: Loaded, measure: Measure)
 
 @pytest.mark.parametrize("k", [4, 14, 28, 50])
 def test_k_examples_are_shown(k: int, tmp_path: Path, measure: Measure) -> None:
-    """The prompt has k examples, half of them of each group."""
+    """The prompt has k examples, half of them per group."""
     write(tmp_path, "rhyme_dev", dev_of(50))
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     data = H.load(DataFolder(tmp_path, "published"))
@@ -99,13 +99,13 @@ def test_k_examples_are_shown(k: int, tmp_path: Path, measure: Measure) -> None:
 
 @pytest.mark.parametrize("k", ["0", "2", "5", "15", "49", "100", "-4", "many"])
 def test_other_numbers_of_examples_are_refused(k: str) -> None:
-    """Only the paper's four sizes can be set."""
+    """Only the paper's four values of k are accepted."""
     with pytest.raises(UsageError, match=r"--llm-set htest\.k=.*4, 14, 28, 50"):
         resolve("htest", H.protocols, "quick", {"k": k}, 0)
 
 
 def test_items_of_a_task_share_all_before_their_text(measure: Measure) -> None:
-    """Within a built-in task every prompt begins alike and ends alike: only the item's text differs."""
+    """Within a built-in task all prompts are equal except for the item's text."""
     data = H.load(DataFolder(builtin_data(), "builtin"))
     for task in TASKS:
         frames = set()
@@ -120,7 +120,7 @@ def test_items_of_a_task_share_all_before_their_text(measure: Measure) -> None:
 
 
 def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
-    """A Letter Geometry question has no examples, and its options follow it."""
+    """A Letter Geometry question has no examples, and is followed by its options."""
     seen = measure(H, small.items[2], small.context, "N")
     assert seen.prompt == ('What is "Z" on its side?\nE\nN\nO\nƐ(Respond in one letter and nothing else)')
     assert seen.verdict.status == "correct"
@@ -130,7 +130,7 @@ def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
 
 
 def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
-    """`paper` asks once with 50 examples, temperature 0.7, 5 tokens and nothing else set."""
+    """`paper` sends one request with 50 examples, temperature 0.7 and 5 tokens, and sets nothing else."""
     write(tmp_path, "rhyme_dev", dev_of(50))
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     data = H.load(DataFolder(tmp_path, "published"))
@@ -142,7 +142,7 @@ def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
 
 
 def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> None:
-    """In `paper` Letter Geometry has temperature 0.7 and one token; `quick` leaves room for five."""
+    """In `paper` Letter Geometry has temperature 0.7 and one token; `quick` allows five tokens."""
     asked = [
         measure(H, small.items[2], small.context, "N", protocol=name).calls[0][1]
         for name in ("paper", "quick")
@@ -151,7 +151,7 @@ def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> N
 
 
 def test_protocols_say_what_they_leave_out() -> None:
-    """`paper` lists what it assumes, and `quick` says what it gives up."""
+    """`paper` lists its assumptions, and `quick` lists its differences."""
     assert resolve("htest", H.protocols, "paper", {}, 0).assumed
     assert resolve("htest", H.protocols, "quick", {}, 0).gives_up
 
@@ -160,7 +160,7 @@ def test_protocols_say_what_they_leave_out() -> None:
 
 
 def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure) -> None:
-    """With `cot` the model thinks without a token limit, and the role `reader` is asked the paper's question."""
+    """With `cot` the model reasons without a token limit, and the role `reader` gets the paper's question."""
     seen = measure(H, small.items[1], small.context, "I hear B.", "B", protocol="paper", k=4, cot=True)
     (first_role, first), (second_role, second) = seen.calls
     assert (first_role, second_role) == ("subject", "reader")
@@ -187,7 +187,7 @@ def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure)
     ("read", "status"), [("A", "wrong"), ("B", "correct"), ("None", "unparsed"), ("", "unparsed")]
 )
 def test_the_readers_word_decides(read: str, status: str, small: Loaded, measure: Measure) -> None:
-    """Not the thought but what the reader makes of it is judged."""
+    """The verdict depends on the reader's reply, not on the chain of thought."""
     seen = measure(H, small.items[1], small.context, "Label: A, clearly", read, k=4, cot=True)
     assert seen.verdict.status == status
 
@@ -203,14 +203,14 @@ def test_the_readers_word_decides(read: str, status: str, small: Loaded, measure
     ],
 )
 def test_no_thought_is_not_read(thought: Reply, status: str, small: Loaded, measure: Measure) -> None:
-    """An empty or filtered chain of thought is judged at once, without a call to the reader."""
+    """An empty or filtered chain of thought is judged without a call to the reader."""
     seen = measure(H, small.items[0], small.context, thought, k=4, cot=True)
     assert len(seen.calls) == 1
     assert (seen.verdict.status, seen.verdict.values["parsed"]) == (status, 0.0)
 
 
 def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measure) -> None:
-    """Without a reader the case is an error that names the role and the option, never a wrong answer."""
+    """A case without a reader is an error that names the role and the option, never a wrong answer."""
     seen = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True)
     assert seen.record.status == "error"
     assert "--llm-helper reader=SPEC" in seen.record.reason
@@ -219,7 +219,7 @@ def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measur
 
 
 def test_chain_of_thought_leaves_letter_geometry_alone(small: Loaded, measure: Measure) -> None:
-    """Letter Geometry takes one call under `cot` too."""
+    """Letter Geometry takes one call even under `cot`."""
     assert measure(H, small.items[2], small.context, "N", k=4, cot=True).verdict.status == "correct"
 
 
@@ -242,7 +242,7 @@ STATUSES = [
 def test_statuses(
     reply: Reply, status: str, parsed: float, obeys: float, small: Loaded, measure: Measure
 ) -> None:
-    """What can be read is right or wrong; a filter's refusal is refused; the rest is unparsed."""
+    """A readable reply is right or wrong, a filter's refusal is refused, and all else is unparsed."""
     verdict = measure(H, small.items[0], small.context, reply, k=4).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
     assert dict(verdict.values) == {"parsed": parsed, "format": obeys}
@@ -252,7 +252,7 @@ def test_statuses(
 
 
 def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
-    """A letter in a reply that a content filter stopped is not an answer."""
+    """A letter in a reply that a content filter stopped does not count as an answer."""
     verdict = measure(
         H, small.items[0], small.context, Reply("A", finish_reason="content_filter"), k=4
     ).verdict
@@ -274,7 +274,7 @@ def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
     ],
 )
 def test_statuses_of_letter_geometry(reply: Reply, status: str, small: Loaded, measure: Measure) -> None:
-    """Only an option itself is an answer, and a filtered reply is refused whatever its text."""
+    """Only an option itself is an answer, and a filtered reply is refused whatever its text is."""
     verdict = measure(H, small.items[2], small.context, reply).verdict
     assert (verdict.status, verdict.expected) == (status, "N")
     assert verdict.values["parsed"] == float(status in ("correct", "wrong"))
@@ -284,23 +284,23 @@ def test_statuses_of_letter_geometry(reply: Reply, status: str, small: Loaded, m
 
 
 def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
-    """Adjusted accuracy leaves unread replies out, format rate does not, and neither counts errors."""
+    """Adjusted accuracy excludes unread replies, format rate includes them, and both exclude errors."""
     records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
     errors = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True).record
     actual = {m.name: m for m in H.metrics([errors, *records, errors])}
     assert set(actual) == {"adjusted_accuracy", "format_rate"}
     adjusted, obeyed = actual["adjusted_accuracy"], actual["format_rate"]
-    # read: A, B, "The answer", cut-off A; three of these four are right. One letter: three of nine.
+    # Read replies: A, B, "The answer", cut-off A. Three of these four are right; three of nine are one letter.
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
     assert (obeyed.value, obeyed.n) == (3 / 9, 9)
     assert (adjusted.task, adjusted.language, adjusted.source) == ("uppercase", "en", "published")
-    # Wilson's interval of 3 of 4 at 95%
+    # Wilson's 95% interval of 3 of 4
     assert adjusted.ci_low == pytest.approx(0.30064, abs=1e-5)
     assert adjusted.ci_high == pytest.approx(0.95441, abs=1e-5)
 
 
 def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
-    """Status and values alone, read back from JSON, give the same metrics; texts are not needed."""
+    """Status and values alone, read back from JSON, give the same metrics."""
     records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
     records += [measure(H, small.items[2], small.context, reply).record for reply in ("N", "E", "", "n")]
     metrics = list(H.metrics(records))
@@ -316,14 +316,14 @@ def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
 
 
 def test_nothing_read_has_no_adjusted_accuracy(small: Loaded, measure: Measure) -> None:
-    """Without a reply that could be read the adjusted accuracy is undefined, not 0."""
+    """Without a readable reply the adjusted accuracy is undefined, not 0."""
     records = [measure(H, small.items[0], small.context, "", k=4).record]
     actual = {m.name: m for m in H.metrics(records)}
     assert (actual["adjusted_accuracy"].value, actual["adjusted_accuracy"].n) == (None, 0)
     assert actual["format_rate"].value == 0
 
 
-# Bad rows
+# Invalid rows
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_nothing_read_has_no_adjusted_accuracy(small: Loaded, measure: Measure) 
 )
 @pytest.mark.parametrize("part", ["dev", "test"])
 def test_bad_row_is_one_line(bad: dict[str, Any], part: str, tmp_path: Path) -> None:
-    """A row that cannot be meant is refused at loading, in one line with the file and the row's number."""
+    """An invalid row is refused at loading in one line with the file and row number."""
     write(tmp_path, "rhyme_dev", dev_of(14))
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     write(tmp_path, f"rhyme_{part}", [row("sea tea", 0), bad, row("sea land", 1)])
@@ -368,7 +368,7 @@ def test_bad_row_is_one_line(bad: dict[str, Any], part: str, tmp_path: Path) -> 
     ids=str,
 )
 def test_bad_letter_geometry_row_is_one_line(change: dict[str, Any], tmp_path: Path) -> None:
-    """A Letter Geometry question needs four different texts as options and the index of one of them."""
+    """A Letter Geometry question needs four different options and the index of one of them."""
     write(tmp_path, "letter_geometry_test", [GEOMETRY, GEOMETRY | change])
     with pytest.raises(DataError, match=r"htest/letter_geometry_test\.jsonl: row 2: ") as caught:
         H.load(DataFolder(tmp_path, "published"))
@@ -376,7 +376,7 @@ def test_bad_letter_geometry_row_is_one_line(change: dict[str, Any], tmp_path: P
 
 
 def test_missing_examples_are_one_line(tmp_path: Path) -> None:
-    """A task without its example file is refused with the file's name and how to get it."""
+    """A task without its example file is refused with the file name and how to get it."""
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     with pytest.raises(
         DataError, match=r"htest/rhyme_dev\.jsonl: no such file; .*llmprops data pull"
@@ -386,7 +386,7 @@ def test_missing_examples_are_one_line(tmp_path: Path) -> None:
 
 
 def test_empty_folder_is_one_line(tmp_path: Path) -> None:
-    """A folder without a task is refused with a file that is missing and how to get it."""
+    """A folder without any task is refused with a missing file and how to get it."""
     with pytest.raises(
         DataError, match=r"htest/\w+_test\.jsonl: no such file; .*llmprops data pull"
     ) as caught:
@@ -401,7 +401,7 @@ def test_empty_folder_is_one_line(tmp_path: Path) -> None:
 def test_too_few_examples_are_one_line(
     dev: list[dict[str, Any]], k: int, counts: str, tmp_path: Path, measure: Measure
 ) -> None:
-    """Where a group lacks examples for k, the line names the file, what there is, and the setting."""
+    """If a group has too few examples for k, the error names the file, the number available and the setting."""
     write(tmp_path, "rhyme_dev", dev)
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     data = H.load(DataFolder(tmp_path, "published"))

@@ -29,7 +29,7 @@ from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, r
         ("label:a", None),
         ("Label:  B", None),
         ("Label", None),
-        # "is x" without "or y"
+        # "is x" not followed by "or y"
         ("The label is A", "A"),
         ("The label is B", "B"),
         ("The answer is A", "A"),
@@ -54,7 +54,7 @@ from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, r
         ("Neither", None),
         ("C", None),
         ("1", None),
-        # letters that only look alike
+        # letters that only look like A or B
         ("À", None),
         ("Α", None),
         ("В", None),
@@ -63,7 +63,7 @@ from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, r
     ],
 )
 def test_read_label(reply: str, label: str | None) -> None:
-    """Each reply is read as the authors' rule reads it, worked out by hand."""
+    """Each reply is read as the authors' rule reads it, by hand."""
     assert read_label(reply) == label
 
 
@@ -83,17 +83,17 @@ def test_read_label(reply: str, label: str | None) -> None:
     ],
 )
 def test_read_option(reply: str, option: int | None) -> None:
-    """A Letter Geometry reply counts only when it is exactly one option, in its own case."""
+    """A Letter Geometry reply counts only if it equals one option, including its case."""
     assert read_option(reply, ["Z", "N", "E", "Ɛ"]) == option
 
 
 @pytest.mark.parametrize("reply", ["A", "B", " A", "B\n"])
 def test_one_letter_obeys_the_format(reply: str) -> None:
-    """One capital letter, with blanks around it or none, is what the prompt asks for."""
+    """The prompt asks for one capital letter, which may have blanks around it."""
     assert obeys_format(reply)
 
 
 @pytest.mark.parametrize("reply", ["a", "b", "A.", "(A)", "A B", "AB", "Label: A", "C", "", "**B**"])
 def test_anything_else_breaks_the_format(reply: str) -> None:
-    """Lower case, punctuation, further words and other letters break the one-letter format."""
+    """Lower case, punctuation, extra words and other letters break the one-letter format."""
     assert not obeys_format(reply)

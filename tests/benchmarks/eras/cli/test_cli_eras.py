@@ -1,4 +1,4 @@
-"""The ERAS commands through `llmprops`: sets that the suites read, scores, sentiment accuracy, one-line failures."""
+"""The ERAS commands of `llmprops`: sets that the suites can read, scores, sentiment accuracy and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(*words: object) -> int:
 
 
 def one_error(capsys: pytest.CaptureFixture[str]) -> str:
-    """The only line on standard error."""
+    """Return the only line on standard error."""
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("llmprops: ")
     return line
@@ -48,7 +48,7 @@ def test_published_templates_can_be_filled(
 
 
 def test_human_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`eras annotate` writes sheets and the key; `eras score` says which sheet is not filled in."""
+    """`eras annotate` writes sheets and the key; `eras score` names the sheet that is not filled in."""
     assert run("eras", "annotate", "--annotators", 2, "--per-paradigm", 1, "--out", tmp_path) == 0
     assert {p.name for p in tmp_path.iterdir()} == {"annotator_1.csv", "annotator_2.csv", "key.json"}
     capsys.readouterr()
@@ -57,7 +57,7 @@ def test_human_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_candidates_for_paradigms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`eras mine` prints overlapping words of a lexicon; a lexicon in GBK is one line."""
+    """`eras mine` prints overlapping words of a lexicon; a lexicon in GBK is a one-line error."""
     pytest.importorskip("jieba")
     lexicon = tmp_path / "lexicon.csv"
     lexicon.write_text("用心,0.8,5,0,0,0,0\n心虚,-0.8,0,0,5,0,0\n", encoding="utf-8")
@@ -75,7 +75,9 @@ def labelled(folder: Path, text: str = "label\ttext_a\n1\t很好\n0\t不好\n1\t
 
 
 def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`eras sentiment-accuracy` counts a model's right answers, says how they were had, and writes rows."""
+    """`eras sentiment-accuracy` counts a model's correct answers, reports how they were obtained, and writes
+    rows.
+    """
     out = tmp_path / "rows.json"
     model = "fake:constant?text=A"
     assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model, "--out", out) == 0
@@ -104,13 +106,13 @@ def test_texts_without_an_answer_are_told_apart(tmp_path: Path, capsys: pytest.C
 def test_bad_input_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, model: str, said: str
 ) -> None:
-    """Labels, columns and models that do not fit are one line, before anything is asked."""
+    """Labels, columns and models that do not fit are a one-line error before any request is sent."""
     assert run("eras", "sentiment-accuracy", labelled(tmp_path, text), "--model", model) == 2
     assert said in one_error(capsys)
 
 
 def test_labelled_file_in_gbk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A labelled file in GBK is named as such."""
+    """The error for a labelled file in GBK says that the file is in GBK."""
     file = tmp_path / "gbk.tsv"
     file.write_bytes("label\ttext_a\n1\t很好\n".encode("gbk"))
     assert run("eras", "sentiment-accuracy", file, "--model", "fake:echo") == 2
@@ -118,7 +120,7 @@ def test_labelled_file_in_gbk(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_segmentation_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`segment score` prints counts and rates, with unknown words where training words are given."""
+    """`segment score` prints counts and rates, and those of unknown words if training words are given."""
     gold, guess, words = (tmp_path / name for name in ("gold", "guess", "words"))
     gold.write_text("学生 留 心机\n很 好\n", encoding="utf-8")
     guess.write_text("学生 留心 机\n很 好\n", encoding="utf-8")

@@ -77,7 +77,7 @@ def write(folder: Path, records: Sequence[VerdictRecord], **facts: Any) -> Path:
 
 
 def section(*folders: Path) -> Section:
-    """The report's part on ERAS."""
+    """Return the report's part on ERAS."""
     [actual] = report_on([read_run(folder) for folder in folders], {}).sections
     return actual
 
@@ -87,7 +87,7 @@ def blocks(actual: Sequence[Block]) -> list[Block]:
 
 
 def table(actual: Section, title: str) -> dict[str, dict[str, str]]:
-    """First cell -> heading -> text of a table."""
+    """Map the first cell of each row to a map from heading to text."""
     [one] = [b for b in blocks(actual.blocks) if isinstance(b, Table) and b.title == title]
     names = [name for name, _ in one.columns]
     return {row[0].text: dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows}
@@ -103,7 +103,7 @@ PAIRS = [
 
 
 def test_table_1_stands_beside_the_papers(tmp_path: Path) -> None:
-    """The measured row has the metrics' numbers, the paper's rows the printed ones."""
+    """The measured row has the metrics' numbers, and the paper's rows have the printed ones."""
     rows = table(section(write(tmp_path, PAIRS)), "Segmenters (Table 1)")
     own = rows["model"]
     assert own["Test"].startswith("66.7 (")
@@ -119,14 +119,16 @@ def test_table_1_stands_beside_the_papers(tmp_path: Path) -> None:
 
 
 def test_traditional_characters_are_named(tmp_path: Path) -> None:
-    """A row that was measured on traditional characters says so and by which converter."""
+    """A row measured on traditional characters says so and names the converter."""
     protocols = {"eras": {"name": "quick", "settings": {"script": "opencc"}}}
     rows = table(section(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
     assert rows["model"]["Items from"] == "builtin, traditional (opencc)"
 
 
 def test_one_pair_is_shown(tmp_path: Path) -> None:
-    """A pair that is wrong only in the test sentence is shown with boundaries and the canary word marked."""
+    """A pair that is wrong only in the test sentence is shown with its boundaries and the canary word
+    marked.
+    """
     actual = section(write(tmp_path, PAIRS))
     row = table(actual, "One minimal pair")["model"]
     assert row == {
@@ -137,7 +139,7 @@ def test_one_pair_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_pair_is_the_one_that_most_miss() -> None:
-    """Of several models' verdicts, the pair that most get wrong only in the test sentence is chosen."""
+    """The example is the pair that the most models get wrong only in the test sentence."""
     other = [explicit(1, 1, 0, 1), explicit(2, 0, 0, 1), explicit(2, 1, 1, 1)]
     assert chosen_pair([PAIRS]) == "eras/explicit/02/00001"
     assert chosen_pair([PAIRS, other]) == "eras/explicit/02/00000"
@@ -147,7 +149,7 @@ def test_the_pair_is_the_one_that_most_miss() -> None:
 
 
 def test_paradigms_are_listed(tmp_path: Path) -> None:
-    """Each paradigm has its own accuracies, to show where two segmenters differ."""
+    """Each paradigm has its own accuracies, which show where two segmenters differ."""
     more = [replace(r, model="other") for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
     rows = table(section(write(tmp_path, [*PAIRS, *more])), "Paradigms")
     assert (rows["eras/02"]["model: test"], rows["eras/02"]["other: test"]) == ("0.0", "100.0")
@@ -170,7 +172,7 @@ def accuracies(folder: Path, **changed: object) -> None:
 
 
 def test_table_2_stands_beside_the_papers(tmp_path: Path) -> None:
-    """The measured row, the paper's models and the human row, on the scale of 0 to 100."""
+    """The table has the measured row, the paper's models and the human row, on a scale of 0 to 100."""
     folder = write(tmp_path, SCORED)
     accuracies(folder)
     rows = table(section(folder), "Sentiment (Table 2)")
@@ -190,7 +192,7 @@ def test_table_2_stands_beside_the_papers(tmp_path: Path) -> None:
 
 
 def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
-    """There is one figure per labelled file of a run."""
+    """The report has one figure per labelled file of a run."""
     folder = write(tmp_path, SCORED)
     assert not [b for b in section(folder).blocks if isinstance(b, Figure)]
     accuracies(folder)
@@ -224,13 +226,13 @@ def test_names_stay_inside_the_figure() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"model": "model"}]', '{"a": 1}'])
 def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
-    """A file that the command did not write is named in one line."""
+    """A file that the command did not write is a one-line error that names it."""
     (tmp_path / NAME).write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=NAME):
         read_accuracies(tmp_path, "model")
 
 
 def test_sampling_is_said(tmp_path: Path) -> None:
-    """A chat model's table is followed by a note on how its sentiment was measured."""
+    """A note after a chat model's table says how its sentiment was measured."""
     actual = section(write(tmp_path, [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]))
     assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in actual.blocks)

@@ -1,4 +1,4 @@
-"""The human evaluation: sheets out, filled sheets back in, and the baseline that follows."""
+"""The human evaluation: writing sheets, reading filled sheets, and computing the baseline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rows = list[dict[str, str]]
 
 @pytest.fixture(scope="module")
 def pairs() -> list[SentencePair]:
-    """Twenty pairs of each paradigm, as in the paper."""
+    """Return twenty pairs of each paradigm, as in the paper."""
     return list(make_pairs(*load_templates(), seed=3, pairs=20))
 
 
@@ -47,7 +47,7 @@ def write(file: Path, rows: Rows) -> None:
 
 
 def fill_sheet(file: Path, worth: Callable[[str, Sequence[str]], float]) -> None:
-    """Rank each line's sentences by their worth, the highest first, equal ones alike."""
+    """Rank each line's sentences by their value, highest first, with equal values tied."""
     rows = read(file)
     for row in rows:
         sentences = [row[f"sentence_{x}"] for x in "abc"]
@@ -58,7 +58,7 @@ def fill_sheet(file: Path, worth: Callable[[str, Sequence[str]], float]) -> None
 
 
 def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
-    """Sentence -> (pair, test or control, true class)."""
+    """Map each sentence to (pair, test or control, true class)."""
     described = json.loads((folder / "key.json").read_text(encoding="utf-8"))["pairs"]
     return {
         p[kind]: (name, kind, p["true_class"])
@@ -68,7 +68,9 @@ def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
 
 
 def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) -> None:
-    """52 groups of three pairs of three paradigms; four pairs a paradigm; no pair twice."""
+    """There are 52 groups of three pairs from three paradigms, four pairs per paradigm, and no pair occurs
+    twice.
+    """
     everyone = draw_groups(pairs, seed=0)
     assert len(everyone) == 5
     for groups in everyone:
@@ -82,7 +84,7 @@ def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) 
 
 
 def test_triples_have_the_papers_form(pairs: list[SentencePair]) -> None:
-    """Each pair has {t, c1, c2} and {c, c1, c2} with the same two controls c1 and c2."""
+    """Each pair has {t, c1, c2} and {c, c1, c2} with the same two controls, c1 and c2."""
     group = draw_groups(pairs, seed=0)[0][0]
     controls, *tests = (set(triple.members) for triple in triples_of(group))
     assert controls == {(pair.id, "control") for pair in group}
@@ -92,7 +94,9 @@ def test_triples_have_the_papers_form(pairs: list[SentencePair]) -> None:
 
 
 def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """A sheet has numbers, sentences and empty ranks; test sentences are in every position; seeds matter."""
+    """A sheet has numbers, sentences and empty ranks; test sentences occur in every position; seeds change
+    the order.
+    """
     write_sheets(tmp_path / "a", pairs, seed=1)
     write_sheets(tmp_path / "b", pairs, seed=1)
     write_sheets(tmp_path / "c", pairs, seed=2)
@@ -111,7 +115,9 @@ def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]
 
 
 def test_one_who_sees_no_difference_is_right_and_alike(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """Ranking test sentences as their controls: accuracy and alike 1, baseline 0.5 and 0."""
+    """If every test sentence is ranked as its control, accuracy and alike are 1 and the baseline is 0.5 and
+    0.
+    """
     files = write_sheets(tmp_path, pairs, seed=0)
     known = kinds(tmp_path)
     for file in files[:-1]:
@@ -123,7 +129,9 @@ def test_one_who_sees_no_difference_is_right_and_alike(tmp_path: Path, pairs: li
 
 
 def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """One of five annotators ranks every test sentence against its true class, one beyond it."""
+    """Accuracy and alike follow from the rankings of five annotators, one of whom contradicts the true
+    classes.
+    """
     files = write_sheets(tmp_path, pairs, seed=0)
     known = kinds(tmp_path)
 
@@ -143,13 +151,13 @@ def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -
 
 
 def test_a_control_counts_where_it_stands_among_controls(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """The ranks of controls next to another pair's test sentence do not matter."""
+    """The rank of a control next to another pair's test sentence is ignored."""
     files = write_sheets(tmp_path, pairs, seed=0, annotators=1)
     known = kinds(tmp_path)
 
     def worth(sentence: str, sentences: Sequence[str]) -> float:
         controls = [s for s in sentences if known[s][1] == "control"]
-        # three controls alike; a test sentence between its two controls
+        # Three controls tied; then a test sentence between its two controls.
         return 0.0 if len(controls) == 3 or sentence not in controls else 1 - 2 * controls.index(sentence)
 
     fill_sheet(files[0], worth)
@@ -168,12 +176,12 @@ def test_papers_figures_give_the_papers_baseline() -> None:
     [((1, 2, 3), [2, 0, -2]), ((1, 1, 3), [1, 1, -2]), ((2, 2, 2), [0, 0, 0]), ((3, 1, 3), [-1, 2, -1])],
 )
 def test_positions_by_hand(ranks: tuple[int, ...], expected: list[int]) -> None:
-    """Sentences below less sentences above; ties count for neither."""
+    """A position is the number of sentences below minus the number above; ties count for neither."""
     assert [position(ranks, place) for place in range(3)] == expected
 
 
 def test_judging_by_hand() -> None:
-    """At least as far in the true class's direction is correct; equal positions are alike."""
+    """A move at least as far in the true class's direction is correct; equal positions are alike."""
     assert judge("+", 2, 0) == judge("-", -2, 0) == (True, False)
     assert judge("+", 0, 2) == judge("-", 0, -2) == (False, False)
     assert judge("+", 1, 1) == judge("-", 1, 1) == (True, True)
@@ -181,7 +189,7 @@ def test_judging_by_hand() -> None:
 
 @pytest.fixture
 def filled(tmp_path: Path, pairs: list[SentencePair]) -> Path:
-    """One annotator's filled sheet."""
+    """Return one annotator's filled sheet."""
     file = write_sheets(tmp_path, pairs, seed=0, annotators=1)[0]
     fill_sheet(file, lambda s, _: 0.0)
     return file
@@ -207,7 +215,7 @@ def changed(rows: Rows, row: int, **values: str) -> Rows:
     ],
 )
 def test_bad_sheets_are_one_line(filled: Path, change: Callable[[Rows], Rows], message: str) -> None:
-    """Each fault of a sheet is one line that names the sheet and the triple."""
+    """Each fault of a sheet is a one-line error that names the sheet and the triple."""
     write(filled, change(read(filled)))
     with pytest.raises(DataError) as caught:
         read_sheets(filled.parent)
@@ -217,13 +225,13 @@ def test_bad_sheets_are_one_line(filled: Path, change: Callable[[Rows], Rows], m
 
 
 def test_order_of_lines_does_not_matter(filled: Path) -> None:
-    """A sheet that was sorted another way in a spreadsheet still counts."""
+    """A sheet whose lines were reordered in a spreadsheet is still valid."""
     write(filled, read(filled)[::-1])
     assert read_sheets(filled.parent).pairs == 156
 
 
 def test_other_files_are_one_line(filled: Path) -> None:
-    """A missing sheet, one in GBK, one without columns, and a key that is none."""
+    """A missing sheet, one in GBK, one without columns and an invalid key are one-line errors."""
     folder = filled.parent
     text = filled.read_text(encoding="utf-8-sig")
     filled.write_bytes(text.encode("gbk"))
@@ -250,7 +258,7 @@ def test_other_files_are_one_line(filled: Path) -> None:
 
 
 def test_unusable_requests_are_refused(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """Too few pairs, a number of paradigms that three does not divide, sheets that are there already."""
+    """Too few pairs, a number of paradigms not divisible by three, and existing sheets are refused."""
     with pytest.raises(UsageError, match="24 are needed"):
         draw_groups(pairs, seed=0, annotators=6)
     with pytest.raises(UsageError, match="multiple of three"):

@@ -25,7 +25,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 
 
 def call(*arguments: str) -> int:
-    """One command of `llmprops eras`, or `generate eras`, without the rest of the command line."""
+    """Run one command of `llmprops eras` or `generate eras`."""
     top = argparse.ArgumentParser()
     groups = top.add_subparsers()
     command.add_commands(groups.add_parser("eras"))
@@ -74,7 +74,7 @@ def test_totals_are_exact() -> None:
 
 
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
-    """When making pairs fails half-way, an earlier set stays as it was, and no draft is left."""
+    """If making pairs fails half-way, an earlier set is unchanged and no draft is left."""
     paradigms, words = load_templates()
     write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
     before = {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()}
@@ -101,7 +101,7 @@ def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run says how far it is, not too often; the last line says how many pairs there are."""
+    """A run reports its progress, not too often; the last line gives the number of pairs."""
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     lines: list[str] = []
     paradigms, words = load_templates()
@@ -114,7 +114,7 @@ def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_numbers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
-    """Both numbers, none, too many, or a total together with a model."""
+    """A request with both numbers, none, too many pairs, or a total together with a model is refused."""
     paradigms, words = load_templates()
     refused: tuple[dict[str, Any], ...] = (
         {},
@@ -132,7 +132,7 @@ def test_numbers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_paradigm_without_pairs_is_an_error() -> None:
-    """A model that lets nothing through is an error that names the paradigm, not an empty set."""
+    """A model that accepts no pair is an error that names the paradigm, not an empty set."""
 
     def nothing(text: str, candidates: Sequence[str]) -> list[float]:
         return [-5.0] * len(candidates)
@@ -164,13 +164,13 @@ def save_masked_model(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`generate eras --mlm hf:FOLDER` asks the model, and holds its scores to the thresholds."""
+    """`generate eras --mlm hf:FOLDER` queries the model and compares its scores with the thresholds."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from pytest_llmprops.benchmarks.eras.filling import threshold
 
     paradigms, all_words = load_templates()
-    # Three paradigms and eight words a slot: random weights tell as little from more.
+    # Three paradigms and eight words per slot are enough for random weights.
     paradigms, words = paradigms[:3], {name: pairs_read[:8] for name, pairs_read in all_words.items()}
     monkeypatch.setattr(generate_eras, "load_templates", lambda published=None: (paradigms, words))
     folder = save_masked_model(tmp_path / "model", paradigms, words)
@@ -186,7 +186,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     facts = json.loads((out / "eras" / "SOURCE.json").read_text())
     assert facts["mlm_score"] == "ratio"
     assert "files_sha256" in facts["mlm_identity"]
-    # the first slot of the first pair, by a forward pass of our own
+    # Compute the first slot of the first pair with a separate forward pass.
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -214,7 +214,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
 
 
 def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
-    """--mlm with a model of another kind is one line."""
+    """--mlm with a model of another kind is a one-line error."""
     with pytest.raises(UsageError, match="not a fill-mask model"):
         call("generate", "eras", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
 

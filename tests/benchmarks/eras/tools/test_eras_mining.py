@@ -1,4 +1,4 @@
-"""New paradigms: labels, overlapping words, and lexicons that are not what they should be."""
+"""New paradigms: labels, overlapping words, and invalid lexicons."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from pytest_llmprops.core.errors import DataError
 def test_labels_are_the_papers(
     score: float, pos: int, neu: int, neg: int, non: int, expected: str | None
 ) -> None:
-    """+ from .4 with more positive votes, - below -.4 with more negative, 0 with its three conditions."""
+    """A label is + from .4 with more positive votes, - below -.4 with more negative, and 0 under three
+    conditions.
+    """
     assert label(LexiconWord("甲乙", score, pos, neu, neg, non, 0)) == expected
 
 
@@ -46,7 +48,9 @@ def plain(word: str) -> LexiconWord:
 
 
 def test_pairs_overlap_and_differ() -> None:
-    """Both branchings if both labels can be true; never a true label 0; never equal labels."""
+    """Both branchings are listed if both labels can be true; a true label of 0 and equal labels are
+    excluded.
+    """
     lexicon = [good("甲乙"), bad("乙丙"), plain("丙丁"), good("丙戊"), good("乙己"), good("己庚丙")]
     frequencies = {"甲乙": 50, "乙丙": 30, "丙丁": 10, "丙戊": 99, "乙己": 7, "己庚丙": 7}
     actual = [
@@ -63,14 +67,14 @@ def test_pairs_overlap_and_differ() -> None:
 
 
 def test_ranking_is_by_the_rarer_word() -> None:
-    """First the pair whose rarer word is more frequent, then the commoner one decides."""
+    """Pairs are sorted by the frequency of their rarer word, then by that of the commoner word."""
     lexicon = [good("甲乙"), bad("乙丙"), good("丁戊"), bad("戊己"), good("庚辛"), bad("辛壬")]
     frequencies = {"甲乙": 1000, "乙丙": 2, "丁戊": 5, "戊己": 5, "庚辛": 5, "辛壬": 6}
     assert [c.site for c in mine(frequencies, lexicon)][::2] == ["庚辛壬", "丁戊己", "甲乙丙"]
 
 
 def test_words_outside_the_dictionary_and_known_sites_are_left_out() -> None:
-    """Both words must be in the dictionary, and a site of the benchmark is not a candidate."""
+    """Both words must be in the dictionary, and known sites of the benchmark are not candidates."""
     lexicon = [good("甲乙"), bad("乙丙")]
     both = {"甲乙": 1, "乙丙": 1}
     assert len(mine(both, lexicon)) == 2
@@ -80,7 +84,7 @@ def test_words_outside_the_dictionary_and_known_sites_are_left_out() -> None:
 
 
 def test_lexicon_files(tmp_path: Path) -> None:
-    """A header may come first; a byte-order mark and blank lines do not matter."""
+    """A header, a byte-order mark and blank lines are accepted."""
     file = tmp_path / "lexicon.csv"
     file.write_text(
         "\ufeffword,score,pos,neu,neg,non,not\n信心,0.6,5,0,0,0,0\n\n心得,-1,0,1,4,2,1\n", encoding="utf-8"
@@ -108,7 +112,7 @@ def test_lexicon_files(tmp_path: Path) -> None:
     ],
 )
 def test_bad_lexicons_are_one_line(text: str, message: str, tmp_path: Path) -> None:
-    """Each fault is one line with the file and the line in it."""
+    """Each fault is a one-line error with the file and line number."""
     file = tmp_path / "lexicon.csv"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(DataError) as caught:
@@ -119,7 +123,7 @@ def test_bad_lexicons_are_one_line(text: str, message: str, tmp_path: Path) -> N
 
 
 def test_gbk_is_named(tmp_path: Path) -> None:
-    """A lexicon in GBK is refused with the way to convert it."""
+    """A lexicon in GBK is refused with the command that converts it."""
     file = tmp_path / "lexicon.csv"
     file.write_bytes("信心,0.6,5,0,0,0,0\n".encode("gbk"))
     with pytest.raises(DataError, match="GBK"):
@@ -127,7 +131,7 @@ def test_gbk_is_named(tmp_path: Path) -> None:
 
 
 def test_jieba_gives_candidates(tmp_path: Path) -> None:
-    """A traditional lexicon finds new sites in jieba's dictionary, and no published one."""
+    """A traditional lexicon gives new sites from jieba's dictionary and no published one."""
     pytest.importorskip("jieba")
     pytest.importorskip("opencc")
     file = tmp_path / "lexicon.csv"

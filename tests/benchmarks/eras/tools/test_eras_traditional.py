@@ -1,4 +1,6 @@
-"""Conversion to traditional characters: sites keep three characters, and test and control the same context."""
+"""Conversion to traditional characters keeps sites at three characters, and the context of each pair the
+same.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ pytest.importorskip("opencc")
 
 @cache
 def pairs() -> tuple[SentencePair, ...]:
-    """Sixty pairs of each of the 39 paradigms."""
+    """Return sixty pairs of each of the 39 paradigms."""
     paradigms, words = load_templates()
     return tuple(p for one in paradigms for p in fill_seeded(one, words, pairs=60, seed=7))
 
@@ -37,7 +39,7 @@ def convert(pair: SentencePair, name: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", CONVERTERS)
 def test_every_site_keeps_three_characters(name: str) -> None:
-    """In context, all 39 test and control sites remain three characters that occur once."""
+    """All 39 test and control sites, converted in context, remain three characters that occur once."""
     for pair in pairs():
         test, control = convert(pair, name)
         assert (len(test), len(control)) == (len(pair.test), len(pair.control))
@@ -48,7 +50,9 @@ def test_every_site_keeps_three_characters(name: str) -> None:
 
 
 def test_opencc_gives_test_and_control_one_context() -> None:
-    """With OpenCC a pair differs only in the site, and a site is the same in all its sentences."""
+    """With OpenCC the sentences of a pair differ only in the site, and a site is the same in all its
+    sentences.
+    """
     sites = set()
     for pair in pairs():
         test, control = convert(pair, "opencc")
@@ -59,7 +63,7 @@ def test_opencc_gives_test_and_control_one_context() -> None:
 
 
 def test_the_site_is_converted_apart() -> None:
-    """OpenCC alone matches 道冲 across the site's edge in 赛道冲刺针 and writes another character."""
+    """OpenCC would match 道冲 across the site's edge in 赛道冲刺针 and write another character."""
     text = "选手在赛道冲刺针对强敌调整步伐。"
     assert "道沖刺" in load_converter("opencc")(text)
     assert convert_sentence(text, text.index("冲"), "opencc") == "選手在賽道衝刺針對強敵調整步伐。"
@@ -75,7 +79,7 @@ def test_a_change_of_length_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_unknown_and_missing_converters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Phrase configurations are not accepted, and a missing package names the extra to install."""
+    """Phrase configurations are refused, and the error for a missing package names the extra to install."""
     with pytest.raises(UsageError, match="chinese-converter or opencc"):
         load_converter("s2twp")
     load_converter.cache_clear()

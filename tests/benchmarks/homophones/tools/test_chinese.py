@@ -1,4 +1,4 @@
-"""The built-in Chinese homophones, and the generator of fresh ones."""
+"""The built-in Chinese homophones, and the generator of new ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_llmprops.benchmarks.homophones.tools.generation_zh import generate_z
 
 FILE = Path(__file__).parents[4] / "data" / "homophones" / "chinese.csv"
 COLUMNS = ["id", "sentence", "word", "answer_english", "answer_chinese", "function_word"]
-#: What nearly every reply says; an English answer inside it would make any reply correct.
+#: Stock phrases of replies; an English answer inside one would make any reply correct.
 STOCK = (
     "In the sentence, the word is a homophone for another word, which means something else. For example, "
     "it sounds like the Chinese characters; the pronunciation is similar or the same. I'm sorry, I apologize "
@@ -42,7 +42,7 @@ def rows() -> list[dict[str, str]]:
 
 @cache
 def readings(character: str) -> frozenset[str]:
-    """Every toneless reading of one character, by pypinyin."""
+    """Return every toneless reading of one character, by pypinyin."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pypinyin
@@ -51,7 +51,7 @@ def readings(character: str) -> frozenset[str]:
 
 
 def check(sentence: str, word: str, answer: str) -> None:
-    """A Chinese homophone item is what the paper calls one."""
+    """Assert that a Chinese item is a homophone by the paper's definition."""
     assert len(answer) == len(word)
     assert not set(answer) & set(word), f"{word} shares a character with {answer}"
     assert all(readings(a) & readings(w) for a, w in zip(answer, word, strict=True)), (
@@ -62,7 +62,7 @@ def check(sentence: str, word: str, answer: str) -> None:
 
 
 def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
-    """At least 160 items, numbered from 0001, about eight of them function words."""
+    """There are at least 160 items, numbered from 0001, about eight of them function words."""
     entries = rows()
     assert list(entries[0]) == COLUMNS
     assert len(entries) >= 160
@@ -73,12 +73,16 @@ def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["id"])
 def test_item_sounds_like_its_answer_and_shares_no_character(row: dict[str, str]) -> None:
-    """Each word has the answer's toneless syllables and none of its characters, and occurs once."""
+    """Each word has the answer's toneless syllables and none of its characters, and occurs once in its
+    sentence.
+    """
     check(row["sentence"], row["word"], row["answer_chinese"])
 
 
 def test_the_answer_as_it_is_read_in_its_word_sounds_like_the_homophone() -> None:
-    """Also with the one reading that the answer's characters have in that word, not just any of them."""
+    """The homophone matches the reading that the answer's characters have in that word, not just any of
+    them.
+    """
     read = load_lexicon().read
     for row in rows():
         syllables = [toneless(s) for s in read(row["answer_chinese"])]
@@ -99,7 +103,7 @@ def test_most_items_keep_the_tones() -> None:
 
 @pytest.mark.parametrize("column", ["sentence", "word", "answer_chinese"])
 def test_nothing_is_there_twice(column: str) -> None:
-    """Sentences, words and answers are all different."""
+    """Sentences, words and answers are all distinct."""
     values = [row[column] for row in rows()]
     assert len(set(values)) == len(values)
 
@@ -111,7 +115,9 @@ def test_characters_are_simplified_ones_in_common_use() -> None:
 
 
 def test_english_answers_do_not_hide_in_what_every_reply_says() -> None:
-    """No English answer of a content word is a part of stock phrases, so that `contains` cannot be fooled."""
+    """No English answer of a content word is part of a stock phrase, which would count as correct under
+    `contains`.
+    """
     stock = STOCK.casefold()
     for row in rows():
         answers = row["answer_english"].split("/")
@@ -121,7 +127,7 @@ def test_english_answers_do_not_hide_in_what_every_reply_says() -> None:
 
 
 def test_published_sentences_are_not_copied() -> None:
-    """No built-in sentence, nor its word, is one of the paper's."""
+    """No built-in sentence and no word in one is from the paper."""
     folder = os.environ.get("LLMPROPS_DATA")
     published = Path(folder or "") / "homophones" / "testset_chinese.csv"
     if not folder or not published.is_file():
@@ -136,7 +142,7 @@ def test_published_sentences_are_not_copied() -> None:
 
 
 def test_generated_items_obey_the_rules_of_the_built_in_ones() -> None:
-    """500 items: same syllables, no shared character, word once, answer gone, no dictionary word."""
+    """500 items have equal syllables, no shared character, the word once, no answer, no dictionary word."""
     made = generate_zh(n=500, seed=3)
     words = load_lexicon().words
     assert len(made) == 500
@@ -149,7 +155,7 @@ def test_generated_items_obey_the_rules_of_the_built_in_ones() -> None:
 
 
 def test_generation_is_decided_by_the_seed() -> None:
-    """The same seed gives the same rows; another seed gives others; fewer are a prefix of more."""
+    """A seed always gives the same rows, another seed gives others, and a smaller n gives a prefix."""
     first = generate_zh(n=40, seed=5)
     assert first == generate_zh(n=40, seed=5)
     assert first != generate_zh(n=40, seed=6)
@@ -157,14 +163,14 @@ def test_generation_is_decided_by_the_seed() -> None:
 
 
 def test_built_in_answers_keep_their_english_and_get_a_new_homophone() -> None:
-    """From the built-in sentences most items have the English answer, and none repeats a built-in word."""
+    """Most items from the built-in sentences have the English answer, and none repeats a built-in word."""
     made = generate_zh(n=200, seed=1)
     assert sum(bool(row["answer_english"]) for row in made) >= 150
     assert not {row["word"] for row in made} & {row["word"] for row in rows()}
 
 
 def test_user_sentences_become_items() -> None:
-    """The user's own sentences are used, blank lines aside, and the English answer stays unknown."""
+    """The user's own sentences are used, blank lines are skipped, and the English answer is unknown."""
     mine = ["老船长站在码头上等待返航的货轮", "", "  这家餐馆的厨师来自广东  "]
     made = generate_zh(n=2, seed=0, sentences=mine)
     assert {""} == {row["answer_english"] for row in made}
@@ -173,7 +179,7 @@ def test_user_sentences_become_items() -> None:
 
 
 def test_too_few_items_are_one_clear_line() -> None:
-    """Asking for more than the sentences give says how many there are and what to do."""
+    """An error for too many requested items says how many are available and how to fix it."""
     with pytest.raises(ValueError, match=r"^50 Chinese .* 1 sentences give only \d: add sentences") as caught:
         generate_zh(n=50, seed=0, sentences=["他在河边钓鱼"])
     assert "\n" not in str(caught.value)
@@ -181,18 +187,18 @@ def test_too_few_items_are_one_clear_line() -> None:
 
 @pytest.mark.parametrize(("sentences", "words"), [(["hello world"], "sentence 1"), ([], "0 sentences")])
 def test_useless_sentences_are_refused(sentences: list[str], words: str) -> None:
-    """Text without Chinese names its line; no text at all gives no items."""
+    """Text without Chinese is an error that names its line; empty text gives no items."""
     with pytest.raises(ValueError, match=words):
         generate_zh(n=1, seed=0, sentences=sentences)
 
 
 def test_n_must_be_positive() -> None:
-    """Zero items is a mistake, not an empty file."""
+    """Zero items is an error, not an empty file."""
     with pytest.raises(ValueError, match="n is 0"):
         make_rows([Source("他")], n=0, seed=0, lexicon=load_lexicon())
 
 
-# A dictionary small enough to see through
+# A dictionary small enough to check by hand
 
 READ = {"天": "tian1", "空": "kong1", "蓝": "lan2", "的": "de5"}
 TOY = Lexicon(
@@ -204,12 +210,12 @@ TOY = Lexicon(
 
 
 def test_dictionary_words_are_never_made() -> None:
-    """If the only replacement is a dictionary word, there is no homophone."""
+    """If the only possible replacement is a dictionary word, there is no homophone."""
     assert homophone("天空", TOY, random.Random(0)) is None
 
 
 def test_the_same_tone_is_preferred_and_another_taken_where_there_is_none() -> None:
-    """`tian1` has a replacement with the same tone; `kong1` has none, so the fourth tone is used."""
+    """`tian1` has a replacement in the same tone; `kong1` has none, so the fourth tone is used."""
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
     assert {"添控"} == {homophone("天空", lexicon, random.Random(seed)) for seed in range(20)}
 
@@ -222,21 +228,23 @@ def test_used_homophones_and_words_of_the_sentence_are_avoided() -> None:
 
 
 def test_an_answer_that_occurs_twice_is_not_replaced() -> None:
-    """A known answer that occurs twice in the sentence would give itself away, so it gives no item."""
+    """A known answer that occurs twice in the sentence gives no item, because its second occurrence would
+    reveal it.
+    """
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
     with pytest.raises(ValueError, match="give only 0"):
         make_rows([Source("天空天空", "天空")], n=1, seed=0, lexicon=lexicon)
 
 
 def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
-    """A word that occurs twice, and one that no dictionary has, are left alone."""
+    """A word that occurs twice, or that is not in a dictionary, is not replaced."""
     assert content_words("天空蓝的", TOY) == ("天空",)
     assert content_words("天空天空", TOY) == ()
 
 
 @given(seed=st.integers(0, 2**32))
 def test_any_seed_gives_lawful_items(seed: int) -> None:
-    """Whatever the seed, every item of one sentence obeys the rules."""
+    """For any seed, every item of one sentence follows the rules."""
     text = "科学家在实验室里研究一种新的材料"
     for row in make_rows([Source(text)], n=3, seed=seed, lexicon=load_lexicon()):
         check(row["sentence"], row["word"], row["answer_chinese"])

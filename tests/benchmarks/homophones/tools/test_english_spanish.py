@@ -1,4 +1,4 @@
-"""The built-in English and Spanish items are what they claim to be."""
+"""Checks of the built-in English and Spanish items."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def content_rows(lang: str) -> list[Row]:
 
 @languages
 def test_set_is_large_enough(lang: str) -> None:
-    """Each set has at least 160 items, of which at least 10 ask for a function word."""
+    """Each set has at least 160 items, at least 10 of which are function words."""
     rows = builtin_rows(lang)
     assert len(rows) >= 160
     assert len(rows) - len(content_rows(lang)) >= 10
@@ -56,7 +56,7 @@ def test_set_is_large_enough(lang: str) -> None:
 
 @languages
 def test_ids_are_consecutive(lang: str) -> None:
-    """Ids are four digits and count the rows from 0001, so they are unique and in file order."""
+    """Ids have four digits and number the rows from 0001."""
     assert [row["id"] for row in builtin_rows(lang)] == [
         f"{number:04d}" for number in range(1, len(builtin_rows(lang)) + 1)
     ]
@@ -64,7 +64,7 @@ def test_ids_are_consecutive(lang: str) -> None:
 
 @languages
 def test_file_is_plain(lang: str) -> None:
-    """The file is UTF-8 with LF line ends, without a byte-order mark, blanks at the ends or empty cells."""
+    """The file is UTF-8 with LF line ends, no byte-order mark, no surrounding blanks and no empty cells."""
     raw = (builtin_data() / "homophones" / FILES[lang]).read_bytes()
     assert not raw.startswith(b"\xef\xbb\xbf")
     assert b"\r" not in raw
@@ -75,7 +75,7 @@ def test_file_is_plain(lang: str) -> None:
 @languages
 @pytest.mark.parametrize("column", ["sentence", "word", "answer"])
 def test_no_duplicates(lang: str, column: str) -> None:
-    """No sentence, no made-up word and no answer occurs twice in a set."""
+    """No sentence, made-up word or answer occurs twice in a set."""
     name = ANSWER[lang] if column == "answer" else column
     values = [row[name].casefold() for row in builtin_rows(lang)]
     assert sorted({value for value in values if values.count(value) > 1}) == []
@@ -83,14 +83,14 @@ def test_no_duplicates(lang: str, column: str) -> None:
 
 @languages
 def test_word_stands_once(lang: str) -> None:
-    """The word occurs in its sentence exactly once, as a whole word and in any case."""
+    """The word occurs in its sentence exactly once, as a whole word, in any case."""
     wrong = [row["id"] for row in builtin_rows(lang) if occurrences(row["word"], row["sentence"]) != 1]
     assert wrong == []
 
 
 @languages
 def test_answer_stands_nowhere(lang: str) -> None:
-    """The answer is not a word of the sentence; a content word is not even part of one."""
+    """The answer is not a word of the sentence; a content word is not part of one either."""
     rows = builtin_rows(lang)
     answer = ANSWER[lang]
     assert [row["id"] for row in rows if occurrences(row[answer], row["sentence"])] == []
@@ -152,20 +152,20 @@ def test_words_are_spelt_unlike_their_answers(lang: str) -> None:
     distances = [spelling_distance(*pair) for pair in pairs(lang)]
     assert len(distances) == len(builtin_rows(lang))
     assert [p for p in pairs(lang) if spelling_distance(*p) < 0.2] == []
-    # The published English words have an average distance of 0.43.
+    # The published English words average 0.43.
     assert statistics.fmean(distances) >= 0.43
 
 
 @languages
 def test_sentences_give_context(lang: str) -> None:
-    """Every sentence has at least three words in addition to the made-up one, as context."""
+    """Every sentence has at least three words besides the made-up one."""
     assert [row["id"] for row in builtin_rows(lang) if len(words_of(row["sentence"])) < 4] == []
 
 
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
 @languages
 def test_speech_synthesizer_agrees(lang: str) -> None:
-    """Another letter-to-sound system, espeak-ng, hears nine in ten words nearest to their own answer."""
+    """By espeak-ng, another letter-to-sound system, nine in ten words are nearest to their own answer."""
     items = pairs(lang)
     words = _espeak([word for word, _ in items], lang)
     answers = _espeak([answer for _, answer in items], lang)
@@ -183,7 +183,7 @@ def test_speech_synthesizer_agrees(lang: str) -> None:
 
 
 def _espeak(words: list[str], lang: str) -> list[str]:
-    """IPA of each word without stress, length and pauses."""
+    """Return the IPA of each word without stress, length and pauses."""
     text = "\n".join(f"{word}." for word in words) + "\n"
     command = ["espeak-ng", "-q", "--ipa", "-v", VOICE[lang]]
     output = subprocess.run(
@@ -193,7 +193,7 @@ def _espeak(words: list[str], lang: str) -> list[str]:
 
 
 def test_sentences_are_our_own() -> None:
-    """No sentence and no (word, answer) pair is one of the published English ones."""
+    """No sentence and no (word, answer) pair is a published English one."""
     folder = os.environ.get("LLMPROPS_DATA")
     if not folder:
         pytest.skip("LLMPROPS_DATA names no folder of published data")

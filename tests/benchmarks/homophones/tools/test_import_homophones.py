@@ -39,7 +39,7 @@ VERDICT = {
 
 
 def write(root: Path, name: str, rows: list[list[str]]) -> Path:
-    """A file in the published format; SOURCE.json exempts the folder from the check of its sha256."""
+    """Write a file in the published format; SOURCE.json exempts the folder from the sha256 check."""
     folder = root / "homophones"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "SOURCE.json").write_text('{"source": "generated"}\n', encoding="utf-8")
@@ -72,23 +72,23 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """An English file with two models' verdicts, and a Chinese one with one."""
+    """Write an English file with two models' verdicts and a Chinese one with one model's."""
     write(tmp_path / "data", "testset_english.csv", ENGLISH)
     write(tmp_path / "data", "testset_chinese.csv", CHINESE)
     return tmp_path / "data"
 
 
 def imported(data: Path, out: Path) -> dict[str, Path]:
-    """model -> folder of its run."""
+    """Map each model to the folder of its run."""
     assert run(data, out) == 0
     return {next(iter(facts(folder)["models"])): folder for folder in out.iterdir()}
 
 
-# What is written
+# Output
 
 
 def test_one_run_a_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each verdict column becomes a separate run, named in the output with its score per language."""
+    """Each verdict column becomes a separate run, and the output names it with its score per language."""
     runs = imported(data, tmp_path / "runs")
     assert set(runs) == {"GPT-4", "My Model"}
     lines = capsys.readouterr().out.splitlines()
@@ -111,14 +111,14 @@ def test_run_is_complete(data: Path, tmp_path: Path) -> None:
 
 
 def test_calls_are_recorded_as_none(data: Path, tmp_path: Path) -> None:
-    """The calls of an imported run are there with the run record's names, all zero."""
+    """An imported run lists its calls under the run record's names, all zero."""
     calls = facts(imported(data, tmp_path / "runs")["GPT-4"])["calls"]
     assert set(calls) >= CALLS
     assert {calls[name] for name in CALLS} == {0}
 
 
 def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
-    """The summary has a row a language with the column's counts and Wilson's interval."""
+    """The summary has one row per language with the column's counts and Wilson's interval."""
     rows = facts(imported(data, tmp_path / "runs")["GPT-4"])["summary"]
     english, chinese = rows
     assert (english["language"], english["items"], english["correct"], english["wrong"]) == ("en", 3, 2, 1)
@@ -128,7 +128,7 @@ def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
 
 
 def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> None:
-    """Each line has the run record's fields and an id that a new run on the same files has too."""
+    """Each line has the run record's fields and the id of the same item in a new run on the files."""
     lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
     assert all(set(line) == VERDICT for line in lines)
     assert [(line["id"], line["status"], line["score"]) for line in lines] == [
@@ -145,7 +145,7 @@ def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> N
 
 
 def test_metrics_can_be_made_of_imported_verdicts(data: Path, tmp_path: Path) -> None:
-    """The benchmark's metrics take imported lines: what no reply tells has no row, the rest has."""
+    """Imported lines give all metrics except those that need the reply's text, which have no row."""
     lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
     records = [VerdictRecord.from_json(line) for line in lines]
     actual = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(records)}
@@ -155,7 +155,7 @@ def test_metrics_can_be_made_of_imported_verdicts(data: Path, tmp_path: Path) ->
 
 
 def test_published_counts(published: Path, tmp_path: Path) -> None:
-    """The authors' columns count 63, 90, 62, 83 on English and 20, 68, 50, 63 on Chinese."""
+    """The authors' columns count 63, 90, 62 and 83 on English and 20, 68, 50 and 63 on Chinese."""
     for name in ("testset_english.csv", "testset_chinese.csv"):
         if not (published / "homophones" / name).is_file():
             pytest.skip(f"{name} is not in the folder")
@@ -174,7 +174,7 @@ def test_published_counts(published: Path, tmp_path: Path) -> None:
 
 
 def test_rows_with_ids_of_their_own(tmp_path: Path) -> None:
-    """Where a file has an id column the verdicts go to those ids, whatever their order."""
+    """If a file has an id column, the verdicts use those ids in any order."""
     ids = ["id", "7", "x3", "1"]
     rows = [[name, *row] for name, row in zip(ids, ENGLISH, strict=True)]
     write(tmp_path / "data", "testset_english.csv", rows)
@@ -186,12 +186,12 @@ def test_rows_with_ids_of_their_own(tmp_path: Path) -> None:
     ]
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize("cell", ["", "yes", "1", "Y/N"])
 def test_bad_cell_is_one_line(cell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A cell that is neither Y nor N is one line with file, row and column; no run is written."""
+    """A cell that is neither Y nor N is a one-line error with file, row and column; no run is written."""
     rows = [list(row) for row in ENGLISH]
     rows[2][3] = cell
     write(tmp_path / "data", "testset_english.csv", rows)
@@ -205,7 +205,7 @@ def test_bad_cell_is_one_line(cell: str, tmp_path: Path, capsys: pytest.CaptureF
 def test_changed_published_file_is_one_line(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without SOURCE.json the files must be the authors' own, byte for byte; no run is written."""
+    """Without SOURCE.json the files must equal the authors' byte for byte; otherwise no run is written."""
     (data / "homophones" / "SOURCE.json").unlink()
     assert run(data, tmp_path / "runs") == 2
     assert "differs from the manifest" in one_error(capsys)
@@ -216,7 +216,7 @@ def test_changed_published_file_is_one_line(
 def test_nothing_to_import_is_one_line(
     empty: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder without homophone files, or with files that have no verdict column, is one line."""
+    """A folder without homophone files, or with files without a verdict column, is a one-line error."""
     if not empty:
         write(tmp_path / "data", "testset_english.csv", [row[:3] for row in ENGLISH])
     assert run(tmp_path / "data", tmp_path / "runs") == 2
@@ -227,7 +227,7 @@ def test_nothing_to_import_is_one_line(
 def test_no_folder_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without --data and LLMPROPS_DATA the line names both."""
+    """Without --data and LLMPROPS_DATA the error names both."""
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 2
     line = one_error(capsys)
@@ -243,7 +243,7 @@ def test_folder_from_the_environment(data: Path, tmp_path: Path, monkeypatch: py
 
 
 def test_importing_twice_is_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An earlier import is not overwritten; the line names the folder and this command's own option."""
+    """An earlier import is not overwritten; the error names the folder and this command's option."""
     before = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
     capsys.readouterr()
     assert run(data, tmp_path / "runs") == 2
@@ -255,7 +255,7 @@ def test_importing_twice_is_one_line(data: Path, tmp_path: Path, capsys: pytest.
 
 
 def test_column_name_is_no_path(tmp_path: Path) -> None:
-    """A column's name cannot lead a run out of the output folder."""
+    """A column's name cannot place a run outside the output folder."""
     rows = [list(row) for row in ENGLISH]
     rows[0][3] = "a/../../../escaped"
     write(tmp_path / "data", "testset_english.csv", rows)

@@ -33,7 +33,7 @@ arpabet = st.lists(st.sampled_from(ARPABET), max_size=7)
 
 
 def test_costs_form_a_bounded_symmetric_table() -> None:
-    """Each substitution costs between 0 and 1, the same both ways, and nothing only for the same phoneme."""
+    """Each substitution costs 0 to 1 in both directions, and 0 only for the same phoneme."""
     for inventory in (ARPABET, SPANISH):
         for a in inventory:
             for b in inventory:
@@ -71,14 +71,14 @@ def test_distance_is_symmetric_and_bounded(a: list[str], b: list[str]) -> None:
 
 
 def test_distance_by_hand() -> None:
-    """Of "bit" and "bid" one voicing differs (0.25 in three phonemes); "cat" lacks one of "cats"."""
+    """ "bit" and "bid" differ in one voicing (0.25 in three phonemes); "cat" lacks one phoneme of "cats"."""
     assert phoneme_distance(("B", "IH", "T"), ("B", "IH", "D")) == pytest.approx(0.25 / 3)
     assert phoneme_distance(("K", "AE", "T"), ("K", "AE", "T", "S")) == pytest.approx(1 / 4)
     assert phoneme_distance((), ("AH",)) == indel_cost("AH") == 0.5
 
 
 def test_unknown_phoneme_is_named() -> None:
-    """A symbol outside the inventories is a ValueError that names it, not a silent mismatch."""
+    """A symbol outside the inventories is a ValueError that names it."""
     with pytest.raises(ValueError, match="AH0"):
         substitution_cost("AH0", "T")
 
@@ -96,7 +96,7 @@ def test_unknown_phoneme_is_named() -> None:
     ],
 )
 def test_made_up_english_words_can_be_read(spelling: str, phonemes: str) -> None:
-    """The rules read a respelling as it is meant, at next to no cost."""
+    """The rules read a respelling as intended, at almost no cost."""
     reading = closest_reading(spelling, phonemes.split(), "en")
     assert reading.phonemes == tuple(phonemes.split())
     assert reading.distance <= 0.05
@@ -113,7 +113,7 @@ def test_made_up_english_words_can_be_read(spelling: str, phonemes: str) -> None
     ],
 )
 def test_wrong_readings_are_not_allowed(spelling: str, phonemes: str) -> None:
-    """A letter is not read as a sound it never has: c before o is no S, g before a no JH."""
+    """A letter is never read as an impossible sound: c before o is not S, g before a is not JH."""
     assert closest_reading(spelling, phonemes.split(), "en").distance > THRESHOLDS["en"]
 
 
@@ -123,7 +123,7 @@ def test_wrong_readings_are_not_allowed(spelling: str, phonemes: str) -> None:
     st.lists(st.sampled_from(["K", "AH", "T", "OW", "SH"]), max_size=4),
 )
 def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) -> None:
-    """The lattice gives the same minimum cost as trying every reading."""
+    """The lattice finds the same minimum cost as trying every reading."""
     edges = _edges(spelling, "en")
 
     def readings(start: int) -> list[tuple[float, tuple[str, ...]]]:
@@ -136,7 +136,7 @@ def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) ->
         ]
 
     def raw(a: tuple[str, ...]) -> float:
-        # no substitution costs more than 1, so that the clip to 1 never acts here
+        # No substitution costs more than 1, so the clip to 1 has no effect here.
         return phoneme_distance(a, target) * max(len(a), len(target))
 
     nearest = closest_reading(spelling, target, "en")
@@ -179,7 +179,7 @@ def test_spelling_outside_the_alphabet_has_no_reading() -> None:
     ],
 )
 def test_spanish_orthography(word: str, phonemes: str) -> None:
-    """Spanish words are read by seseo and yeísmo, with silent h and u, b = v, and strong initial r."""
+    """Spanish words are read with seseo and yeísmo, silent h and u, b = v, and a strong initial r."""
     assert " ".join(spanish_phonemes(word)) == phonemes
 
 
@@ -187,19 +187,19 @@ def test_spanish_orthography(word: str, phonemes: str) -> None:
     ("a", "b"), [("vaca", "baca"), ("hola", "ola"), ("casa", "caza"), ("pollo", "poyo"), ("gente", "jente")]
 )
 def test_spanish_homophones_have_distance_zero(a: str, b: str) -> None:
-    """Words that American Spanish says alike have distance 0."""
+    """Words that sound alike in American Spanish have distance 0."""
     assert sound_distance("es")(a, b).distance == 0
 
 
 def test_real_english_words_are_read_by_the_dictionary() -> None:
-    """A word that is in the dictionary is read as it says: "hour" is "our", "put" is not "but"."""
+    """A word in the dictionary is read as the dictionary says: "hour" is "our", "put" is not "but"."""
     measure = sound_distance("en", load_cmudict())
     assert measure("hour", "our").distance == 0
     assert closest_reading("put", ("B", "AH", "T"), "en").distance < measure("put", "but").distance
 
 
 def test_missing_pronunciation_is_named() -> None:
-    """An answer that the dictionary lacks is a KeyError that names it; no dictionary is a ValueError."""
+    """An answer missing from the dictionary is a KeyError that names it; no dictionary is a ValueError."""
     with pytest.raises(KeyError, match="phrydge"):
         english_pronunciations("phrydge", load_cmudict())
     with pytest.raises(ValueError, match="pronunciation dictionary"):
@@ -209,7 +209,7 @@ def test_missing_pronunciation_is_named() -> None:
 
 
 def test_rules_read_dictionary_words() -> None:
-    """The English rules, which never saw them, read 95% of 400 dictionary words within the threshold."""
+    """The English rules read 95% of 400 held-out dictionary words within the threshold."""
     words = load_cmudict()
     pool = sorted(word for word in words if word.isalpha() and 4 <= len(word) <= 9)
     sample = generator("letter to sound").sample(pool, 400)
@@ -252,6 +252,6 @@ def test_rules_are_well_formed(lines: tuple[str, ...]) -> None:
 
 
 def test_spelling_distance_by_hand() -> None:
-    """The words "phrydge" and "fridge" differ by three edits in seven letters; case does not count."""
+    """ "phrydge" and "fridge" differ by three edits in seven letters; case does not count."""
     assert spelling_distance("phrydge", "fridge") == pytest.approx(3 / 7)
     assert spelling_distance("Word", "wORD") == 0

@@ -1,4 +1,4 @@
-"""Generated English and Spanish items pass the checks of the built-in ones, in published files."""
+"""Generated English and Spanish items pass the built-in items' checks, in files of the published format."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def occurrences(word: str, text: str) -> int:
 
 @languages
 def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
-    """Generated items have the published columns, the word once, the answer nowhere, and no duplicates."""
+    """Generated items have the published columns, the word once, the answer never, and no duplicates."""
     rows = generate(lang, n=120, seed=5)
     assert len(rows) == 120
     assert {tuple(row) for row in rows} == {COLUMNS[lang]}
@@ -81,14 +81,14 @@ def test_generated_words_sound_alike_and_look_different(lang: str) -> None:
 
 @languages
 def test_sentence_comes_from_the_sources(lang: str) -> None:
-    """Put the answer back and every generated sentence is one that was given, to the letter."""
+    """With the answer put back, every generated sentence equals one of the sources."""
     for row in generate(lang, n=3, seed=1, sentences=OWN[lang]):
         assert restore(row["sentence"], row["word"], row[ANSWER[lang]]) in OWN[lang]
 
 
 @languages
 def test_each_sentence_is_used_before_any_is_used_twice(lang: str) -> None:
-    """Three items from three sentences use each of them once; more items take further words of them."""
+    """Three items from three sentences use each once; further items use other words of the sentences."""
 
     def sources(n: int) -> list[str]:
         rows = generate(lang, n=n, seed=2, sentences=OWN[lang])
@@ -113,7 +113,7 @@ PINNED = {
 
 
 def test_generated_rows_are_pinned() -> None:
-    """A seed means the same items in every process and on every machine."""
+    """A seed gives the same items in every process and on every machine."""
     spanish = generate("es", n=2, seed=7, sentences=OWN["es"])
     english = generate("en", n=2, seed=7, sentences=OWN["en"])
     assert [(row["word"], row["answer_spanish"]) for row in spanish] == PINNED["es"]
@@ -122,7 +122,7 @@ def test_generated_rows_are_pinned() -> None:
 
 @languages
 def test_too_few_sentences(lang: str) -> None:
-    """When the sentences do not yield n items, a ValueError says how many of how many."""
+    """If the sentences do not yield n items, a ValueError says how many they yield."""
     with pytest.raises(ValueError, match=r"only \d+ of 500 homophone items .* from 3 sentences"):
         generate(lang, n=500, seed=1, sentences=OWN[lang])
     with pytest.raises(ValueError, match="only 0 of 1"):
@@ -130,7 +130,7 @@ def test_too_few_sentences(lang: str) -> None:
 
 
 def test_bad_arguments() -> None:
-    """An unknown language and a number below 1 are refused by one line that names them."""
+    """An unknown language or a number below 1 is a one-line error that names it."""
     with pytest.raises(UsageError, match=r"'fr'.*en, es, zh"):
         generate("fr", n=1, seed=1)
     with pytest.raises(UsageError, match="cannot generate 0 items"):
@@ -140,7 +140,7 @@ def test_bad_arguments() -> None:
 
 
 def test_replaceable_words() -> None:
-    """Names, function words, short or repeated words, words inside others and heteronyms are left alone."""
+    """Names, function words, short or repeated words, words inside others and heteronyms are not replaced."""
     sentence = (
         "Anna should read about the heart of a cat, a heartbeat, a spoon and another spoon by the window"
     )
@@ -154,7 +154,7 @@ def test_replaceable_words() -> None:
 
 
 def test_respelling_avoids_given_words() -> None:
-    """A respelling that is to be avoided is not chosen, nor one that contains the answer."""
+    """An excluded respelling is never chosen, nor one that contains the answer."""
     measure = sound_distance("es")
     first = respell("caballo", "es", rng=generator(1), measure=measure)
     assert first is not None
@@ -165,7 +165,7 @@ def test_respelling_avoids_given_words() -> None:
 
 
 def test_respelling_never_contains_the_answer() -> None:
-    """No respelling contains the answer, because an echo of it would be correct."""
+    """No respelling contains the answer, because repeating it would count as correct."""
     measure = sound_distance("es")
     respelled: set[str] = set()
     for seed in range(20):
@@ -185,7 +185,9 @@ def test_accents_stay() -> None:
 
 
 def test_restore() -> None:
-    """The answer takes the place of the word, whole and in any case; a word not there once is an error."""
+    """The answer replaces the word as a whole word in any case; any other number of occurrences than one is
+    an error.
+    """
     assert restore("The Kat sat.", "kat", "cat") == "The cat sat."
     with pytest.raises(ValueError, match="occurs 0 times"):
         restore("The katalog", "kat", "cat")
@@ -195,7 +197,7 @@ def test_restore() -> None:
 
 
 def test_known_translations_are_given() -> None:
-    """A Spanish answer of the built-in set brings its English translation, another answer brings none."""
+    """A Spanish answer of the built-in set has its English translation; other answers have none."""
     rows = generate("es", n=190, seed=3)
     known = {row["answer_spanish"]: row["answer_english"] for row in builtin_rows("es")}
     assert any(row["answer_english"] for row in rows)
@@ -206,14 +208,16 @@ def test_known_translations_are_given() -> None:
 
 
 def test_translations_in_the_sentence_are_left_out() -> None:
-    """A translation in the sentence is left out, because a reply that repeats the sentence would be correct."""
+    """A translation that occurs in the sentence is left out, because repeating the sentence would be
+    correct.
+    """
     (plane,) = generate("es", n=1, seed=1, sentences=["Un avión de PLANE"])
     (ring,) = generate("es", n=1, seed=1, sentences=["Un anillo de RING"])
     assert (plane["answer_english"], ring["answer_english"]) == ("airplane", "")
 
 
 def test_function_word_lists_are_lower_case_words() -> None:
-    """The lists contain single lower-case words, and "a" is one in English and Spanish."""
+    """The lists have single lower-case words, and "a" is in the English and the Spanish one."""
     assert "a" in FUNCTION_WORDS["en"] & FUNCTION_WORDS["es"]
     for words in FUNCTION_WORDS.values():
         assert {word for word in words if not word.isalpha() or word != word.lower()} == set()
@@ -222,7 +226,7 @@ def test_function_word_lists_are_lower_case_words() -> None:
 
 
 def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
-    """Two languages written to one folder share SOURCE.json and are read back as a generated data folder."""
+    """Two languages written to one folder share SOURCE.json and load as a generated data folder."""
     english = write_homophones(tmp_path, "en", n=3, seed=4)
     spanish = write_homophones(tmp_path, "es", n=2, seed=9)
     assert (english.name, spanish.name) == ("testset_english.csv", "testset_espanol.csv")
@@ -249,7 +253,7 @@ def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
 
 
 def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
-    """A folder with homophone files but without SOURCE.json is an error and is not changed."""
+    """A folder with homophone files but without SOURCE.json is an error and stays unchanged."""
     file = tmp_path / "homophones" / "testset_english.csv"
     file.parent.mkdir()
     file.write_text("sentence,word,answer\n", encoding="utf-8")
@@ -280,7 +284,7 @@ def test_user_sentences_from_a_file(tmp_path: Path) -> None:
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:
-    """An output path that is a file is one line that names it."""
+    """An output path that is a file is a one-line error that names it."""
     (tmp_path / "out").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match="cannot be written"):
         write_homophones(tmp_path / "out", "es", n=1, seed=1)

@@ -1,4 +1,4 @@
-"""Shared by the tests of H-TEST's data."""
+"""Fixtures for the tests of H-TEST's data."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from pytest_llmprops.data.pronunciation import load_cmudict
 
 @pytest.fixture(scope="session")
 def lexicon() -> Lexicon:
-    """The pronunciation dictionary, loaded once."""
+    """Return the pronunciation dictionary, loaded once per session."""
     return load_cmudict()

@@ -1,4 +1,4 @@
-"""The built-in H-TEST files, fresh sets and chat files for fine-tuning."""
+"""The built-in H-TEST files, generated sets and chat files for fine-tuning."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ BUILTIN = Path(__file__).parents[4] / "data" / "htest"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file."""
+    """Return the rows of a JSONL file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def keys(task: str, rows: list[dict[str, Any]]) -> set[str]:
-    """What makes each row the item it is."""
+    """Return the key that identifies each row's item."""
     return {item_key(task, row["centerpiece"]) for row in rows}
 
 
 def test_builtin_files_are_what_the_generator_writes() -> None:
-    """Generating the built-in set again gives the committed files byte for byte, and no others."""
+    """Generating the built-in set reproduces the committed files byte for byte, and no others."""
     files: dict[str, Sequence[object]] = {}
     for task in TASKS:
         test, examples = make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST)
@@ -61,11 +61,11 @@ def test_builtin_sets_are_balanced_and_disjoint(task: str, lexicon: Lexicon) -> 
 
 
 def test_builtin_sentences_are_not_the_published_ones() -> None:
-    """No built-in sentence, and no Letter Geometry question, is in the published files."""
+    """No built-in sentence or Letter Geometry question is in the published files."""
     folder = Path(os.environ.get("LLMPROPS_DATA") or "-") / "htest"
     if not (folder / "end_ly_test.jsonl").is_file():
         pytest.skip("LLMPROPS_DATA has no published H-TEST files")
-    # Words and pairs of words are left out: there are only so many palindromes in English.
+    # Words and pairs of words are excluded, because English has only so many palindromes.
     files = [file for file in folder.glob("*.jsonl") if not file.name.startswith(("palindrome", "rhyme"))]
     published = {row["centerpiece"].casefold() for file in files for row in read(file)}
     own = {row["centerpiece"].casefold() for file in BUILTIN.glob("*.jsonl") for row in read(file)}
@@ -74,7 +74,9 @@ def test_builtin_sentences_are_not_the_published_ones() -> None:
 
 
 def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexicon) -> None:
-    """A set has n test and 50 example rows per task, disjoint and correct, and says how it was generated."""
+    """A generated set has n test and 50 example rows per task, disjoint and correct, and its source
+    describes it.
+    """
     written = generate_set(tmp_path, seed=7, n=30)
     names = {f"{task}_{part}.jsonl" for task in TASKS for part in ("test", "dev")} | {"SOURCE.json"}
     assert names == {path.name for path in (tmp_path / "htest").iterdir()} == {path.name for path in written}
@@ -90,7 +92,7 @@ def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexic
 
 
 def test_a_fresh_set_of_chosen_tasks_is_repeatable(tmp_path: Path) -> None:
-    """Two runs with one seed write the same bytes, for the chosen tasks only; another seed does not."""
+    """Two runs with one seed write the same bytes, for the chosen tasks only; another seed writes others."""
     folders = [tmp_path / name for name in ("one", "two", "other")]
     for folder, seed in zip(folders, (5, 5, 6), strict=True):
         generate_set(folder, seed=seed, n=20, tasks=["rhyme", "uppercase"])
@@ -110,7 +112,7 @@ def test_a_fresh_set_of_chosen_tasks_is_repeatable(tmp_path: Path) -> None:
     ],
 )
 def test_a_set_that_cannot_be_made_leaves_nothing(options: dict[str, Any], says: str, tmp_path: Path) -> None:
-    """A bad n or task is one line, for sets and training files alike, and no file is written."""
+    """A bad n or task is a one-line error for sets and training files, and no file is written."""
     for make in (generate_set, export_train):
         with pytest.raises(ValueError, match=says) as error:
             make(tmp_path / "out", seed=1, **options)
@@ -119,14 +121,14 @@ def test_a_set_that_cannot_be_made_leaves_nothing(options: dict[str, Any], says:
 
 
 def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
-    """An output folder that cannot be created is an error that says what to do."""
+    """An output folder that cannot be created is an error with a fix."""
     (tmp_path / "taken").write_text("x", "utf-8")
     with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the last step of writing fails, the earlier file is whole and no temporary file stays."""
+    """If the last step of writing fails, the earlier file is intact and no temporary file remains."""
     generate_set(tmp_path, seed=1, n=2, tasks=["end_ly"])
     before = {path.name: path.read_bytes() for path in (tmp_path / "htest").iterdir()}
 
@@ -140,7 +142,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_training_files_are_chat_rows_apart_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
-    """1,000 rows a task, half A and half B, in the chat format, none built-in, none excluded."""
+    """Each task has 1,000 chat rows, half A and half B, and none is built-in or excluded."""
     start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'
 
     def texts(folder: Path, task: str) -> list[tuple[str, str]]:

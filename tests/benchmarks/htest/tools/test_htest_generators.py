@@ -17,14 +17,14 @@ from pytest_llmprops.core.errors import UsageError
 
 
 def texts(task: str, lexicon: Lexicon, *, n: int = 1000, seed: int = 3) -> tuple[list[str], list[str]]:
-    """Group A's and group B's texts."""
+    """Return group A's and group B's texts."""
     rows = generate(task, n=n, seed=seed, lexicon=lexicon)
     return [row["centerpiece"] for row in rows[::2]], [row["centerpiece"] for row in rows[1::2]]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_rows_are_balanced_alternating_numbered_and_distinct(task: str, lexicon: Lexicon) -> None:
-    """4,000 rows alternate A and B, have ids 0000 to 3999, and no item twice, whatever its case or marks."""
+    """4,000 rows alternate A and B, have ids 0000 to 3999, and no duplicates apart from case or marks."""
     rows = generate(task, n=4000, seed=11, lexicon=lexicon)
     assert [row["correct_options"] for row in rows] == [[0], [1]] * 2000
     assert [row["id"] for row in rows] == [f"{index:04d}" for index in range(4000)]
@@ -35,12 +35,12 @@ def test_rows_are_balanced_alternating_numbered_and_distinct(task: str, lexicon:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_another_seed_gives_other_items(task: str, lexicon: Lexicon) -> None:
-    """Two seeds do not give the same set."""
+    """Two seeds give different sets."""
     assert texts(task, lexicon, n=20, seed=1) != texts(task, lexicon, n=20, seed=2)
 
 
 def test_items_are_the_same_in_every_process(lexicon: Lexicon) -> None:
-    """Another process with another hash seed makes the same rows."""
+    """A process with another hash seed makes the same rows."""
     code = (
         "import json; from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate;"
         "from pytest_llmprops.data.pronunciation import load_cmudict as load;"
@@ -64,7 +64,7 @@ def test_items_are_the_same_in_every_process(lexicon: Lexicon) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_excluded_texts_do_not_come_again(task: str, lexicon: Lexicon) -> None:
-    """The same seed with its own items excluded gives entirely other items."""
+    """Excluding a seed's own items gives entirely new items for the same seed."""
     first = [row["centerpiece"] for row in generate(task, n=100, seed=4, lexicon=lexicon)]
     second = generate(task, n=100, seed=4, lexicon=lexicon, exclude=first)
     assert not {item_key(task, text) for text in first} & {
@@ -83,7 +83,7 @@ def test_excluded_texts_do_not_come_again(task: str, lexicon: Lexicon) -> None:
     ],
 )
 def test_an_impossible_request_is_one_line(task: str, n: int, says: str, lexicon: Lexicon) -> None:
-    """An unknown task or an n that cannot be had is a ValueError of one line naming task and fix."""
+    """An unknown task or an impossible n is a one-line ValueError that names the task and a fix."""
     with pytest.raises(ValueError, match=says) as error:
         generate(task, n=n, seed=1, lexicon=lexicon)
     assert isinstance(error.value, UsageError)
@@ -92,7 +92,7 @@ def test_an_impossible_request_is_one_line(task: str, n: int, says: str, lexicon
 
 
 def test_sentences_that_run_out_say_so(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vocabulary too small for n ends in one line, not in an endless loop."""
+    """A vocabulary too small for n ends in a one-line error, not in an endless loop."""
     for name in ("MATH_QUANTITIES", "MATH_CONTEXTS"):
         monkeypatch.setattr(vocabulary, name, getattr(vocabulary, name)[:1])
     with pytest.raises(UsageError, match="htest/spelled_math: the vocabulary gives only"):
@@ -121,7 +121,7 @@ def test_lists_hold_what_they_promise(lexicon: Lexicon) -> None:
 
 
 def test_uppercase_has_one_capital_or_none(lexicon: Lexicon) -> None:
-    """Group A has exactly one capital, at the start of a word or inside; group B has none."""
+    """Group A has exactly one capital, at the start of a word or inside one; group B has none."""
     in_a, in_b = texts("uppercase", lexicon)
     capitals = [[index for index, letter in enumerate(text) if letter.isupper()] for text in in_a]
     assert all(len(places) == 1 for places in capitals)
@@ -133,7 +133,7 @@ def test_uppercase_has_one_capital_or_none(lexicon: Lexicon) -> None:
 
 
 def test_palindromes_match_in_length_outer_letters_and_share_of_real_words(lexicon: Lexicon) -> None:
-    """Group B copies group A's lengths and first letters, begins as it ends, and has as many real words."""
+    """Group B copies group A's lengths and outer letters, with the same share of real words."""
     in_a, in_b = texts("palindrome", lexicon, n=250)
     for key in (len, lambda word: word[0], lambda word: word[-1]):
         assert Counter(map(key, in_a)) == Counter(map(key, in_b))
@@ -146,7 +146,7 @@ def test_palindromes_match_in_length_outer_letters_and_share_of_real_words(lexic
 
 
 def test_rhymes_do_not_show_in_the_spelling(lexicon: Lexicon) -> None:
-    """Shared last letters (two at most) and words are spread alike over both groups."""
+    """Shared last letters (at most two) and words are distributed equally over both groups."""
 
     def shared(pair: str) -> int:
         first, second = pair.split()

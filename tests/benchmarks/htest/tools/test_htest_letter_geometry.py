@@ -1,4 +1,4 @@
-"""Letter Geometry: every answer is right, and no other option is."""
+"""Letter Geometry: every answer is right and every other option is wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pytest_llmprops.benchmarks.htest.tools.letter_glyphs import (
 
 Points = Any  # numpy array of shape (n, 2): points on the strokes, x to the right, y up
 
-# The test's own operations, on points instead of strokes.
+# The test's own operations work on points instead of strokes.
 TURN = {
     "right": lambda p: p[:, ::-1] * (1, -1),
     "left": lambda p: p[:, ::-1] * (-1, 1),
@@ -39,7 +39,7 @@ TURN = {
 
 
 def ink(drawing: Glyph) -> Points:
-    """Points along the strokes of a drawing whose frame is centred on the origin."""
+    """Return points along the strokes of a drawing whose frame is centred on the origin."""
     import numpy as np
 
     steps = np.array([sorted(step) for step in drawing], dtype=float) - 2
@@ -48,14 +48,16 @@ def ink(drawing: Glyph) -> Points:
 
 
 def erase(points: Points, stroke: Glyph) -> Points:
-    """The points that are not on the stroke; a joint goes with it, which is a gap of a few hundredths."""
+    """Return the points that are not on the stroke; a joint is removed too, which leaves a gap of a few
+    hundredths.
+    """
     import numpy as np
 
     return points[np.abs(points[:, None] - ink(stroke)[None]).max(-1).min(1) > 1e-9]
 
 
 def join(first: Points, second: Points, how: str) -> Points:
-    """Two inks put together."""
+    """Join two inks."""
     import numpy as np
 
     if how == "beside":
@@ -66,7 +68,7 @@ def join(first: Points, second: Points, how: str) -> Points:
 
 
 def distance(one: Points, other: Points) -> float:
-    """The largest gap between two inks, each stretched to a box of size 1 by 1 (Hausdorff distance)."""
+    """Return the largest gap between two inks, each scaled to a 1 by 1 box (Hausdorff distance)."""
     from scipy.spatial.distance import directed_hausdorff
 
     def boxed(points: Points) -> Points:
@@ -80,7 +82,7 @@ def distance(one: Points, other: Points) -> float:
 
 
 def results(question: Question) -> list[Points]:
-    """What comes out of a question's steps, one ink for each way to draw its letters."""
+    """Return the result of a question's steps: one ink for each way to draw its letters."""
     first, *steps = question.steps
     outcomes = []
     for drawing in GLYPHS[first]:
@@ -103,13 +105,13 @@ def results(question: Question) -> list[Points]:
 
 @cache
 def rows_and_questions() -> list[tuple[dict[str, Any], Question]]:
-    """The built-in rows with their questions."""
+    """Return the built-in rows with their questions."""
     rows = build_letter_geometry(seed=BUILTIN_SEED)
     return [(dict(row), question) for row, question in zip(rows, choose_questions(BUILTIN_SEED), strict=True)]
 
 
 def test_every_answer_is_right_and_no_other_option_is() -> None:
-    """Computed with points instead of strokes, each question gives its answer and no other option."""
+    """With points instead of strokes, each question gives its answer and no other option."""
     for row, question in rows_and_questions():
         outcomes = results(question)
         for place, option in enumerate(row["options"]):
@@ -133,7 +135,7 @@ def test_questions_are_balanced_and_distinct() -> None:
 
 
 def test_options_do_not_hold_lookalikes() -> None:
-    """No two options of a question are easily taken for each other."""
+    """No two options of a question look alike."""
     for row, _ in rows_and_questions():
         for option in row["options"]:
             assert not (lookalikes(option) - {option}) & set(row["options"]), row
@@ -162,12 +164,12 @@ def test_the_answer_is_not_given_away_by_the_options() -> None:
     ],
 )  # fmt: skip
 def test_known_facts_about_letters(character: str, operation: str, becomes: str) -> None:
-    """What a person sees when turning or mirroring a letter is what the drawings say."""
+    """The drawings agree with what a person sees when turning or mirroring a letter."""
     assert frozenset(becomes) == recognise(transform(drawing, operation) for drawing in GLYPHS[character])
 
 
 def test_turned_and_reversed_letters_are_what_unicode_says() -> None:
-    """Characters named TURNED or REVERSED are their letter's drawing turned or mirrored."""
+    """Characters named TURNED or REVERSED equal their letter's drawing turned or mirrored."""
     checked = 0
     for character in GLYPHS:
         name = unicodedata.name(character)
@@ -183,7 +185,7 @@ def test_turned_and_reversed_letters_are_what_unicode_says() -> None:
 
 
 def test_no_two_characters_share_a_drawing() -> None:
-    """A shape belongs to one character only, so that an answer is never ambiguous."""
+    """Each shape belongs to one character only, so an answer is never ambiguous."""
     for character, drawings in GLYPHS.items():
         for drawing in drawings:
             assert frozenset(character) == recognise([drawing])

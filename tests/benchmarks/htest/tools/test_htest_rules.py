@@ -47,7 +47,7 @@ CASES = [
 
 @pytest.mark.parametrize(("task", "in_a", "in_b"), CASES)
 def test_rules_decide_known_cases(task: str, in_a: str, in_b: str, lexicon: Lexicon) -> None:
-    """Each rule puts one text in group A and a near one in group B."""
+    """Each rule puts one text in group A and a similar one in group B."""
     assert (decide(task, in_a, lexicon), decide(task, in_b, lexicon)) == ("A", "B")
 
 
@@ -60,14 +60,14 @@ def test_rhyme_starts_at_the_last_stressed_vowel() -> None:
 
 @pytest.mark.parametrize("task", ["rhyme", "reverse"])
 def test_a_rule_that_cannot_be_asked_says_why(task: str) -> None:
-    """An unknown task, or rhyme without a dictionary, is one line naming the task."""
+    """An unknown task, or rhyme without a dictionary, is a one-line error that names the task."""
     with pytest.raises(UsageError, match=task) as error:
         decide(task, "blue shoe")
     assert "\n" not in str(error.value)
 
 
 def test_rules_and_generators_cover_the_same_tasks() -> None:
-    """Every generated task has its rule."""
+    """Every generated task has a rule."""
     assert RULE_TASKS == TASKS
 
 
@@ -85,7 +85,7 @@ def test_every_generated_item_obeys_its_label(task: str) -> None:
     check()
 
 
-# Where the published labels do not follow the rule: six B items of "end ly" end in "early", two names in
+# Where the published labels deviate from the rule: six B items of "end ly" end in "early", two names in
 # group B are palindromes, ten A items of "uppercase" have no capital.
 DISAGREEMENTS = {
     "end_ly": 6, "end_punctuation": 0, "palindrome": 2, "rhyme": 0, "spelled_number": 0, "uppercase": 10,
