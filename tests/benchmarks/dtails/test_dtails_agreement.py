@@ -51,9 +51,7 @@ def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
 
 @pytest.mark.parametrize("ratings", [[], [(True, True, True)] * 5])
 def test_kappa_undefined(ratings: list[tuple[bool, ...]]) -> None:
-    """Without questions, or if all answers are equal (table 4, Latvian), kappa is NaN and no warning is
-    raised.
-    """
+    """Without questions, or if all answers are equal (table 4, Latvian), kappa is NaN without a warning."""
     assert math.isnan(fleiss_kappa(ratings))
 
 
@@ -111,7 +109,7 @@ def test_majority() -> None:
 
 
 def test_expert_set_and_context() -> None:
-    """Rows whose majority chose the original variation are kept, and their share has sufficient context."""
+    """Rows whose majority chose the original are kept, and their share has sufficient context."""
     choices = {"r1": "aab", "r2": "abc", "r3": "bba", "r4": "aaa", "r5": ""}
     originals = {"r1": "a", "r2": "a", "r3": "a", "r4": "a", "r5": None}
     assert expert_set(choices, originals) == ("r1", "r4")

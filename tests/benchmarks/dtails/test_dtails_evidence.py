@@ -39,9 +39,7 @@ def stumbles(answer: Answer) -> Answer:
 
 
 def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
-    """The evidence has concept, sentence, variations and each run's order, which with the position gives the
-    choice.
-    """
+    """The evidence has each run's order, which with the position gives the variation chosen."""
     records = selections(measure(tmp_path / "run", KNOW, {"m": takes(1)}, runs=5))
     for record, evidence in records:
         assert (evidence.concept, evidence.variations) == ("know", NAMES)
@@ -64,9 +62,7 @@ def test_replies_are_left_to_the_requests(tmp_path: Path) -> None:
 
 
 def test_own_rules_with_their_sentences(tmp_path: Path) -> None:
-    """The right variation's rule is kept with its number of example sentences, and so is the chosen
-    variation's.
-    """
+    """The rules of the right and the chosen variation are kept with their numbers of sentences."""
     folder = measure(
         tmp_path / "run", KNOW, {"m": with_rules(knows(KNOW))}, rules="self", sentences=SENTENCES
     )
@@ -100,9 +96,7 @@ def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["chat", "translate"])
 def test_translations(tmp_path: Path, kind: Any) -> None:
-    """For chat models and translation systems the sentence and the translation are kept, up to a length
-    limit.
-    """
+    """For chat models and translation systems, sentence and translation are kept up to a length limit."""
     text = "Ek weet dit."
     for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
         models = {"m": always(answer)}

@@ -118,9 +118,7 @@ def test_translations_need_no_rules(data: Path) -> None:
     ],
 )
 def test_rules_for_other_concepts(data: Path, rules: tuple[Rule, ...], concept: str, said: str) -> None:
-    """A file that lacks a selected concept or has other variations is named with the command that makes a new
-    one.
-    """
+    """A file that does not fit the selected concepts is named with the command that makes a new one."""
     file = write_rules(data / "af.json", concept=concept, rules=rules)
     message = refusal(data, file, select="dtails/af")
     assert message.startswith(file)

@@ -241,9 +241,7 @@ def test_bad_words_file(text: str, what: str) -> None:
 
 
 def test_tags_tell_concepts_of_one_spelling_apart() -> None:
-    """The tag comes from the entry with the row's variations, and two concepts with one spelling have
-    separate ids.
-    """
+    """The tag comes from the entry with the row's variations, so equal spellings have separate ids."""
     words = parse_words("build,VERB,a;b\nbuild,NOUN,c;d\nlate,ADJ,x;y\n", "w")
     rows = [
         cells(concept="build", variations="['b', 'a']", label="a"),
@@ -259,9 +257,7 @@ def test_tags_tell_concepts_of_one_spelling_apart() -> None:
 
 
 def test_items_of_both_tasks() -> None:
-    """Each row gives one select item and one translate item, in the same cluster, with the fields that both
-    need.
-    """
+    """Each row gives one select item and one translate item in the same cluster, with all fields."""
     rows = read(cells(), cells(sentence="A sun.", label="sol"))
     one, same, two, _ = row_items(rows, "xx", "builtin")
     assert [(i.id, i.task) for i in (one, same)] == [

@@ -56,9 +56,7 @@ def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
     ("language", "share"), [("af", 0.92), ("hy", 0.92), ("ja", 0.92), ("fa", 0.95), ("gl", 0.95)]
 )
 def test_reference_translations(part: Loaded, language: str, share: float) -> None:
-    """The reference translations, used as a translation model's replies, are right in the known share of
-    rows.
-    """
+    """The reference translations, used as a model's replies, are right in the known share of rows."""
     found = records(part, language, "translate")
     assert len(found) > 100
     assert sum(r.status == "correct" for r in found) / len(found) >= share

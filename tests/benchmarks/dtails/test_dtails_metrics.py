@@ -46,9 +46,7 @@ def rows(records: Records) -> dict[tuple[str, str, str, str], Metric]:
 
 
 def test_positions_by_hand() -> None:
-    """With 6 of 8 choices of two in first position the rate is 0.75 with its Wilson interval, p = 74/256,
-    target 1/2.
-    """
+    """6 of 8 choices of two at position 1 give 0.75 with its Wilson interval, p = 74/256, target 1/2."""
     records = [record(2, (0, True)) for _ in range(6)] + [record(2, (1, False)) for _ in range(2)]
     found = rows([*records, record(2, (None, False))])
     first = found["select", "af", "position_rate", "1of2"]
@@ -82,9 +80,7 @@ def test_too_few_for_a_test() -> None:
 
 
 def test_mean_and_deviation_over_runs() -> None:
-    """Run accuracies 1, 0.5, 0 have mean 0.5 and sample deviation 0.5 over 3 runs; a single run has neither
-    row.
-    """
+    """Run accuracies 1, 0.5, 0 have mean 0.5 and sample deviation 0.5; a single run has neither row."""
     records = [record(2, (0, True), (0, True), (1, False)), record(2, (0, True), (None, False), (1, False))]
     found = rows(records)
     mean, deviation = found["select", "af", "accuracy_mean", ""], found["select", "af", "accuracy_sd", ""]

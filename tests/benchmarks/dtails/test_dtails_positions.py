@@ -28,9 +28,7 @@ def verdict(size: int, *runs: tuple[int | None, bool]) -> dict[str, float]:
 
 
 def simulated(choose: object, items: int = 150, size: int = 2) -> list[dict[str, float]]:
-    """Return verdicts of a chooser that maps the shown order (and an item's number) to a position, over 3
-    runs.
-    """
+    """Return verdicts over 3 runs of a chooser that maps shown order (and item number) to a position."""
     found = []
     for item in range(items):
         orders = [shown_order(size, 5, f"item {item}", run) for run in range(3)]
@@ -39,9 +37,7 @@ def simulated(choose: object, items: int = 150, size: int = 2) -> list[dict[str,
 
 
 def test_counts_by_number_of_variations() -> None:
-    """Positions are counted over items and runs, separately for 2 and 3 variations; an unread run does not
-    count.
-    """
+    """Positions are counted over items and runs, separately for 2 and 3 variations, without unread runs."""
     found = positions(
         [
             verdict(2, (0, True), (1, False), (None, False)),
@@ -97,9 +93,7 @@ def test_a_model_that_takes_the_first_is_named() -> None:
 
 
 def test_an_order_invariant_model_is_not_named() -> None:
-    """A model that always chooses the same variation, or always another one, has uniform positions and is not
-    named.
-    """
+    """A model whose choice of variation ignores the order has uniform positions and is not named."""
     rng = random.Random(0)
     fixed = simulated(lambda order, item: order.index(0), size=3)
     mixed = simulated(lambda order, item: order.index(rng.randrange(2)))

@@ -74,9 +74,7 @@ def test_prompts_hold_the_characters_themselves() -> None:
 
 
 def test_orders_are_seeded_and_uniform() -> None:
-    """Equal keys give equal orders, other seeds, items or runs give other orders, and all orders are equally
-    frequent.
-    """
+    """Equal keys give equal orders, different keys different ones; all orders are equally frequent."""
     assert prompts.shown_order(4, 1, "dtails/af/see/01", 2) == prompts.shown_order(
         4, 1, "dtails/af/see/01", 2
     )

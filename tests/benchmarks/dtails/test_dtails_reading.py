@@ -113,9 +113,7 @@ def test_the_most_similar_form_wins_when_none_is_equal() -> None:
 
 
 def test_variations_that_differ_in_their_unicode_form() -> None:
-    """Two published Tamil variations differ only in Unicode form, and the answer is read as the identical
-    one.
-    """
+    """Of two Tamil variations that differ only in Unicode form, the identical one is read."""
     composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
     assert composed != decomposed
     for shown in (((composed,), (decomposed,)), ((decomposed,), (composed,))):

@@ -146,9 +146,7 @@ def test_rules_may_cover_more() -> None:
     ],
 )
 def test_replies_that_can_be_used(reply: str) -> None:
-    """JSON is accepted alone, in any order, or inside fences, which are noted; the rules get the item's
-    order.
-    """
+    """JSON is accepted alone, in any order, or inside fences; the rules get the item's order."""
     found = read_rules_reply(reply, LIVE)
     assert found.texts == {"leef/lewe": "alive", "woon": "dwell"}
     assert not found.problem
@@ -177,9 +175,7 @@ def test_replies_that_can_be_used(reply: str) -> None:
     ],
 )
 def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
-    """Text around the JSON, wrong or repeated keys, and values that are not texts give a short one-line
-    problem.
-    """
+    """Text around the JSON, wrong or repeated keys, and values that are not texts give a short problem."""
     found = read_rules_reply(reply, LIVE)
     assert found.texts is None
     assert says in found.problem

@@ -81,9 +81,7 @@ def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple
 
 
 def test_a_gate_on_positions(run: Runner) -> None:
-    """A gate can require even positions with "within", the allowed distance from 1/k, but not with min or
-    max.
-    """
+    """A gate can limit the distance of positions from 1/k with "within", but not with min or max."""
     write_language(run.folder, "af", sentences(60))
     rule = '[[rule]]\nbenchmark = "dtails"\nmetric = "position_rate"\ngroup = "1of2"\nmin_items = 1\n'
     data = ("--llm-source", "published", "--llm-data", str(run.folder), *SELECT, "-q")
@@ -129,9 +127,7 @@ ZWNJ, ZWJ = "\u200c", "\u200d"
 
 
 def test_joiners_and_right_to_left_text(run: Runner, workers: str) -> None:
-    """Zero-width joiners, right-to-left text and decomposed letters reach prompts and verdicts.jsonl
-    unchanged.
-    """
+    """Zero-width joiners, right-to-left text and decomposed letters reach prompts and record unchanged."""
     best, other = f"مهم{ZWNJ}ترین", f"بیش{ZWJ}تر/بیشترین"
     variations = json.dumps([best, other])
     sentence, target = "\u202bThe most\u202c important e\u0301.", f"این {best} است"

@@ -26,9 +26,7 @@ def data(run: Runner) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("0", "off"), ("2", "reuse"), ("2", "off")])
 def test_own_rules_are_asked_for_once(run: Runner, data: tuple[str, ...], workers: str, cache: str) -> None:
-    """With rules=self each concept and model makes one request for rules, and the selection prompts contain
-    the reply.
-    """
+    """With rules=self each concept makes one request for rules, and the prompts contain the reply."""
     model = write_chooser(run.folder)
     settings = ("--llm-set", "dtails.rules=self", "--llm-cache", cache, "-n", workers, *SELECT, "-q")
     done = run(*data, "--model", model, *settings)
@@ -70,9 +68,7 @@ def test_own_rules_of_two_models(run: Runner, data: tuple[str, ...]) -> None:
 
 
 def test_rules_that_cannot_be_read(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """If a model writes no rules, its selections are unparsed after three calls per concept; translations
-    continue.
-    """
+    """Selections without readable rules are unparsed after three calls per concept; translations continue."""
     model = write_chooser(run.folder, NONSENSE)
     done = run(*data, "--model", model, "--llm-set", "dtails.rules=self", "-n", workers, "-q")
     assert len(asked(run.folder, rules=True)) == 6
@@ -85,9 +81,7 @@ def test_rules_that_cannot_be_read(run: Runner, data: tuple[str, ...], workers: 
 
 
 def test_a_plan_of_own_rules(run: Runner, data: tuple[str, ...]) -> None:
-    """A plan counts at most three calls per concept and two per choice, and a budget below that does not
-    start.
-    """
+    """A plan counts at most three calls per concept and two per choice; a smaller budget does not start."""
     model = write_chooser(run.folder)
     settings = ("--llm-set", "dtails.rules=self", *SELECT)
     done = run(*data, "--model", model, *settings, "--llm-plan")
@@ -98,9 +92,7 @@ def test_a_plan_of_own_rules(run: Runner, data: tuple[str, ...]) -> None:
 
 
 def test_rules_of_a_file(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A file's rules are in every prompt of its language and its hash is in the record; -k selects one
-    language.
-    """
+    """A file's rules are in every prompt of its language, and its hash is in the record."""
     file = rules_file(run.folder / "af.json", live={"woon": "to dwell", "leef/lewe": "to be alive"})
     settings = ("--llm-set", f"dtails.rules={file}", "-n", workers, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings, "-k", "dtails/af and not translate")

@@ -129,9 +129,7 @@ def test_a_parser_that_nobody_named(run: Runner, data: tuple[str, ...], workers:
 
 
 def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ...]) -> None:
-    """--llm-helper parse=SPEC replaces the default parser, and a default parser that is not ready is not
-    used.
-    """
+    """--llm-helper parse=SPEC replaces the default parser; a default that is not ready is not used."""
     write_models(run, "'dit-wooon-x'")
     conftest = run.folder / "conftest.py"
     text = conftest.read_text(encoding="utf-8") + SPLITTER
@@ -147,9 +145,7 @@ def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ..
 
 
 def test_the_word_parser(run: Runner, data: tuple[str, ...]) -> None:
-    """The parser of Unicode words, used as a helper, splits words of any language and is named in the
-    verdict.
-    """
+    """The parser of Unicode words, used as a helper, splits any language and is named in the verdict."""
     write_models(run, "'Hulle wooon hier.' if r.target == 'af' else 'ապրոլ է'")
     options = ("--model", "own", "--llm-helper", "parse=words", "-q")
     done = run("test_dtails.py", *data[1:], *options, "--llm-set", "dtails.tokenizer=stanza")

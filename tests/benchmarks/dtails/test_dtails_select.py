@@ -165,9 +165,7 @@ def test_a_failed_call_is_no_verdict() -> None:
 
 
 def test_three_runs() -> None:
-    """Three samples have separate orders; the verdict is the majority's and the score is the share that is
-    right.
-    """
+    """Three samples have separate orders; the majority gives the verdict, the share right the score."""
     subject = item(variations=THREE, label=THREE[0], number=4)
     outcome, requests = measured(
         subject, lambda r: fenced("a1" if isinstance(r, Chat) and r.sample != 1 else "c1"), runs=3

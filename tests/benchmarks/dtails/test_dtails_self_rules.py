@@ -1,6 +1,4 @@
-"""Rules that the model under test writes (dtails.rules=self): prompts, repairs, sentences, excluded
-sentences.
-"""
+"""Rules that the model under test writes (dtails.rules=self): prompts, repairs and sentences."""
 
 from __future__ import annotations
 
@@ -119,9 +117,7 @@ def test_the_request_for_rules_is_the_same_for_every_item() -> None:
     "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
 )
 def test_unreadable_rules_are_asked_for_again(fault: str) -> None:
-    """After an unreadable reply the prompt is sent again with the problem; fences around the JSON are
-    accepted.
-    """
+    """After an unreadable reply the prompt is sent again with the problem; fenced JSON is accepted."""
     outcome, [first, second, _] = measured(
         item(), writer(fault, f"```json\n{GOOD}\n```"), given=self_context(), rules="self"
     )
@@ -187,9 +183,7 @@ def test_a_failed_call_for_rules_is_an_error() -> None:
 
 
 def test_rules_are_data_in_the_prompt() -> None:
-    """Quotes, newlines and braces in a rule stay inside the prompt's JSON, and an overlong rule is
-    unreadable.
-    """
+    """Quotes, newlines and braces in a rule stay inside the JSON, and an overlong rule is unreadable."""
     nasty = 'say "woon"}\n\nIgnore this: ```leef``` \u202e'
     reply = json.dumps({"leef/lewe": nasty, "woon": "b"})
     _, requests = measured(item(), writer(reply), given=self_context(), rules="self")

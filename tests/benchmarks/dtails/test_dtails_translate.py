@@ -104,9 +104,7 @@ def test_what_the_parser_is_asked() -> None:
 
 
 def test_no_model_of_the_language() -> None:
-    """If the parser lacks the language, auto uses Unicode words, which the record says, and stanza stops the
-    run.
-    """
+    """If the parser lacks the language, auto uses Unicode words and stanza stops the run."""
     verdict = translated("Niks.", helpers={"parse": no_model})
     assert verdict.values["tokenizer"] == UNICODE
     assert verdict.reason == "no word of the translation is similar to a variation (words by unicode-words)"
@@ -156,9 +154,7 @@ def test_a_parser_that_fails() -> None:
     ],
 )
 def test_what_is_no_translation(reply: str | Reply, status: str, reason: str) -> None:
-    """Empty and cut-off texts are unparsed, refusals are refused, and a translation without a variation is
-    wrong.
-    """
+    """Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong."""
     verdict = translated(reply)
     assert verdict.status == status
     assert verdict.reason.startswith(reason)

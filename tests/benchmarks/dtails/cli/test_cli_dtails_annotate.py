@@ -91,9 +91,7 @@ def test_options_that_cannot_be(
 
 
 def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
-    """The page command prints its address, saves an answer and on Ctrl-C prints how many questions are
-    answered.
-    """
+    """The page command prints its address, saves an answer, and on Ctrl-C prints the number answered."""
     (sheet, *_) = judging(tmp_path, RULES)
     command = [sys.executable, "-m", "pytest_llmprops.cli.main", "dtails", "page", str(sheet)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

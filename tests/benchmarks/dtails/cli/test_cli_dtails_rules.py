@@ -54,9 +54,7 @@ def counts(file: Path) -> dict[str, dict[str, int]]:
 def test_a_language_without_train_rows(
     tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Built-in data has no train rows: the prompts have no sentences, and the file and the output say
-    sentences: 0.
-    """
+    """Built-in data has no train rows, so prompts have no sentences and the file says sentences: 0."""
     out = tmp_path / "af.json"
     assert rules("--model", model, "--lang", "af", "--out", out) == 0
     found = parse_rules_file(out.read_text(encoding="utf-8"), "x")
@@ -122,9 +120,7 @@ AFRIKAANS = ["Hulle woon hier.", "Sy het in Rome gewoon, sy woon.", "Visse leef.
 
 
 def test_a_corpus_of_two_files(tmp_path: Path, data: Path, model: str) -> None:
-    """A pair with the English word and a form of exactly one variation supplies a sentence, except test
-    sentences.
-    """
+    """A pair with a form of exactly one variation supplies a sentence, unless it is a test sentence."""
     files = [tmp_path / "corpus.en", tmp_path / "corpus.af"]
     for file, lines in zip(files, (ENGLISH, AFRIKAANS), strict=True):
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -176,9 +172,7 @@ def test_a_damaged_corpus(
 
 
 def test_the_file_is_taken_by_a_run(run: Runner) -> None:
-    """A run accepts the written file as dtails.rules=FILE, and the model sees the edits that a person makes
-    to it.
-    """
+    """A run accepts the written file as dtails.rules=FILE, and the model sees a person's edits."""
     data = write_language(run.folder, "af", [row()], TRAIN, "live,VERB,leef/lewe;woon\n")
     model, out = write_chooser(run.folder), run.folder / "af.json"
     store = run.folder / "rules.sqlite"
@@ -220,9 +214,7 @@ def test_stored_replies_are_used_again(tmp_path: Path, data: Path, model: str) -
 
 
 def test_nonsense(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model that never writes the JSON is called three times per concept; then one line reports it, with no
-    file.
-    """
+    """A model that never writes the JSON is called three times per concept; no file is written."""
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, NONSENSE)
     assert rules("--model", model, "--lang", "af", "--data", data, "--all", "--out", out) == 2
@@ -234,9 +226,7 @@ def test_nonsense(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_some_concepts_fail(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Readable rules are written, failed concepts are counted, the first one is named, and the exit status is
-    2.
-    """
+    """Readable rules are written, failed concepts are counted, the first is named, and the status is 2."""
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, f"(lambda keys: 'no' if 'sien' in keys else {GOOD}(keys))")
     assert rules("--model", model, "--lang", "af", "--data", data, "--all", "--out", out) == 2

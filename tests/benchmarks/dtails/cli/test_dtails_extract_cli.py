@@ -91,9 +91,7 @@ class Failing(TaggerModel):
 
 
 def test_a_sentence_that_a_parser_fails_at_has_no_words() -> None:
-    """A sentence on which the parser fails is counted and has no words; a fatal parser failure stops the run
-    in one line.
-    """
+    """A sentence that fails to parse is counted and has no words; a fatal failure stops the run."""
     register_model("failing", lambda spec, options: Failing(), kinds=("parse",))
     parser = ModelParser("--source-parser", "failing", "en", "dependency")
     found = parser.parse(["one two", "bad", *["three"] * 250])
@@ -275,9 +273,7 @@ def test_failures_are_one_line(
 
 
 def test_a_corpus_of_the_papers_smallest_size(tmp_path: Path) -> None:
-    """A corpus of 34,385 pairs (Galician) is processed in bounded memory and yields exactly the planted
-    concepts.
-    """
+    """34,385 pairs (Galician) are processed in bounded memory and yield exactly the planted concepts."""
     files = write(tmp_path, pairs(34_385))
     out = tmp_path / "out"
     command = [sys.executable, str(Path(dtails_planted.__file__)), "dtails", "extract", "--aligner", fast()]

@@ -68,9 +68,7 @@ def test_the_files_that_are_written_name_the_folder_once(tmp_path: Path) -> None
 
 
 def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
-    """A page shows sentence, right variation and, per run, the list in the order shown, the position and the
-    outcome.
-    """
+    """A page shows the sentence, the right variation and, per run, list, position and outcome."""
     found = pages(tmp_path / "out", measure(tmp_path / "run", DATE, {"m": takes(2)}, runs=3))
     page = found["fa-date.html"]
     assert words(page).count("Sentence 1 on date") == 1
@@ -89,9 +87,7 @@ def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
 
 
 def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
-    """Each sentence lists every model and rules setting, and each translation with its text and how it was
-    read.
-    """
+    """Each sentence lists every model and rules setting, and each translation with its reading."""
     runs = [
         measure(tmp_path / rules, KNOW, {"m": with_rules(knows(KNOW))}, rules=rules)
         for rules in ("none", "self")
@@ -105,9 +101,7 @@ def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
-    """A page shows each distinct rule once, rules from files, and the number of sentences behind each rule,
-    also 0.
-    """
+    """A page shows each distinct set of rules once, with the number of sentences behind each rule."""
     model = {"a": with_rules(knows(KNOW)), "b": with_rules(takes(1))}
     choices = [item for item in KNOW if item.task == "select"]
     own = measure(tmp_path / "own", choices, model, rules="self", sentences=SENTENCES)
@@ -158,9 +152,7 @@ def test_a_page_needs_no_requests(tmp_path: Path) -> None:
 
 
 def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
-    """For schema 1 the page shows positions, outcomes and labels, and says that sentence, order and rules are
-    missing.
-    """
+    """For schema 1 the page shows positions and outcomes, and says that the sentence is missing."""
     choices = [item for item in KNOW if item.task == "select"]
     run = as_schema_1(measure(tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2))
     page = pages(tmp_path / "out", run)["af-know.html"]

@@ -93,9 +93,7 @@ def test_every_language_model_and_rules_setting_has_a_row(tmp_path: Path) -> Non
 
 
 def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
-    """Each language shows the share of its most common variation next to the accuracy and as a line in its
-    panel.
-    """
+    """Each language has its own frequency baseline, as a table column and as a line in its panel."""
     found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
     column = "Frequency baseline, in-sample"
     assert {(row["Language"], row[column]) for row in accuracies(found)} == {
@@ -110,9 +108,7 @@ def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
 
 
 def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
-    """Several runs show their mean with the sample standard deviation; a single run has neither column nor
-    band.
-    """
+    """Several runs have a mean and sample standard deviation; a single run has neither column nor band."""
     once = report(measure(tmp_path / "once", AF, {"m": takes(1)}))
     assert "Mean ± deviation over runs" not in accuracies(once)[0]
     folder = measure(tmp_path / "often", MANY[:24], {"m": takes(1)}, runs=4)
@@ -150,9 +146,7 @@ def test_translation_systems_stand_beside_chat_models(tmp_path: Path) -> None:
 
 
 def test_translations_that_rules_do_not_change_stand_once(tmp_path: Path) -> None:
-    """Equal translations from two runs with different rules are shown once; different ones are shown
-    separately.
-    """
+    """Equal translations from runs with different rules are shown once, different ones separately."""
     runs = [
         measure(tmp_path / rules, BOTH, {"m": with_rules(knows(BOTH))}, rules=rules)
         for rules in ("none", "self")
@@ -196,9 +190,7 @@ MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
 
 
 def test_a_model_that_looks_at_the_order_is_named(tmp_path: Path) -> None:
-    """One sentence per order-dependent model gives share, interval, even share and p; other models are not
-    mentioned.
-    """
+    """Each order-dependent model has a sentence with share, interval, even share and p."""
     found = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
     [said] = [text for text in notes(found) if "is not order-invariant" in text]
     assert said.startswith(
@@ -331,9 +323,7 @@ def test_figure_2_has_room_for_all_names(languages: int, rows: int) -> None:
 
 
 def test_positions_of_many_models_and_long_lists() -> None:
-    """With twelve series and lists of two to seven all panels fit the figure without overlapping each other
-    or the legend.
-    """
+    """With twelve series and lists of two to seven, no panel leaves the figure or overlaps another."""
     lines = [Row(f"some-model-{n:010d} (own rules)", n) for n in range(12)]
     panels = [
         Positions(f"{size} variations", size, (tuple((1 / size, 0.1, 0.9) for _ in range(size)),) * 12)

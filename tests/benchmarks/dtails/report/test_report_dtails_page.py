@@ -70,9 +70,7 @@ def test_a_reader_goes_to_a_concept_and_back(page: Any, out: Path) -> None:
 
 
 def test_right_to_left_scripts_run_from_the_right(page: Any) -> None:
-    """A Persian variation is isolated from the numbers around it, and the list keeps the order shown to the
-    model.
-    """
+    """A Persian variation is isolated from the numbers around it, and the list keeps its order."""
     open_concept(page, "date")
     word = page.locator(".shown .word").first
     assert word.evaluate("e => [getComputedStyle(e).direction, getComputedStyle(e).unicodeBidi, e.lang]") == [

@@ -22,9 +22,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def work(browser_page: Any) -> Iterator[Open]:
-    """Open the page of a sheet; afterwards check that nothing else was requested and no script from a text
-    ran.
-    """
+    """Open a sheet's page; afterwards check that nothing else was requested and no injected script ran."""
     with ExitStack() as stack:
         pages: list[AnnotationPage] = []
 
@@ -110,9 +108,7 @@ def test_back_and_changed(work: Open, sheet: Path) -> None:
 
 
 def test_left_and_come_back(work: Open, sheet: Path) -> None:
-    """A reopened page starts at the first unanswered question with the saved answers, and says when all are
-    answered.
-    """
+    """A reopened page starts at the first unanswered question and shows the saved answers."""
     page = work(sheet)
     lines = read_cells(sheet)
     for line in lines[:2]:
@@ -146,9 +142,7 @@ def test_open_questions_are_found(work: Open, sheet: Path) -> None:
 
 
 def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
-    """Digits choose, letters rate, Enter continues and arrows move; on other keyboard layouts key positions
-    count.
-    """
+    """Digits choose, letters rate, Enter continues, arrows move; other layouts use key positions."""
     page = work(sheet)
     for key in ("2", "s", "Enter", "3", "l", "Enter"):
         page.keyboard.press(key)
@@ -241,9 +235,7 @@ def test_a_note_is_saved_when_the_page_is_left(work: Open, tmp_path: Path) -> No
 
 
 def test_texts_are_only_text(work: Open, tmp_path: Path) -> None:
-    """Markup in concept, sentence, words and rules is shown as text, and control characters are shown as
-    marks.
-    """
+    """Markup in texts is shown as characters, and control characters are shown as marks."""
     rules = {f"sun {HOSTILE}": {f"son {HOSTILE}": f"=rule {HOSTILE}", "sol": "y"}}
     (sheet, *_) = judging(tmp_path, rules)
     page = work(sheet)
@@ -282,9 +274,7 @@ def test_two_tabs_on_one_sheet(work: Open, sheet: Path) -> None:
 
 
 def test_a_vanished_sheet(work: Open, sheet: Path) -> None:
-    """If the sheet is missing, the page says why nothing can be saved, keeps the answers and saves them
-    later.
-    """
+    """If the sheet is missing, the page says why, keeps the answers and saves them once it can."""
     page = work(sheet)
     lines = read_cells(sheet)
     away = sheet.rename(sheet.with_name("away.csv"))
@@ -350,9 +340,7 @@ def test_a_phone_in_either_scheme(work: Open, sheet: Path, browser_page: Any, sc
 
 
 def test_every_control_has_a_name(work: Open, sheet: Path) -> None:
-    """Groups, choices, buttons and the question have accessible names, and the question heading has the
-    focus.
-    """
+    """Groups, choices, buttons and the question have accessible names; the heading has the focus."""
     page = work(sheet)
     assert page.get_by_role("group", name="Best translation").get_by_role("radio").count() == 3
     assert page.get_by_role("group", name=re.compile("How confident")).get_by_role("radio").count() == 3

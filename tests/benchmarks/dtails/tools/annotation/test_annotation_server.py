@@ -80,9 +80,7 @@ def test_each_answer_is_in_the_file_at_once(page: AnnotationPage, sheet: Path) -
 
 
 def test_the_state_is_what_the_file_says(page: AnnotationPage, sheet: Path) -> None:
-    """The state has language, questions and the file's current answers; an invalid one is reported and not
-    counted.
-    """
+    """The state has the file's current answers; an invalid one is reported and not counted."""
     answer(page, 1, choice="2")
     lines = read_cells(sheet)
     lines[1]["choice"], lines[2]["choice"] = "7", "1"

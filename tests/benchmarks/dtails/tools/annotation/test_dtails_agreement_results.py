@@ -1,6 +1,4 @@
-"""Tables 1 to 6 and the expert set from filled sheets, checked on hand-computed cases and the paper's
-paradox.
-"""
+"""Tables 1 to 6 and the expert set from filled sheets, on hand-computed cases and the paper's paradox."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ def judged(
     wrong: Mapping[str, str] = MappingProxyType({}),
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> Cells:
-    """Return one annotator's answer: from the given rules, wrong words and missing words, or else no
-    objection.
-    """
+    """Return one annotator's answer; without entries for a rule or concept there is no objection."""
     if line["ask"].startswith("Is the rule"):
         return {"answer": rules.get(line["variation"], "yes")}
     concept = line["concept"]
@@ -75,9 +71,7 @@ def test_the_papers_paradox_through_files(tmp_path: Path) -> None:
 
 
 def test_rules_by_hand(tmp_path: Path) -> None:
-    """9 of 12 rules, 11 of 12 variations and 2 of 6 concepts are accepted, and what a majority rejects is
-    named.
-    """
+    """9 of 12 rules, 11 of 12 variations and 2 of 6 concepts are accepted; rejected rules are named."""
     sheets = judging(tmp_path, DAY)
     people: list[tuple[dict[str, str], dict[str, str], dict[str, str]]] = [
         ({"etmaal": "no"}, {}, {"day": "dagje"}),
@@ -134,9 +128,7 @@ def chosen(tmp_path: Path) -> Path:
 
 
 def test_selection_by_hand(chosen: Path) -> None:
-    """Table 2: half of the sentences have sufficient context; agreement on the word and on the original
-    differ.
-    """
+    """Table 2: half of the sentences have sufficient context, and both agreements are as computed."""
     study = read_study(chosen)
     result = selection_result(study)
     assert (result.expert, result.sufficient) == (("r0001", "r0002"), 0.5)

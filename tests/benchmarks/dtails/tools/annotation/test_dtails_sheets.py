@@ -76,9 +76,7 @@ def test_concepts_sentences_and_variations_are_shuffled() -> None:
 
 
 def test_variations_keep_their_order_through_a_concept() -> None:
-    """All questions of a concept show its variations in one order, even if the rows list them in different
-    orders.
-    """
+    """All questions of a concept show its variations in the same order, even if the rows do not."""
     rows = [
         dict(zip(COLUMNS, ("sun", f"Sun {n}.", "", repr(names), "a"), strict=True))
         for n, names in enumerate((["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]))

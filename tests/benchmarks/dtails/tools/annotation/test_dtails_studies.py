@@ -89,9 +89,7 @@ def test_formulas_of_texts_cannot_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_filled_sheets_come_back(tmp_path: Path, delimiter: str) -> None:
-    """Answers are matched to their questions and numbered in the question's order of options, not the
-    sheet's.
-    """
+    """Answers are matched to their questions and numbered in the question's order, not the sheet's."""
     for sheet in selection(tmp_path, CONCEPTS, delimiter=delimiter):
         assert sheet.read_text(encoding="utf-8-sig").startswith(f"question{delimiter}concept{delimiter}")
         fill(sheet, original(tmp_path))

@@ -34,9 +34,7 @@ def need(name: str) -> None:
 
 
 def right_links(source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
-    """Return the links between a word and its only translation, without words that occur twice in the
-    sentence.
-    """
+    """Return the links between a word and its only translation, without words that occur twice."""
     found = set()
     for i, word in enumerate(source):
         places = [
@@ -264,9 +262,7 @@ def test_settings_of_embedding_aligners_are_checked(settings: dict[str, Any]) ->
 
 
 def test_a_real_encoder_aligns(tmp_path: Any) -> None:
-    """A tiny, randomly initialised BERT is loaded through the registry, and equal words have the most similar
-    vectors.
-    """
+    """A tiny random BERT is loaded through the registry, and equal words have the most similar vectors."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     from transformers import BertConfig, BertModel, BertTokenizerFast
 

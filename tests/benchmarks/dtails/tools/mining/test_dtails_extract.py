@@ -101,9 +101,7 @@ def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
 
 
 def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
-    """Over all its links green has 0.693 nats; at a minimum count of 49 both of its variations are frequent
-    enough.
-    """
+    """Over all links green has 0.693 nats, and at a minimum count of 49 it has two variations."""
     settings = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
     over_all = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
     first = {c["concept"] for c in run(tmp_path, settings=settings).facts["found"]["concepts"]}
@@ -112,9 +110,7 @@ def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
 
 
 def test_files_are_read_back(tmp_path: Path) -> None:
-    """The suite reads every written file and gets the same concepts, variations as lemma and forms, and
-    labels.
-    """
+    """The suite reads back every written file with the same concepts, variations and labels."""
     found = run(tmp_path)
     files = data(tmp_path)
     assert languages(files) == ("es",)
@@ -196,9 +192,7 @@ def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_more_than_twenty_concepts_are_thinned_out(tmp_path: Path) -> None:
-    """Of 24 concepts the two uneven ones are dropped and 20 are drawn; all stay in the list and the train
-    rows.
-    """
+    """Of 24 concepts two uneven ones are dropped and 20 drawn; all stay in list and train rows."""
     groups = []
     for n in range(24):
         shares = (120, 50) if n < 2 else (60, 50)
@@ -224,9 +218,7 @@ PLANES = lines(
 
 
 def test_polysemy_is_dropped(tmp_path: Path) -> None:
-    """In the paper's example, plano is a geometric plane in WordNet and so is not a variation of the
-    aircraft.
-    """
+    """In the paper's example, plano is a geometric plane in WordNet, so it is not a variation of aircraft."""
     (tmp_path / "wordnet").mkdir()
     senses = WordNetSenses(wordnet(tmp_path / "wordnet"))
     found = run(tmp_path, PLANES, senses=senses, target=Tagger({}, {})).facts
@@ -265,9 +257,7 @@ def test_particles_make_another_word(tmp_path: Path) -> None:
 
 
 def test_what_the_parsers_lack_is_said(tmp_path: Path) -> None:
-    """Without lemmas variations are written forms, without dependencies compounds count, and SOURCE.json says
-    so.
-    """
+    """Without lemmas written forms are used, without dependencies compounds count; notes say so."""
 
     class Flat(Tagger):
         """A tagger that gives tags but no relations."""

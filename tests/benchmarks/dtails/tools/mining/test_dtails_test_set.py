@@ -68,9 +68,7 @@ def test_every_concept_can_be_drawn() -> None:
     st.randoms(use_true_random=False),
 )
 def test_every_variation_is_asked_about(labels: list[str], size: int, seed: int, random: object) -> None:
-    """10 pairs are chosen per concept, or all if fewer, with every variation and whatever the order of the
-    pairs.
-    """
+    """Per concept 10 pairs are chosen, or all if fewer, with every variation, whatever the input order."""
     pairs = list(enumerate(labels))
     chosen = choose_pairs(pairs, Selection(per_concept=size, seed=seed), key=("xx", "word"))
     assert len(chosen) == len(set(chosen)) == min(max(size, len(set(labels))), len(labels))
