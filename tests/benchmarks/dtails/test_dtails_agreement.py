@@ -93,7 +93,7 @@ def test_ragged_ratings(measure: object, ratings: list[tuple[int, ...]], says: s
 
 @pytest.mark.parametrize(("yes", "of", "printed"), [(42, 51, 0.824), (217, 300, 0.723), (110, 123, 0.894)])
 def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
-    """Recall in table 1 is a share of 3 judgements each: Afrikaans (17 concepts), Farsi (100) and Hindi (41)."""
+    """Table 1's recall is a share of 3 judgements each: Afrikaans (17 concepts), Farsi (100) and Hindi (41)."""
     judgements = [True] * yes + [False] * (of - yes)
     ratings = list(zip(*[iter(judgements)] * 3, strict=True))
     assert round(judged_share(ratings), 3) == printed

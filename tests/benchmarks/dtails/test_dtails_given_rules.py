@@ -1,4 +1,4 @@
-"""Rules from another model or a person (dtails.rules=FILE): what is accepted and what is refused in one line."""
+"""Rules from another model or a person (dtails.rules=FILE): what is accepted and what is refused."""
 
 from __future__ import annotations
 

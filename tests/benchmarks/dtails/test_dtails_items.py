@@ -282,7 +282,7 @@ def test_ids_are_short_and_ascii(concept: str) -> None:
 
 
 def test_any_language_whose_folder_is_there(tmp_path: Path) -> None:
-    """Published folders are found for any two letters, the paper's languages first, and words are optional."""
+    """Published folders of any two letters are found, the paper's languages first; words are optional."""
     rows = table(cells(), cells(sentence="Sun.", label="sol"))
     files = folder(
         tmp_path,

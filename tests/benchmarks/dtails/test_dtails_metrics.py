@@ -90,7 +90,7 @@ def test_mean_and_deviation_over_runs() -> None:
 
 
 def test_retries_and_forms_that_decided() -> None:
-    """Shares are reported for runs with a retry and for readings where the longest form was not the leftmost."""
+    """Shares are reported for runs with a retry and for readings whose longest form was not leftmost."""
     records = [
         record(2, (0, True), (1, True), values={"run1_retried": 1.0, "run2_leftmost": 1.0}),
         record(2, (0, True), (None, False)),
@@ -160,7 +160,7 @@ def test_translations() -> None:
 
 
 def test_directions_are_declared() -> None:
-    """Every metric has its declared direction, and a position's target depends on the number of variations."""
+    """Each metric has its declared direction, and a position's target depends on the number of variations."""
     records = [record(2, (0, True), (1, False), values={"rules_read": 1.0})] * 20
     translation = record(2, values={"chosen": 1.0, "substring": 1.0, "tokenizer": 1.0}, task="translate")
     found = {metric.name: metric.direction for metric in BENCHMARK.metrics([*records, translation])}

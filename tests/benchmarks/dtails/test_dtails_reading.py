@@ -51,7 +51,7 @@ def test_forms_that_contain_each_other() -> None:
     ["\nkyk\n", " Answer: kyk", "answer\nkyk", "'Kyk'.", "**kyk**", "kyk (to look)", "the word kyk", "kyke"],
 )
 def test_untidy_answers(text: str) -> None:
-    """The word "answer", quotes, case, an explanation or a one-letter typo do not prevent reading the choice."""
+    """The word "answer", quotes, case, an explanation or a typo do not prevent reading the choice."""
     found = read_selection(fence(text), SEE)
     assert found.form == "kyk"
     assert found.index == 1

@@ -21,7 +21,7 @@ ROWS = st.lists(
 
 
 def test_tokens() -> None:
-    """Words and punctuation marks count as tokens; an apostrophe or hyphen inside a word does not split it."""
+    """Words and punctuation marks count as tokens; an apostrophe or hyphen in a word does not split it."""
     assert english_tokens("I don't know any well-known man.") == 7
     assert english_tokens("") == 0
 

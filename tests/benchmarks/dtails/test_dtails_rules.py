@@ -124,7 +124,7 @@ def test_forms_in_another_order_fit() -> None:
     ],
 )
 def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> None:
-    """A rules file is refused if it lacks a concept, has other variations of it or is for another language."""
+    """A rules file that lacks a concept, has other variations or is for another language is refused."""
     with pytest.raises(UsageError) as caught:
         check_covers(FILE, language, concepts, "my.json")
     assert says in str(caught.value)

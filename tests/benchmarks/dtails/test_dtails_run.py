@@ -66,7 +66,7 @@ def test_a_model_that_takes_the_first_is_named(run: Runner, workers: str) -> Non
 
 
 def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple[str, ...]) -> None:
-    """Two models, with one process or two, see each item in one order, and another seed gives other orders."""
+    """Two models, with one process or two, see each item in one order; another seed gives others."""
     shown = []
     write_chooser(run.folder)
     other = run.write("other.py", (run.folder / "chooser.py").read_text(encoding="utf-8") + "\n# another\n")

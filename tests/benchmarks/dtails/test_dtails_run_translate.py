@@ -74,7 +74,7 @@ def test_a_translation_model(run: Runner, data: tuple[str, ...], workers: str) -
 
 
 def test_what_split_the_words_is_recorded(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """Each verdict says whether the parser or Unicode split its words, depending on the parser's languages."""
+    """Each verdict says whether the parser or, without its language, Unicode split its words."""
     write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրոլ'")
     options = ("--model", "own", "--llm-helper", "parse=splitter", "-n", workers, "-q")
     done = run("test_dtails.py", *data[1:], *options)

@@ -103,7 +103,7 @@ def test_one_obedient_reply_decides(answer: str, status: str, given: str) -> Non
 
 
 def test_one_retry_with_the_papers_sentence() -> None:
-    """A reply that breaks the template is retried once with the sentence of appendix B.3 and the same list."""
+    """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
     subject = item()
     outcome, [first, second] = measured(subject, says("I think woon.", fenced("woon")))
     names = json.dumps(shown(prompt_of(first))).replace('"', "'")
@@ -147,7 +147,7 @@ def test_cut_off_replies() -> None:
 
 
 def test_content_filters_refuse() -> None:
-    """A reply withheld by a content filter is a refusal without further calls, on the first try or the retry."""
+    """A reply withheld by a content filter is a refusal at once, on the first try or the retry."""
     kept = Reply("", finish_reason="content_filter")
     for replies in ((kept,), ("woon", kept)):
         verdict = verdict_of(item(), says(*replies))
@@ -215,7 +215,7 @@ def test_runs_may_agree_on_nothing() -> None:
 
 
 def test_variations_that_differ_in_unicode_form_only() -> None:
-    """Two forms of a Tamil word that differ only in Unicode form are told apart, and only the label is right."""
+    """Two Unicode forms of one Tamil word are separate choices, and only the label is right."""
     import unicodedata
 
     composed = "இப்போது"

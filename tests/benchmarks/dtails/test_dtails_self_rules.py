@@ -291,7 +291,7 @@ def test_a_limited_run_still_bars_every_test_row(tmp_path: Path) -> None:
 
 
 def test_a_plan_counts_rules_and_choices() -> None:
-    """A plan assumes the maximum cost: three tries per concept and two per choice, with rules in its prompt."""
+    """A plan assumes the maximum cost: three tries per concept, two per choice, rules in its prompt."""
     protocol = resolve("dtails", BENCHMARK.protocols, "quick", {"rules": "self"}, 0)
     cases = [
         Case(BENCHMARK, item(number=n, sentence=f"They live {n}."), self_context(), protocol, "m", kinds=CHAT)

@@ -32,7 +32,7 @@ def longest_common(first: str, second: str) -> int:
 
 @given(SHORT, SHORT)
 def test_indel_ratio_is_its_definition(first: str, second: str) -> None:
-    """The ratio is twice the longest common subsequence over the sum of both lengths; 1 for two empty texts."""
+    """The ratio is twice the longest common subsequence over both lengths, and 1 for two empty texts."""
     total = len(first) + len(second)
     expected = 2 * longest_common(first, second) / total if total else 1.0
     assert indel_ratio(first, second) == expected

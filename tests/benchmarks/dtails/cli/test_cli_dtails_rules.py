@@ -288,7 +288,7 @@ def test_wrong_options(
     arguments: tuple[str, ...],
     said: str,
 ) -> None:
-    """Each invalid option gives a one-line message with status 2; nothing is written and no request is made."""
+    """Each invalid option gives one line with status 2; nothing is written and no request is made."""
     monkeypatch.chdir(tmp_path)
     before = set(tmp_path.iterdir())
     assert rules("--model", model, *arguments) == 2

@@ -1,4 +1,4 @@
-"""The command ``llmprops dtails extract``: a complete run that the suite can read, its output and its errors."""
+"""The command ``llmprops dtails extract``: a run that the suite can read, its output and its errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fast() -> str:
 
 
 def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run finds the planted concepts, reports what it excluded, and prints the paths of the written files."""
+    """A run finds the planted concepts, reports what it excluded, and prints the written paths."""
     files = write(tmp_path, pairs(9_000))
     arguments = ("--corpus", *files, "--lang", "xx", "--out", tmp_path / "out", "--aligner", fast())
     assert extract(*arguments) == 0
@@ -198,7 +198,7 @@ def test_an_encoder_aligns(tmp_path: Path) -> None:
 
 
 def encoder(folder: Path, known: Sequence[str]) -> None:
-    """A BERT without layers in which a word and its translation have equal vectors and all others are random."""
+    """A BERT without layers: a word and its translation have equal vectors, all others random ones."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizerFast
 

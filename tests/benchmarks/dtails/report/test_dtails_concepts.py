@@ -44,7 +44,7 @@ def sentence(page: str, number: int) -> str:
 
 
 def test_report_and_pages_lead_to_each_other(tmp_path: Path) -> None:
-    """Every concept in the table has a page that links back to the section and to the neighbouring concepts."""
+    """Every concept in the table has a page that links to the section and the neighbouring concepts."""
     out = tmp_path / "out"
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
     found = pages(out, run)

@@ -1,4 +1,4 @@
-"""DTAiLS in the report: figure 2 with its table, positions chosen (figures 5 and 6), notes and general parts."""
+"""DTAiLS in the report: figure 2 with its table, positions (figures 5 and 6), notes and general parts."""
 
 from __future__ import annotations
 

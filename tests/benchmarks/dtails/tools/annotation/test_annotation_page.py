@@ -70,7 +70,7 @@ def progress(page: Any, text: str) -> None:
 
 
 def test_one_question_at_a_time(work: Open, sheet: Path) -> None:
-    """Figure 4: concept, English text, variations and confidence are shown, and each answer is saved at once."""
+    """Figure 4: concept, English text, variations and confidence are shown; answers are saved at once."""
     page = work(sheet)
     first = read_cells(sheet)[0]
     assert page.locator("h1").inner_text() == f"Which is the best translation of {first['concept']} here?"

@@ -108,7 +108,7 @@ def test_wrong_words_are_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def chosen(tmp_path: Path) -> Path:
-    """Four sentences: all right; two of three right; two with the same wrong answer; three wrong in two ways."""
+    """Four sentences: all right; two of three right; two with one wrong answer; three wrong in two ways."""
     people = [["son", "zon", "zon", "etmaal"], ["son", "zon", "zon", "dia"], ["son", "sol", "dag", "etmaal"]]
     concepts = {"sun": ["son", "zon", "sol"], "day": ["dag", "zon", "dia", "etmaal"]}
     rows = rows_of(concepts)

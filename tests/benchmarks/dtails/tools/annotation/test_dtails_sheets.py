@@ -54,7 +54,7 @@ def test_questions_on_rules() -> None:
 
 
 def test_concepts_sentences_and_variations_are_shuffled() -> None:
-    """Each annotator has a different order of concepts, sentences and variations, and concepts stay together."""
+    """Each annotator has another order of concepts, sentences and variations; concepts stay together."""
     questions = selection_questions(rows_of(CONCEPTS, sentences=6))
     sheets = [arranged(questions, seed=0, annotator=n) for n in (1, 2, 3)]
     seen = []

@@ -1,4 +1,4 @@
-"""Word aligners: statistical ones on known links, embedding ones on links worked out by hand, and failures."""
+"""Word aligners: statistical ones on known links, embedding ones on hand-computed links, failures."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_both_directions_are_brought_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_sides_without_words_have_no_links(name: str) -> None:
-    """A pair with an empty side has no links, and words with special meaning to a library cause no failure."""
+    """A pair with an empty side has no links, and words special to a library cause no failure."""
     need(name)
     odd = [(["|||", "a-b"], ["<eps>", "x y"]), ([], ["b"]), (["a"], []), ([], [])]
     found = list(statistical(name).align([*odd, *WORDS[:50], *odd]))

@@ -35,7 +35,7 @@ def test_every_format_reads_alike(tmp_path: Path) -> None:
 
 
 def test_pairs_without_two_sides_are_left_out_and_counted(tmp_path: Path) -> None:
-    """Pairs with an empty or too long side are excluded and counted, and the others keep their line numbers."""
+    """Pairs with an empty or too long side are excluded and counted; the others keep their line numbers."""
     source = put(tmp_path / "a", f"\nTwo dogs.\n  \nFour.\n{'x' * (LONGEST + 1)}\nSix\tand\x00a half.\n")
     target = put(tmp_path / "b", "Een.\nTwee honde.\n \n\nVyf.\nSes\u2028en 'n half.\n")
     corpus = open_corpus([source, target], "af")
@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_pair_of_files(
 
 
 def test_what_is_wrong_with_one_file(tmp_path: Path) -> None:
-    """A missing file, a folder, TSV without two columns, a truncated gzip file and three files are refused."""
+    """A missing file, a folder, TSV without two columns, a cut-off gzip file and three files are refused."""
     whole = gzip.compress(SOURCE.encode() * 500)
     damaged = tmp_path / "d.gz"
     damaged.write_bytes(whole[:-20])

@@ -27,7 +27,7 @@ LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas"
 
 
 class InOrder:
-    """Link the first word to the first, the second to the second and so on, so that all alignments are known."""
+    """Link the first word to the first, the second to the second and so on: known alignments."""
 
     words: Literal["written", "lemmas"] = "written"
     independent = True
@@ -155,7 +155,7 @@ def test_no_test_row_is_a_train_row(tmp_path: Path) -> None:
 
 
 def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> None:
-    """A sentence with two translations is not a test row, and a sentence with both variations gives no row."""
+    """A sentence with two translations is not a test row, and one with both variations gives no row."""
     twice = [("house one", "casa uno"), ("House one.", "hacienda uno")] * 300
     both = [("house house one", "casa hacienda uno")] * 30
     found = run(

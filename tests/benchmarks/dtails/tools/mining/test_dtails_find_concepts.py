@@ -57,7 +57,7 @@ def test_entropy_is_at_most_that_of_a_uniform_distribution(counts: list[int]) ->
 
 
 def test_thresholds_of_the_paper() -> None:
-    """Two variations of at least 50 and 0.69 nats are required: 46 to 54 percent passes, 45 to 55 does not."""
+    """Two variations of at least 50 and 0.69 nats are required: 46 to 54% passes, 45 to 55% does not."""
     found = find(
         {
             "even": {"a": 50, "b": 50},
@@ -182,7 +182,7 @@ def test_unknown_senses_drop_nothing() -> None:
 
 
 def test_variations_are_written_as_lemma_and_forms() -> None:
-    """The lemma comes first in its most frequent spelling, and a form of two variations belongs to only one."""
+    """The lemma comes first in its most frequent spelling; a form of two variations belongs to one."""
     lemmas = {"sien": {"sien": 9}, "kyk": {"kyk": 7}}
     words = {
         "sien": {"Sien": 2, "sien": 6, "gesien": 4, "kyk": 1, "siende": 1, "a/b": 9, "sag": 2},

@@ -24,7 +24,7 @@ def sense(senses: WordNetSenses, text: str, lemma: str, tag: str = "NOUN") -> st
 
 
 def test_the_sentence_decides_the_sense(tmp_path: Path) -> None:
-    """Wings, flights and vehicles (a hypernym's word) select the aircraft; points and lines select the shape."""
+    """Wings, flights and vehicles (a hypernym's word) select the aircraft; points and lines the shape."""
     senses = WordNetSenses(wordnet(tmp_path))
     assert sense(senses, "points on a plane make lines", "plane") == "plane.n.02"
     assert sense(senses, "the plane shape and its wings joins points", "plane") == "plane.n.02"
