@@ -59,7 +59,7 @@ def test_options_work_with_it(capitals: Runner) -> None:
     assert "capitals" in capitals(*model, "--llm-plan").output
     asked = capitals(*model, "--llm-param", "max_tokens=7").requests
     assert {r["request"]["max_tokens"] for r in asked} == {7}
-    assert "there are" in capitals(*model, "--llm-set", "capital.k=1").output
+    assert "known are" in capitals(*model, "--llm-set", "capital.k=1").output
 
 
 def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:

@@ -79,7 +79,7 @@ def test_fault_in_a_batch_is_the_benchmarks(run: Runner) -> None:
     """An exception of evaluate_all shows as such in every case that it was to judge."""
     model = write_cuts(run, 3)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    run.write("test_cuts.py", text.replace("        found = []\n", "        raise KeyError('no field')\n"))
+    run.write("test_cuts.py", text.replace("        results = []\n", "        raise KeyError('no field')\n"))
     done = run("--model", model)
     assert "3 errors" in done.output
     assert "no field" in done.output

@@ -167,8 +167,8 @@ def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> N
     file = rule(run, 'task = "n*"\nmin_accuracy = 0.5', "sequential = true")
     done = ask(run, HONEST, "-k", "oracle", "--llm-limit", "3", "-n", workers, "--llm-gate", file)
     assert done.code == 4, done.output
-    [line] = [text for text in done.output.splitlines() if "known from the answers only" in text][:1]
-    assert "which items of oracle are no or yes" in line
+    [line] = [text for text in done.output.splitlines() if "only the answers of oracle" in text][:1]
+    assert "decide which items are no or yes" in line
     assert "remove the rule's task or sequential = true" in line
     assert not (run.folder / "asked").exists()
 
