@@ -1,4 +1,4 @@
-"""Runs that a gate cannot judge: differences from the baseline, and missing parts."""
+"""Runs that a gate cannot judge because they differ from the baseline or are incomplete."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_equal_runs_are_comparable() -> None:
     ],
 )
 def test_what_differs_is_named(ours: dict[str, Any], wanted: str) -> None:
-    """Each difference makes the gate invalid, says what it is, and is in the one line of the decision."""
+    """Each difference makes the gate invalid and is described in the one-line decision."""
     result = against(ours)
     assert (result.decision, result.passed) == ("invalid", False)
     assert len(result.reasons) == 1
@@ -87,7 +87,7 @@ def test_what_differs_is_named(ours: dict[str, Any], wanted: str) -> None:
     ],
 )
 def test_the_baseline_must_be_whole_as_well(theirs: dict[str, Any], wanted: str) -> None:
-    """An incomplete or mixed baseline is as bad as an incomplete or mixed run."""
+    """An incomplete or mixed baseline makes the gate invalid, as an incomplete or mixed run does."""
     assert against(theirs=theirs).reasons[0].startswith(wanted)
 
 
@@ -103,7 +103,7 @@ def test_an_older_baseline_is_named_as_such() -> None:
 
 
 def test_only_what_the_rules_compare_is_compared() -> None:
-    """Another benchmark's protocol and data do not matter, nor does a baseline that no rule needs."""
+    """Other benchmarks' protocols and data are ignored, and so is a baseline that no rule needs."""
     other = {
         "protocols": {"sums": PROTOCOL, "htest": {**PROTOCOL, "seed": 1}},
         "data": {**DATA, "builtin:htest/rhyme.jsonl": "other"},
@@ -116,7 +116,7 @@ def test_only_what_the_rules_compare_is_compared() -> None:
 
 
 def test_a_bound_under_its_newer_name_is_no_deviation() -> None:
-    """max_tokens sent as max_completion_tokens measures the same thing."""
+    """Sending max_tokens as max_completion_tokens is not a deviation."""
     renamed = ["temperature left out", "max_tokens sent as max_completion_tokens"]
     assert against({"deviations": {"new": renamed}}).decision == "pass"
 
@@ -131,7 +131,7 @@ def test_what_a_gate_file_may_allow() -> None:
 
 
 def test_several_reasons_are_all_told() -> None:
-    """The line names the first and counts the others."""
+    """The line names the first reason and counts the others."""
     result = against({"complete": False, "options": {"params": {}}, "deviations": {}})
     assert len(result.reasons) == 3
     assert result.line.startswith("invalid: this run is incomplete")
@@ -139,7 +139,9 @@ def test_several_reasons_are_all_told() -> None:
 
 
 def test_many_changed_files_are_counted() -> None:
-    """Three files are named and the others counted; a file that only one run read is not a change."""
+    """The message names three changed files and counts the others; a file read by only one run is not a
+    change.
+    """
     names = [f"builtin:sums/{n}.csv" for n in range(5)]
     before, after = (
         facts_of("old", data=dict.fromkeys(names, "a")),

@@ -31,7 +31,7 @@ def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
 
 
 def test_min_accuracy_at_its_limits() -> None:
-    """The lower limit must reach it. If the interval contains the limit, the check is inconclusive."""
+    """The lower limit must reach min_accuracy. If the interval contains it, the check is inconclusive."""
     records = new("c" * 80 + "w" * 20)
     low, high, _ = wilson(80, 100)
     inside, above = (low + 1e-9, high), high + 1e-9
@@ -41,28 +41,28 @@ def test_min_accuracy_at_its_limits() -> None:
 
 
 def test_min_accuracy_by_the_point() -> None:
-    """With basis = "point" the estimate is compared with the limit."""
+    """With basis = "point" the estimate is compared with the required accuracy."""
     records = new("c" * 80 + "w" * 20)
     for limit, decision in [(0.8, "pass"), (0.8 + 1e-9, "fail")]:
         assert judged(gate_of({"min_accuracy": limit, "basis": "point"}), records).decision == decision
 
 
 def test_a_rule_has_its_own_level() -> None:
-    """alpha = 0.2 asks for an 80% interval."""
+    """A rule with alpha = 0.2 uses an 80% interval."""
     result = judged(gate_of({"min_accuracy": 0.5, "alpha": 0.2}), new("c" * 80 + "w" * 20))
     assert check_of(result, "min_accuracy").ci_low == wilson(80, 100, level=0.8).low
     assert "80% interval" in check_of(result, "min_accuracy").required
 
 
 def test_errors_are_no_wrong_answers() -> None:
-    """The accuracy is of the answered items."""
+    """Accuracy is computed over the answered items only."""
     result = judged(gate_of({"min_accuracy": 0.5, "max_errors": 0.2}), new("c" * 90 + "e" * 10))
     assert check_of(result, "min_accuracy").value == 1.0
 
 
 @pytest.mark.parametrize(("status", "letter"), [("refused", "r"), ("unparsed", "u")])
 def test_shares_at_their_limit(status: str, letter: str) -> None:
-    """Exactly the allowed share is allowed, and one more is not; 0 allows none."""
+    """The allowed share itself passes and one item more fails; a share of 0 allows no items."""
     key = f"max_{status}"
     for count, limit, wanted in [(7, 0.07, "met"), (8, 0.07, "failed"), (0, 0.0, "met"), (1, 0.0, "failed")]:
         result = judged(gate_of({key: limit}), new(letter * count + "c" * (100 - count)))
@@ -74,7 +74,7 @@ def test_shares_at_their_limit(status: str, letter: str) -> None:
 
 
 def test_no_regression_at_alpha() -> None:
-    """It fails if McNemar's p-value is at most alpha."""
+    """The check fails if McNemar's p-value is at most alpha."""
     ours, theirs = paired_runs(380, 12, 4, 4)
     p = mcnemar_drop(12, 4)
     assert judged(gate_of({"no_regression": True, "alpha": p}), ours, theirs).decision == "fail"
@@ -82,7 +82,7 @@ def test_no_regression_at_alpha() -> None:
 
 
 def test_no_regression_asks_what_could_have_been_shown() -> None:
-    """Without a significant drop it is met only where the detectable drop is at most ``detect``."""
+    """Without a significant drop the check passes only if the detectable drop is at most ``detect``."""
     ours, theirs = paired_runs(95, 2, 1, 2)
     reach = detectable_drop(2, 1, 100, alpha=0.05)
     met = judged(gate_of({"no_regression": True, "detect": reach}), ours, theirs)
@@ -93,7 +93,9 @@ def test_no_regression_asks_what_could_have_been_shown() -> None:
 
 
 def test_the_number_of_pairs_that_would_do_would_do() -> None:
-    """The advice of an inconclusive no_regression holds with the same shares of losses and gains."""
+    """An inconclusive no_regression check passes with the advised number of pairs if the flip rates stay the
+    same.
+    """
     ours, theirs = paired_runs(18, 1, 1, 0)
     gate = gate_of({"no_regression": True, "min_items": 5})
     needed = int(check_of(judged(gate, ours, theirs), "no_regression").reason.split("about ")[1].split()[0])
@@ -103,7 +105,7 @@ def test_the_number_of_pairs_that_would_do_would_do() -> None:
 
 @pytest.mark.parametrize("sample", range(20))
 def test_a_small_sample_cannot_pass_no_regression(sample: int) -> None:
-    """A true drop of 20 points on 10 items is never passed, whatever the sample happens to show."""
+    """A true drop of 20 points on 10 items never passes, whatever the sample shows."""
     rng = random.Random(sample)
     ours = verdicts("".join("c" if rng.random() < 0.7 else "w" for _ in range(10)), model="new")
     theirs = verdicts("".join("c" if rng.random() < 0.9 else "w" for _ in range(10)))
@@ -116,7 +118,7 @@ def test_a_small_sample_cannot_pass_no_regression(sample: int) -> None:
 
 
 def test_ten_items_with_two_losses_are_inconclusive() -> None:
-    """The drop of 20 points itself, on 10 pairs: inconclusive, with a reason."""
+    """An observed drop of 20 points on 10 pairs is inconclusive, and the check gives a reason."""
     result = judged(gate_of({"no_regression": True, "min_items": 10}), *paired_runs(7, 2, 0, 1))
     assert result.decision == "inconclusive"
     assert "10 pairs are too few" in result.line
@@ -124,8 +126,10 @@ def test_ten_items_with_two_losses_are_inconclusive() -> None:
 
 
 def test_holm_over_rules() -> None:
-    """Two rules with p = 0.03 each do not fail at 0.05 (Holm gives 0.06 twice) and one alone does; beside a
-    p of 0.02, of which Holm makes 0.04, it fails as well: the first is out of the way."""
+    """Two rules with p = 0.03 do not fail at 0.05, since Holm's method gives 0.06 for both; one such rule
+    alone fails. Next to a rule with p = 0.02 (adjusted to 0.04) it also fails, because Holm's method
+    rejects that rule first.
+    """
     weak, strong = (14, 5), (13, 4)
     p, q = mcnemar_drop(*weak), mcnemar_drop(*strong)
     assert 0.025 < p < 0.05
@@ -151,7 +155,9 @@ def test_holm_over_rules() -> None:
 
 
 def test_max_drop_at_its_limits() -> None:
-    """Met up to the interval's upper limit, refused under its lower one, else told how many would settle it."""
+    """max_drop passes from the interval's upper limit, fails below its lower limit, and otherwise says how
+    many pairs would settle it.
+    """
     ours, theirs = paired_runs(80, 12, 4, 4)
     low, high, _ = paired_interval(12, 4, 100)
     for margin, wanted in [
@@ -169,7 +175,7 @@ def test_max_drop_at_its_limits() -> None:
 
 
 def test_a_gain_is_shown_as_a_gain() -> None:
-    """A negative drop is a gain in the text, with its limits turned round."""
+    """The text shows a negative drop as a gain and reverses its interval."""
     check = check_of(judged(gate_of({"max_drop": 0.05}), *paired_runs(80, 2, 12, 6)), "max_drop")
     assert check.measured.startswith("gain of 10.0 points")
     assert check.value == pytest.approx(-0.1)
@@ -181,12 +187,12 @@ def test_a_gain_is_shown_as_a_gain() -> None:
 
 
 def in_clusters(statuses: str, size: int, model: str) -> list[VerdictRecord]:
-    """Return verdicts in clusters of neighbours."""
+    """Return verdicts in clusters of consecutive items."""
     return [replace(r, cluster=f"c{n // size}") for n, r in enumerate(verdicts(statuses, model=model))]
 
 
 def test_items_of_a_cluster_do_not_count_as_independent() -> None:
-    """40 losses in four whole clusters show far less than 40 single ones."""
+    """40 losses in four whole clusters are far weaker evidence than 40 single losses."""
     old, fallen = "c" * 400, "w" * 40 + "c" * 360
     single = judged(gate_of({"no_regression": True}), new(fallen), verdicts(old))
     rule = {"no_regression": True, "max_drop": 0.12}
@@ -205,7 +211,7 @@ def test_items_of_a_cluster_do_not_count_as_independent() -> None:
 
 
 def test_accuracy_over_clusters() -> None:
-    """The interval is a bootstrap over clusters, wider than Wilson's; few clusters decide nothing either way."""
+    """The interval is a cluster bootstrap, wider than Wilson's; with few clusters the check is inconclusive."""
     statuses = "".join("c" * 10 if n % 4 else "w" * 10 for n in range(20))
     check = check_of(judged(gate_of({"min_accuracy": 0.6}), in_clusters(statuses, 10, "new")), "min_accuracy")
     assert check.ci_low is not None
@@ -220,7 +226,7 @@ def test_accuracy_over_clusters() -> None:
 
 
 def repeated(shares: list[int], of: int, model: str) -> list[VerdictRecord]:
-    """``of`` samples of each item, with this number of correct ones."""
+    """Return ``of`` samples for each item, with the given number of correct ones."""
     return [
         verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model, sample=sample)
         for n, right in enumerate(shares)
@@ -229,7 +235,7 @@ def repeated(shares: list[int], of: int, model: str) -> list[VerdictRecord]:
 
 
 def test_repeats_are_averaged_first() -> None:
-    """Three samples of 40 items are 40 scores, not 120: in the accuracy, in the pairs, in their number."""
+    """Three samples of 40 items count as 40 scores, not 120, in the accuracy and in the pairs."""
     ours, theirs = repeated([2] * 40, 3, "new"), repeated([3] * 40, 3, "old")
     result = judged(gate_of({"min_accuracy": 0.5, "max_drop": 0.5, "no_regression": True}), ours, theirs)
     accuracy = check_of(result, "min_accuracy")
@@ -242,7 +248,7 @@ def test_repeats_are_averaged_first() -> None:
 
 
 def test_an_item_is_in_error_where_no_sample_has_an_answer() -> None:
-    """One failed sample of three loses nothing; three lose the item."""
+    """An item is in error only if all of its samples are."""
     records = repeated([3] * 40, 3, "new")
     records[0] = replace(records[0], status="error")
     gate = gate_of({"min_accuracy": 0.5, "max_errors": 0.0})
@@ -255,7 +261,7 @@ def test_an_item_is_in_error_where_no_sample_has_an_answer() -> None:
 
 
 def test_errors_and_missing_items_of_either_run_count() -> None:
-    """An item in error in this run or the baseline, or missing in either, is a fault; the first are named."""
+    """Items in error or missing in either run count as errors; the message names the first ones."""
     ours, theirs = new("c" * 196 + "eccc"), verdicts("c" * 198 + "ec")
     ours.pop(2)
     theirs.pop(5)
@@ -272,14 +278,16 @@ def test_errors_and_missing_items_of_either_run_count() -> None:
 
 
 def test_max_errors_alone_is_a_rule() -> None:
-    """It is 1% by default, and may be all that a rule requires."""
+    """max_errors defaults to 1% and can be the only requirement of a rule."""
     gate = gate_of({"max_errors": 0.01})
     assert judged(gate, new("c" * 99 + "e")).decision == "pass"
     assert judged(gate, new("c" * 98 + "ee")).decision == "invalid"
 
 
 def test_too_few_items_are_invalid() -> None:
-    """30 answered items, or pairs, by default; a lower number may be asked for. Metric rules are no exception."""
+    """Fewer than 30 answered items or pairs are invalid, for metric rules too; the gate file can lower the
+    minimum.
+    """
     for rule in ({"min_accuracy": 0.5}, {"metric": "rate", "min": 0.1}):
         metrics = [row("rate", 0.9, "higher")]
         assert judged(gate_of(rule), new("c" * 30), metrics=metrics).decision == "pass"
@@ -292,7 +300,9 @@ def test_too_few_items_are_invalid() -> None:
 
 
 def test_a_rule_without_items_is_invalid() -> None:
-    """Recorded runs get the reason that pytest gives before the first call; what was not served is told."""
+    """A recorded run gets the same reason as pytest gives before the first call, and unserved items are
+    mentioned.
+    """
     gate = gate_of({"task": "sub", "min_accuracy": 0.5})
     result = judged(gate, new("c" * 40), not_served={"eras": {"new": 12}})
     assert result.decision == "invalid"
@@ -301,7 +311,7 @@ def test_a_rule_without_items_is_invalid() -> None:
 
 
 def test_two_rules_about_the_same_items_are_invalid() -> None:
-    """The reason names both; a rule on a metric may share items."""
+    """The reason names both rules; a metric rule may share items with another rule."""
     result = judged(
         gate_of({"task": "add", "min_accuracy": 0.5}, {"task": "a*", "max_refused": 0.5}), new("c" * 40)
     )
@@ -312,7 +322,7 @@ def test_two_rules_about_the_same_items_are_invalid() -> None:
 
 
 def test_no_answer_at_all_is_invalid() -> None:
-    """A run of errors, and a baseline without records, decide nothing."""
+    """A run of errors only, or a baseline without records, makes the gate invalid."""
     assert judged(gate_of({"min_accuracy": 0.0, "max_errors": 1.0}), new("e" * 40)).decision == "invalid"
     assert judged(gate_of({"max_drop": 1.0}), new("c" * 40), []).decision == "invalid"
 
@@ -321,7 +331,7 @@ def test_no_answer_at_all_is_invalid() -> None:
 
 
 def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[str, Any]:
-    """A row of ``metrics``."""
+    """Return a row of ``metrics``."""
     place = {"model": "new", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
     return {**place, "group": "", "name": name, "value": value, "n": 40, "ci_low": None, "ci_high": None,
             "direction": direction, **changes}  # fmt: skip
@@ -354,14 +364,16 @@ def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[
 def test_metrics_in_the_sense_of_their_direction(
     direction: str, limits: dict[str, Any], interval: tuple[float | None, float | None], wanted: str
 ) -> None:
-    """The interval, or the estimate where there is none, is held against the side that the direction names."""
+    """The interval, or the estimate if there is no interval, is compared with the limit in the metric's
+    direction.
+    """
     metrics = [row("rate", 0.5, direction, ci_low=interval[0], ci_high=interval[1])]
     result = judged(gate_of({"metric": "rate", **limits}), new("c" * 40), metrics=metrics)
     assert result.rules[0].verdict == wanted
 
 
 def test_a_metric_that_is_missing_is_invalid() -> None:
-    """No row of that name, group or place, and a row without a value."""
+    """The gate is invalid if no row has the metric's name, group or place, or if the row has no value."""
     rows = [row("rate", 0.5, "higher", group="left"), row("none", None, "higher")]
     for rule in ({"metric": "rat"}, {"metric": "rate", "group": "right"}):
         result = judged(gate_of({**rule, "min": 0.1}), new("c" * 40), metrics=rows)
@@ -376,7 +388,7 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
 
 
 def test_the_worst_rule_decides() -> None:
-    """invalid before fail before inconclusive before pass; the line has the worst."""
+    """The order is invalid, fail, inconclusive, pass, and the decision line shows the worst."""
     records = [*new("c" * 40, task="good"), *new("w" * 40, task="bad"), *new("cw" * 20, task="open"),
                *new("c" * 9, task="few")]  # fmt: skip
     records = [replace(r, id=f"{r.task}/{r.id}") for r in records]
@@ -398,7 +410,7 @@ def test_the_worst_rule_decides() -> None:
 
 
 def test_inconclusive_may_pass() -> None:
-    """Only if the file says so; a failure or an invalid run never passes."""
+    """An inconclusive gate passes only if the gate file allows it; a failed or invalid gate never passes."""
     rule = {"min_accuracy": 0.5}
     lets = judged(gate_of(rule, inconclusive="pass"), new("cw" * 20))
     assert (lets.decision, lets.passed) == ("inconclusive", True)

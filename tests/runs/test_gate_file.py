@@ -1,4 +1,4 @@
-"""Gate files: what is read, and what is refused before the first call."""
+"""Gate files: which keys are read, and which errors are reported before the first call."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ min = 0.9
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
-    """All keys are read; those at the top are defaults of all rules."""
+    """All keys are read; top-level keys are the defaults of all rules."""
     gate = gate_file(tmp_path, EVERYTHING)
     first, second = gate.rules
     assert (gate.inconclusive, gate.sequential, gate.allow_mixed, gate.allow_deviations) == (
@@ -68,14 +68,14 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_nought_is_a_limit(tmp_path: Path) -> None:
-    """A limit of 0 is a limit."""
+    """A limit of 0 is read as a limit, not as a missing one."""
     (rule,) = gate_file(tmp_path, "[[rule]]\nmax_drop = 0\nmax_refused = 0.0").rules
     assert rule.checks == ("max_drop", "max_refused")
     assert rule.paired
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
-    """Windows editors put one at the beginning."""
+    """A byte order mark, as Windows editors write it, is accepted."""
     path = tmp_path / "gate.toml"
     path.write_bytes(b"\xef\xbb\xbf[[rule]]\nmin_accuracy = 0.5\n")
     assert read_gate(path).rules[0].min_accuracy == 0.5
@@ -113,7 +113,7 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: Path) -> None:
-    """The line names the file, the rule, the key and what may stand there."""
+    """The line names the file, the rule, the key and the allowed values."""
     with pytest.raises(UsageError) as caught:
         gate_file(tmp_path, text)
     line = str(caught.value)
@@ -128,7 +128,7 @@ def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: P
     ["min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "alpha", "detect", "min_items"],
 )
 def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
-    """A share is a number from 0 to 1, and a count a whole number."""
+    """A share must be a number from 0 to 1, and a count must be a whole number."""
     with pytest.raises(UsageError, match=f"rule 1: {key} = .*: must be a (fraction|whole number)"):
         gate_file(tmp_path, f"[[rule]]\nno_regression = true\n{key} = {value}")
 
@@ -155,14 +155,14 @@ def test_numbers_without_sense_are_refused(key: str, value: str, tmp_path: Path)
     ("key", "value"), [("min", "nan"), ("max", "true"), ("within", "-0.1"), ("within", "inf")]
 )
 def test_impossible_limits_of_a_metric_are_refused(key: str, value: str, tmp_path: Path) -> None:
-    """A metric may lie outside of [0, 1], but its limits are numbers."""
+    """A metric's limit may be outside [0, 1], but must be a number."""
     with pytest.raises(UsageError, match=f"{key} = .*: must be a number"):
         gate_file(tmp_path, f"[[rule]]\nmetric = 'm'\n{key} = {value}")
     assert gate_file(tmp_path, "[[rule]]\nmetric = 'm'\nmin = -3").rules[0].min == -3
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    """A missing file, a folder, and another encoding are named."""
+    """A missing file, a folder and a file in another encoding each give an error that names the path."""
     with pytest.raises(UsageError, match=r"none\.toml: cannot be read: No such file or directory; check"):
         read_gate(tmp_path / "none.toml")
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
@@ -184,7 +184,7 @@ PLACES = [verdict(task=task, language=language) for task in ("add", "mul") for l
     ],
 )
 def test_a_pattern_that_matches_nothing_is_refused(where: dict[str, str], there: str) -> None:
-    """The line says what there is to match; case counts."""
+    """The line lists what could be matched; matching is case-sensitive."""
     gate = gate_of({"name": "typo", **where, "min_accuracy": 0.5})
     with pytest.raises(UsageError, match=rf"gate.toml: rule 'typo' matches nothing: {there}"):
         gate.check_matches(PLACES)
@@ -198,7 +198,7 @@ def test_places_that_do_not_go_together_are_listed() -> None:
 
 
 def test_two_rules_about_the_same_items_are_refused() -> None:
-    """An item belongs to one rule only, but rules on metrics may share it."""
+    """An item can belong to one rule only, but a metric rule may share it."""
     apart = gate_of(
         {"task": "add", "max_drop": 0.1}, {"task": "m*", "max_drop": 0.1}, {"metric": "m", "min": 0.1}
     )
@@ -225,13 +225,15 @@ METRICS = {"sums": {"rate": "higher", "cost": "lower", "bias": "target:0.5", "si
 def test_a_metric_that_is_not_there_or_asked_from_the_wrong_side(
     rule: dict[str, object], wanted: str
 ) -> None:
-    """The limit must fit the declared direction of the metric."""
+    """An unknown metric, or a limit that does not fit the metric's declared direction, is refused."""
     with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}".replace("*'", r"\*'")):
         gate_of(rule).check_metrics(METRICS)
 
 
 def test_metrics_asked_from_the_right_side_pass() -> None:
-    """Each direction has its limit; a benchmark that declares no metric is left to the run's end."""
+    """Each direction accepts its limit; a benchmark that declares no metrics is checked at the end of the
+    run.
+    """
     rules = [{"metric": "rate", "min": 0.5}, {"metric": "cost", "max": 1}, {"metric": "bias", "within": 0.1}]
     gate_of(*[{"name": str(n), **r} for n, r in enumerate(rules)]).check_metrics(METRICS)
     gate_of({"metric": "anything", "min": 0.5}).check_metrics({"mine": {}})

@@ -1,4 +1,4 @@
-"""Gates that stop early: the order of drawing, bounds that never contradict the full run, and error rates."""
+"""Gates that stop early: the drawing order, bounds that never contradict the full run, and error rates."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SIMULATED = 2000
 
 
 def letters(rng: random.Random, weights: Mapping[str, float], n: int) -> str:
-    """``n`` letters drawn with these weights."""
+    """Return ``n`` letters drawn with these weights."""
     return "".join(rng.choices(list(weights), list(weights.values()), k=n))
 
 
 def pairs_as_runs(kinds: Sequence[str]) -> tuple[Records, Records]:
-    """Return (candidate's, baseline's) records; a letter means both, lost, gained or neither."""
+    """Return (candidate's, baseline's) records; each letter means both, lost, gained or neither."""
     old = "".join("c" if kind in "bl" else "w" for kind in kinds)
     new = "".join("c" if kind in "bg" else "w" for kind in kinds)
     return verdicts(new, model="new"), verdicts(old)
@@ -55,7 +55,7 @@ GATE = gate_of(*({"task": task, "min_accuracy": 0.5} for task in ("large", "midd
 
 @pytest.mark.parametrize("concurrency", [1, 16, 64, 1000])
 def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
-    """Every block fills the concurrency; cases under no rule come in a block of their own, last."""
+    """Every block fills the concurrency; cases without a rule come last, in a separate block."""
     found = blocks(GATE, PLACES, concurrency=concurrency, seed=3)
     assert sorted(p for block in found for p in block) == list(range(len(PLACES)))
     assert all(block == sorted(block) for block in found)
@@ -67,7 +67,7 @@ def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_blocks_are_stratified_by_rule(seed: int) -> None:
-    """After every block, and in every block, each rule has its share within one item."""
+    """Each block, and all blocks so far, contain each rule's share to within one item."""
     found = blocks(GATE, PLACES, concurrency=16, seed=seed)[:-1]
     sizes = Counter(p.task for p in PLACES if p.task != "unruled")
     drawn: Counter[str] = Counter()
@@ -81,7 +81,9 @@ def test_blocks_are_stratified_by_rule(seed: int) -> None:
 
 
 def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
-    """What was drawn after any block are the first items in the order of the keys, whatever the file's order."""
+    """After any block, the items drawn are the first in the order of the keys, whatever the order in the
+    file.
+    """
     order = sorted((p.id for p in PLACES if p.task == "large"), key=lambda i: draw_key(3, i))
     shuffled = random.Random(0).sample(PLACES, len(PLACES))
     for places in (PLACES, shuffled):
@@ -94,7 +96,7 @@ def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
 
 
 def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
-    """Workers draw the same items although their hashes of texts differ."""
+    """Workers draw the same items although their string hashes differ."""
     code = (
         "from pytest_llmprops.runs.gate_draw import draw_key;"
         "print([draw_key(7, f'htest/{n}').hex() for n in range(9)])"
@@ -110,14 +112,14 @@ def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
 
 
 def test_items_of_a_metric_rule_count_with_their_other_rule() -> None:
-    """A metric rule draws only what no other rule draws."""
+    """A metric rule draws only the items that no other rule draws."""
     gate = gate_of({"metric": "rate", "min": 0.1}, {"task": "large", "min_accuracy": 0.5})
     found = blocks(gate, places_of(large=100, other=100), concurrency=20, seed=0)
     assert all(abs(sum(p < 100 for p in block) - 10) <= 1 for block in found)
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
-    """Records in any order give the same decision, as their draws are put in order again."""
+    """Records that arrive in any order give the same decision, because they are sorted by drawing order."""
     rng = random.Random(5)
     ours, theirs = pairs_as_runs(letters(rng, {"b": 80, "l": 6, "g": 6, "n": 8}, 200))
     run = DrawnRun(gate_of({"max_drop": 0.1, "min_accuracy": 0.5}, sequential=True), ours, theirs)
@@ -150,42 +152,42 @@ def scores_of(kinds: Sequence[str], clusters: Sequence[str]) -> Pairs:
 def accuracy_bound(
     rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE
 ) -> str:
-    """min_accuracy, early."""
+    """Return the early verdict of min_accuracy."""
     answers = answers_of(drawn, clusters[: len(drawn)])
     return gate_bounds.accuracy(rule, answers, Population.of(clusters), error_rate).verdict
 
 
 def accuracy_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
-    """min_accuracy of the full run."""
+    """Return the verdict of min_accuracy on the full run."""
     return gate_checks.accuracy(rule, answers_of(letters_, clusters)).verdict
 
 
 def refused_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
-    """max_refused, early."""
+    """Return the early verdict of max_refused."""
     answers = answers_of(drawn, clusters[: len(drawn)])
     return gate_bounds.share(rule, "refused", answers, Population.of(clusters), SURE).verdict
 
 
 def refused_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
-    """max_refused of the full run."""
+    """Return the verdict of max_refused on the full run."""
     return gate_checks.share(rule, "refused", answers_of(letters_, clusters)).verdict
 
 
 def drop_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE) -> str:
-    """max_drop, early."""
+    """Return the early verdict of max_drop."""
     pairs = scores_of(drawn, clusters[: len(drawn)])
     return gate_bounds.max_drop(rule, pairs, Population.of(clusters), error_rate).verdict
 
 
 def drop_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
-    """max_drop of the full run."""
+    """Return the verdict of max_drop on the full run."""
     return gate_checks.max_drop(rule, scores_of(kinds, clusters)).verdict
 
 
 def regression_bound(
     rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE
 ) -> str:
-    """no_regression, early."""
+    """Return the early verdict of no_regression."""
     pairs = scores_of(drawn, clusters[: len(drawn)])
     return gate_bounds.no_regression(
         rule, pairs, Population.of(clusters), error_rate, alpha=rule.alpha, tests=1
@@ -193,7 +195,7 @@ def regression_bound(
 
 
 def regression_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
-    """no_regression of the full run."""
+    """Return the verdict of no_regression on the full run."""
     pairs = scores_of(kinds, clusters)
     return gate_checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
 
@@ -216,8 +218,9 @@ ANSWERS, KINDS = {"c": 6, "w": 3, "r": 1}, {"b": 6, "l": 3, "g": 1, "n": 1}
 def test_what_is_settled_holds_for_every_completion(
     keys: dict[str, Any], weights: Mapping[str, float], early: Verdict, full: Verdict, clustered: bool
 ) -> None:
-    """With bounds that hold for certain, no choice of the remaining items changes a verdict that was given; and
-    verdicts are given, or the test would show nothing."""
+    """With certain bounds, no outcome of the remaining items changes an early verdict. The test also checks
+    that early verdicts occur.
+    """
     rng = random.Random(11)
     rule = Rule("rule", {}, **{"alpha": ALPHA, **keys})
     given = Counter[str]()
@@ -232,13 +235,13 @@ def test_what_is_settled_holds_for_every_completion(
             for rest in product(weights, repeat=left):
                 assert full(rule, [*drawn, *rest], clusters) == verdict_, (drawn, rest, clusters)
     assert given["failed"] >= 2
-    # Over clusters the test's p-value has no bound from below: such a rule is met by its full run only.
+    # With clusters, the test's p-value has no lower bound, so only the full run can pass such a rule.
     assert given["met"] >= 2 or (clustered and keys.get("no_regression") and not given["met"])
 
 
 @pytest.mark.parametrize("kind", ["max_drop", "no_regression", "min_accuracy"])
 def test_a_verdict_once_given_stays(kind: str) -> None:
-    """Bounds only narrow, so a later look never takes an early verdict back."""
+    """Bounds only narrow, so a later look never reverses an early verdict."""
     keys = {"max_drop": 0.1, "no_regression": True, "min_accuracy": 0.6}
     gate = gate_of({kind: keys[kind]}, sequential=True)
     rng = random.Random(2)
@@ -271,15 +274,16 @@ class Looks:
     full: Verdict
 
     def at(self, drawn: Sequence[str], items: int) -> str:
-        """The verdict after these of so many ``items``, each a cluster of its own."""
+        """Return the verdict after these of ``items`` items, each in a separate cluster."""
         clusters = [str(n) for n in range(items)]
         if len(drawn) < items:
             return self.early(self.rule, drawn, clusters, ALPHA / 2)
         return self.full(self.rule, drawn, clusters)
 
     def accept(self, kinds: Sequence[str], limit: float) -> bool:
-        """Whether the gate accepts, early or at its end. Looks at which the items drawn are themselves beyond the
-        limit are passed over: none could accept, and one that refuses only ends the run."""
+        """Return whether the gate accepts, early or at the end. Looks at which the items drawn exceed the
+        limit are skipped: none of them could accept, and a refusal only ends the run.
+        """
         for third in (1, 2, 3):
             drawn = kinds[: len(kinds) * third // 3]
             counts = Counter(drawn)
@@ -314,7 +318,9 @@ UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
 def test_simulated_verdicts_are_the_gates(
     looks: Looks, weights: dict[str, float], keys: dict[str, Any]
 ) -> None:
-    """At every look a whole gate on recorded runs decides as the simulation of its error rate does."""
+    """At every look, a whole gate on recorded runs gives the same verdict as the simulation of its error
+    rate.
+    """
     rng = random.Random(24)
     gate = gate_of(keys, sequential=True)
     seen = Counter[str]()
@@ -331,15 +337,16 @@ def test_simulated_verdicts_are_the_gates(
 
 
 def not_above(count: int, rate: float) -> None:
-    """``count`` of the simulated upgrades is no evidence for more than the stated rate."""
+    """Assert that ``count`` of the simulated upgrades is consistent with the stated rate."""
     print(f"false accepts: {count} of {SIMULATED}, stated {rate:.3f}")
     assert binomtest(count, SIMULATED, rate, alternative="greater").pvalue > 0.01
 
 
 @pytest.mark.timeout(300)
 def test_false_accepts_at_the_largest_drop_allowed() -> None:
-    """Upgrades whose true drop is max_drop itself are accepted in at most alpha of 2,000 cases; items are drawn
-    anew each time."""
+    """Upgrades with a true drop of exactly max_drop are accepted in at most alpha of 2,000 cases; each case
+    draws new items.
+    """
     rng = random.Random(21)
     count = sum(DROP.accept(letters(rng, UPGRADES, 120), 0.1) for _ in range(SIMULATED))
     assert count > 0
@@ -348,8 +355,9 @@ def test_false_accepts_at_the_largest_drop_allowed() -> None:
 
 @pytest.mark.timeout(300)
 def test_false_accepts_of_one_population_in_all_orders() -> None:
-    """These very items drop by just more than max_drop: no order of drawing them brings more than alpha/2 early
-    accepts, and the full run, which sees all, gives none."""
+    """If the drop on this fixed set of items is just above max_drop, at most alpha/2 of the drawing orders
+    accept early, and the full run never accepts.
+    """
     rng = random.Random(25)
     kinds = "l" * 17 + "g" * 4 + "b" * 90 + "n" * 9
     gate = gate_of({"max_drop": 0.1}, sequential=True)
@@ -360,7 +368,7 @@ def test_false_accepts_of_one_population_in_all_orders() -> None:
 
 @pytest.mark.timeout(300)
 def test_false_accepts_at_the_least_accuracy_allowed() -> None:
-    """Models whose true accuracy is min_accuracy itself are accepted in at most alpha of 2,000 cases."""
+    """Models with a true accuracy of exactly min_accuracy are accepted in at most alpha of 2,000 cases."""
     rng = random.Random(22)
     count = sum(ACCURACY.accept(letters(rng, {"c": 80, "w": 20}, 120), 0.8) for _ in range(SIMULATED))
     assert count > 0
@@ -369,8 +377,9 @@ def test_false_accepts_at_the_least_accuracy_allowed() -> None:
 
 @pytest.mark.timeout(300)
 def test_false_accepts_at_the_drop_to_detect() -> None:
-    """Upgrades that drop by ``detect`` are accepted in at most 1 - power of 2,000 cases, and alpha / 2 for
-    stopping early."""
+    """Upgrades with a drop of ``detect`` are accepted in at most 1 - power of 2,000 cases, plus alpha / 2 for
+    early stopping.
+    """
     rng = random.Random(23)
     weights = {"b": 74, "l": 12, "g": 2, "n": 12}
     count = sum(REGRESSION.accept(letters(rng, weights, 110), 0.1) for _ in range(SIMULATED))
@@ -379,7 +388,7 @@ def test_false_accepts_at_the_drop_to_detect() -> None:
 
 
 def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:
-    """Items measured until the gate was settled."""
+    """Return the number of items measured until the gate was settled."""
     run = DrawnRun(gate, *pairs_as_runs(letters(random.Random(seed), weights, items)), seed=seed)
     return next((n for n in range(block, items, block) if settled(run.after(n))), items)
 
@@ -393,7 +402,9 @@ def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, blo
 def test_clear_cases_take_less_than_half_of_the_calls(
     keys: dict[str, Any], weights: Mapping[str, float]
 ) -> None:
-    """The median over 15 upgrades of 400 items that are clearly better, or clearly worse."""
+    """400 items that are clearly better or clearly worse need less than half of the calls (median of 15
+    upgrades).
+    """
     gate = gate_of(keys, sequential=True)
     taken = [calls(weights, gate, 400, seed) for seed in range(15)]
     assert statistics.median(taken) < 200
@@ -403,7 +414,7 @@ def test_clear_cases_take_less_than_half_of_the_calls(
 
 
 def test_the_plan_counts_items_and_pairs() -> None:
-    """Items without an answer in the baseline are no pairs; what is wrong with each is known beforehand."""
+    """Items without an answer in the baseline are not pairs; the plan knows them in advance."""
     ours = verdicts("c" * 60, model="new")
     theirs = [*verdicts("c" * 50 + "e" * 5), verdict("9999")]
     plan = plan_of(gate_of({"max_drop": 0.1}), ours, theirs, 0).rules["rule 1"]
@@ -419,7 +430,7 @@ def test_the_plan_counts_items_and_pairs() -> None:
 
 
 def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> None:
-    """Too many of them make the gate invalid with nothing drawn; a few are left out of the pairs."""
+    """Too many missing items make the gate invalid before any draw; a few are left out of the pairs."""
     gate = gate_of({"max_drop": 0.3, "max_errors": 0.05}, sequential=True)
     ours = verdicts("c" * 200, model="new")
     for theirs in (
@@ -437,7 +448,9 @@ def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> No
 
 
 def test_errors_may_be_outweighed_by_items_to_come() -> None:
-    """More errors than allowed so far keep the rule open, unless they are already too many for the full run."""
+    """More errors than allowed so far keep the rule open, unless they already exceed the limit of the full
+    run.
+    """
     gate = gate_of({"max_drop": 0.3, "max_errors": 0.05}, sequential=True)
     ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
     run = DrawnRun(gate, ours, theirs)
@@ -453,14 +466,14 @@ def test_errors_may_be_outweighed_by_items_to_come() -> None:
 
 
 def test_a_rule_on_errors_alone_waits_until_no_more_can_come() -> None:
-    """Without another requirement it is met when even errors in all other items would be few enough."""
+    """A rule with only max_errors passes once errors in all remaining items would still be within the limit."""
     run = DrawnRun(gate_of({"max_errors": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
     assert run.after(89).decision == "inconclusive"
     assert run.after(90).decision == "pass"
 
 
 def test_a_rule_on_a_metric_needs_all_its_items() -> None:
-    """Metrics are the benchmark's own, and known at the end only."""
+    """A metric rule is decided only at the end, because the benchmark computes metrics from all items."""
     run = DrawnRun(gate_of({"metric": "rate", "min": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
     result = run.after(99)
     assert result.decision == "inconclusive"
@@ -468,7 +481,7 @@ def test_a_rule_on_a_metric_needs_all_its_items() -> None:
 
 
 def test_rules_settle_one_by_one() -> None:
-    """A rule that is settled needs no more items; the run goes on for the other, and a failure ends it."""
+    """A settled rule needs no more items; the run continues for the other rule, and a failure ends it."""
     ours = [*verdicts("c" * 200, model="new", task="easy"), *verdicts("cw" * 100, model="new", task="hard")]
     ours = [replace(r, id=f"{r.task}/{r.id}") for r in ours]
     gate = gate_of(*({"task": t, "min_accuracy": 0.5} for t in ("easy", "hard")), sequential=True)
@@ -486,7 +499,7 @@ def test_rules_settle_one_by_one() -> None:
 
 
 def test_the_full_tests_have_half_of_alpha() -> None:
-    """A sequential gate that ran to its end tests at alpha / 2, as the other half went to stopping."""
+    """A sequential gate that runs to the end tests at alpha / 2, because early stopping uses the other half."""
     ours, theirs = pairs_as_runs("l" * 14 + "g" * 5 + "b" * 581)
     one = gate_of({"no_regression": True})
     assert decide(one, facts_of("new"), ours, baseline_of(theirs)).decision == "fail"
@@ -495,8 +508,9 @@ def test_the_full_tests_have_half_of_alpha() -> None:
 
 
 def test_a_run_that_ended_early_is_complete_on_its_own_terms_only() -> None:
-    """The decision of an ended run stands for the gate file and baseline it was drawn for; for another it is an
-    incomplete run, and so is one that was stopped with a rule still open."""
+    """A run that its gate ended is complete only for that gate file and baseline. For any other it is
+    incomplete, and so is a run that was stopped while a rule was open.
+    """
     gate = gate_of({"max_drop": 0.3}, sequential=True)
     ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
     run = DrawnRun(gate, ours, theirs)

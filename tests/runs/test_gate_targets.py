@@ -1,4 +1,4 @@
-"""Rules on tasks whose accuracy is best in the middle, and settings that only shape how cases are shown."""
+"""Tasks whose best accuracy is in the middle, and settings that only affect presentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def _records(task: str, letters: str) -> list[VerdictRecord]:
 
 @pytest.mark.parametrize("check", [{"min_accuracy": 0.4}, {"no_regression": True}, {"max_drop": 0.1}])
 def test_accuracy_with_a_target_is_no_rule(check: dict[str, Any]) -> None:
-    """More accuracy on eras implicit is no better: such a rule is invalid, also where its pattern is wide."""
+    """Higher accuracy on eras implicit is not better, so an accuracy rule on it is invalid, even with a wide
+    pattern.
+    """
     records = _records("implicit", "cw" * 40)
     for place in ({"benchmark": "eras"}, {"task": "*"}):
         result = judged(gate_of({**place, **check}), records, records)
@@ -31,7 +33,7 @@ def test_accuracy_with_a_target_is_no_rule(check: dict[str, Any]) -> None:
 
 
 def test_other_rules_and_tasks_stand() -> None:
-    """Refusals on the same task, and accuracy on the other task, may be asked for."""
+    """A refusal rule on the same task and an accuracy rule on another task are valid."""
     assert judged(gate_of({**ERAS, "max_refused": 0.1}), _records("implicit", "cw" * 40)).decision == "pass"
     rule = {**ERAS, "task": "explicit", "min_accuracy": 0.4}
     both = [*_records("explicit", "c" * 60), *_records("implicit", "w" * 60)]
@@ -40,7 +42,7 @@ def test_other_rules_and_tasks_stand() -> None:
 
 @pytest.mark.parametrize(("setting", "comparable"), [("case", True), ("samples", False)])
 def test_presentation_is_no_difference(setting: str, comparable: bool) -> None:
-    """Runs that differ only in how cases are shown measured the same."""
+    """Runs that differ only in presentation settings are comparable."""
     old, new = (
         facts_of(model, protocols={"eras": {"name": "quick", "seed": 0, "settings": {setting: value}}})
         for model, value in (("old", "pair"), ("new", "paradigm"))
@@ -49,7 +51,7 @@ def test_presentation_is_no_difference(setting: str, comparable: bool) -> None:
 
 
 class Guess(Benchmark):
-    """A benchmark that is not installed: its facts reach the gate by the record alone."""
+    """A benchmark that is not installed, so that the gate knows it only from the record."""
 
     name = "guess"
     accuracy_targets = {"coin": 0.5}
@@ -60,7 +62,7 @@ GUESS = {"guess": BenchmarkFacts.of(Guess, data=["builtin:guess/coins.csv"]).to_
 
 
 def test_targets_are_those_of_the_record() -> None:
-    """A rule on a task with a target is invalid for any benchmark whose record says so."""
+    """A rule on a task with a target is invalid for any benchmark whose record declares the target."""
     records = verdicts("cw" * 40, benchmark="guess", task="coin")
     rule = gate_of({"benchmark": "guess", "min_accuracy": 0.4})
     result = judged(rule, records, benchmarks=GUESS)
@@ -70,7 +72,9 @@ def test_targets_are_those_of_the_record() -> None:
 
 
 def test_a_benchmark_that_nobody_knows_is_named() -> None:
-    """Where neither the record nor this installation knows a benchmark, the gate says so and judges its tasks alike."""
+    """If a benchmark is neither in the record nor installed, the gate says so and treats all of its tasks
+    alike.
+    """
     records = verdicts("cccw" * 20, benchmark="guess", task="coin")
     result = judged(gate_of({"benchmark": "guess", "min_accuracy": 0.4}), records)
     assert result.decision == "pass"
@@ -80,7 +84,7 @@ def test_a_benchmark_that_nobody_knows_is_named() -> None:
 
 @pytest.mark.parametrize(("setting", "comparable"), [("layout", True), ("samples", False)])
 def test_presentation_is_that_of_the_record(setting: str, comparable: bool) -> None:
-    """A setting of presentation is no difference, also where the benchmark is not installed."""
+    """A presentation setting is not a difference, even if the benchmark is not installed."""
     old, new = (
         facts_of(
             model,
@@ -94,7 +98,7 @@ def test_presentation_is_that_of_the_record(setting: str, comparable: bool) -> N
 
 @pytest.mark.parametrize(("compared", "lines"), [("guess", 1), ("sums", 0)])
 def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> None:
-    """A changed file concerns the benchmarks that read it, whatever its folder is called."""
+    """A changed file affects only the benchmarks that read it, whatever its folder is called."""
     file = "builtin:guess/coins.csv"
     protocols = {name: {"name": "quick", "seed": 0, "settings": {}} for name in ("guess", "sums")}
     old, new = (facts_of(m, benchmarks=GUESS, protocols=protocols, data={file: m}) for m in ("old", "new"))

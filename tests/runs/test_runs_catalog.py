@@ -1,4 +1,4 @@
-"""Finding runs by name, listing and promoting them."""
+"""Find runs by name, list them and promote them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def facts(folder: Path) -> dict[str, Any]:
 
 
 def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder, its run.json, a name under reports/runs and a baseline's name lead to the run's folder."""
+    """A folder, its run.json, a name under reports/runs and a baseline name all resolve to the run's folder."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     baseline = promote(run, "base", tmp_path)
     assert find_run(str(run)) == run
@@ -41,7 +41,7 @@ def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is a run's folder where one stands is not looked up elsewhere."""
+    """If the path is an existing run folder, other places are not searched."""
     write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     write_run(tmp_path / "mine", verdicts("w"))
     monkeypatch.chdir(tmp_path)
@@ -49,7 +49,7 @@ def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
-    """The message has the requested name and at most five of the newest runs."""
+    """The message contains the requested name and at most five of the newest runs."""
     for n in range(7):
         write_run(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
     with pytest.raises(UsageError) as caught:
@@ -63,14 +63,14 @@ def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "none", "../x", "reports/runs"])
 def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any run the line says so, also for a folder that holds none."""
+    """Without any recorded run the message says so, even if the folder exists."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no run is recorded here yet"):
         find_run(text)
 
 
 def test_an_empty_name_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty option does not mean the folder one stands in, even where that holds a run."""
+    """An empty name does not mean the current folder, even if that folder contains a run."""
     write_run(tmp_path, verdicts("c"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no run ''"):
@@ -81,7 +81,7 @@ def test_an_empty_name_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_all_runs_newest_first(tmp_path: Path) -> None:
-    """Runs and baselines are listed by their start, the newest first, with state and facts."""
+    """Runs and baselines are listed newest first by start time, with state and facts."""
     for day, name in enumerate(("b", "c", "a"), 1):
         write_run(runs_folder(tmp_path) / name, verdicts("cw"), started=f"2026-01-0{day}T00:00:00+00:00")
     write_run(tmp_path / "baselines" / "old", verdicts("c"), started="2025-01-01T00:00:00+00:00")
@@ -97,7 +97,7 @@ def test_all_runs_newest_first(tmp_path: Path) -> None:
 
 
 def test_states_of_a_listing(tmp_path: Path) -> None:
-    """Being written, killed, unreadable and complete runs are listed, each with its known facts."""
+    """Unfinished, killed, unreadable and complete runs are listed, each with its known facts."""
     root = runs_folder(tmp_path)
     write_run(root / "done", verdicts("c"))
     write_run(root / "killed", verdicts("cw"))
@@ -124,7 +124,7 @@ def test_states_of_a_listing(tmp_path: Path) -> None:
 
 
 def test_nothing_to_list(tmp_path: Path) -> None:
-    """A folder without runs lists none."""
+    """A folder without runs gives an empty list."""
     assert list_runs(tmp_path) == []
 
 
@@ -132,7 +132,7 @@ def test_nothing_to_list(tmp_path: Path) -> None:
 
 
 def test_a_promoted_run_is_a_whole_copy(tmp_path: Path) -> None:
-    """The baseline reads as the run does, keeps its run_id, and says where it came from and when."""
+    """The baseline reads like the run, keeps its run_id, and records its source and date."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("cwe"))
     (run / "requests.jsonl").write_text('{"key": "k", "request": {}}\n')
     target = promote(run, "base", tmp_path)
@@ -157,7 +157,7 @@ def test_replies_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_a_name_is_replaced_only_when_asked(tmp_path: Path) -> None:
-    """A taken name is refused and left alone; with replace the new run stands there, and nothing else."""
+    """An existing name is refused and left unchanged; with replace, only the new run remains under it."""
     one = write_run(runs_folder(tmp_path) / "one", verdicts("c"))
     two = write_run(runs_folder(tmp_path) / "two", verdicts("ww"))
     target = promote(one, "base", tmp_path)
@@ -172,7 +172,7 @@ def test_a_name_is_replaced_only_when_asked(tmp_path: Path) -> None:
 def test_a_failed_replacement_leaves_the_old_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the copy cannot be put in place, the baseline is the one that it was."""
+    """If the copy cannot be moved into place, the old baseline is unchanged."""
     one = write_run(runs_folder(tmp_path) / "one", verdicts("c"))
     two = write_run(runs_folder(tmp_path) / "two", verdicts("w"))
     target = promote(one, "base", tmp_path)
@@ -192,7 +192,7 @@ def test_a_failed_replacement_leaves_the_old_baseline(
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "/tmp/x", ".hidden", "a\nb", "mine"])
 def test_names_that_are_refused(name: str, tmp_path: Path) -> None:
-    """A path, a hidden name, control characters and the name of a run are no baseline's name."""
+    """A path, a hidden name, control characters and a run's name are not valid baseline names."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     with pytest.raises(UsageError):
         promote(run, name, tmp_path)
@@ -200,7 +200,7 @@ def test_names_that_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_holds_no_run_is_not_replaced(tmp_path: Path) -> None:
-    """Whatever else lies under baselines stays."""
+    """A folder under baselines that contains no run is never replaced."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     (tmp_path / "baselines" / "notes").mkdir(parents=True)
     with pytest.raises(UsageError, match="has no run"):
@@ -208,7 +208,7 @@ def test_a_folder_that_holds_no_run_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
-    """Promoting a baseline onto its own name would have nothing to copy from."""
+    """Promoting a baseline to its own name is refused, since replacing it would delete the source."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     target = promote(run, "base", tmp_path)
     with pytest.raises(UsageError, match="already"):
@@ -217,11 +217,11 @@ def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
 
 
 def test_incomplete_runs(tmp_path: Path) -> None:
-    """An incomplete run needs to be allowed, unless its gate ended it; one being written is refused."""
+    """An incomplete run must be allowed explicitly, unless its gate ended it; an unfinished one is refused."""
     root = runs_folder(tmp_path)
     stopped = write_run(root / "stopped", verdicts("c"), complete=False)
     gated = write_run(root / "gated", verdicts("c"), complete=False, sequential={"ended": True})
-    # Ctrl-C under a sequential gate: its estimates stopped early, and its decision was not reached.
+    # Ctrl-C during a sequential gate: the estimates stopped early and no decision was reached.
     drawn = {"gate": {"decision": "inconclusive", "stopped_early": True}, "sequential": {"ended": False}}
     interrupted = write_run(root / "interrupted", verdicts("c"), complete=False, **drawn)
     for folder in (stopped, interrupted):
@@ -237,7 +237,7 @@ def test_incomplete_runs(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_be_read_is_not_promoted(tmp_path: Path) -> None:
-    """A damaged record is refused in its own words."""
+    """A damaged record is refused with the reader's own error message."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("cc"))
     lines = (run / "verdicts.jsonl").read_text().splitlines()
     (run / "verdicts.jsonl").write_text("\n".join(["{", *lines]) + "\n")

@@ -1,4 +1,4 @@
-"""Pairing two runs' records, and what a comparison holds."""
+"""Pairing the records of two runs, and the contents of a comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def key(item: str) -> ItemKey:
 
 
 def samples(statuses: str) -> list[VerdictRecord]:
-    """One item's samples, one letter each: correct, wrong, refused, error."""
+    """Return one item's samples, one letter each: correct, wrong, refused, error."""
     return [replace(r, id="sums/0001", sample=n) for n, r in enumerate(verdicts(statuses))]
 
 
@@ -38,7 +38,7 @@ def samples(statuses: str) -> list[VerdictRecord]:
 
 
 def test_every_item_is_paired_missing_added_or_in_error() -> None:
-    """Answers on both sides make a pair; an item of one side only, or in error on either, does not."""
+    """Answers in both runs make a pair; an item in one run only, or in error in either, does not."""
     paired = pair_records(verdicts("cwecc"), [*verdicts("ccce"), verdict("9999")])
     assert [(p.key, p.baseline, p.candidate) for p in paired.pairs] == [
         (key("0000"), 1.0, 1.0),
@@ -51,14 +51,14 @@ def test_every_item_is_paired_missing_added_or_in_error() -> None:
 
 @pytest.mark.parametrize("field", ["benchmark", "task", "language", "source"])
 def test_only_the_same_place_is_paired(field: str) -> None:
-    """The same id in another benchmark, task, language or source is another item."""
+    """The same id in another benchmark, task, language or source is a different item."""
     other: dict[str, Any] = {field: "other"}
     paired = pair_records([verdict(id="x")], [verdict(id="x", **other)])
     assert (paired.pairs, len(paired.missing), len(paired.added)) == ([], 1, 1)
 
 
 def test_repeats_are_averaged_first() -> None:
-    """Samples of an item make one score; those in error are left out, and only all of them make an error."""
+    """Samples of an item are averaged without those in error; the item is in error only if all samples are."""
     baseline, candidate = samples("cwce"), samples("rc")
     [pair] = pair_records(baseline, candidate).pairs
     assert (pair.baseline, pair.candidate) == (2 / 3, 1 / 2)
@@ -67,7 +67,7 @@ def test_repeats_are_averaged_first() -> None:
 
 
 def test_the_cluster_is_kept() -> None:
-    """A pair knows the cluster that its item belongs to."""
+    """A pair keeps the cluster of its item."""
     [pair] = pair_records([verdict(cluster="c1")], [verdict(cluster="c1")]).pairs
     assert pair.cluster == "c1"
 
@@ -77,7 +77,7 @@ LETTERS = st.text(alphabet="cwrue", max_size=12)
 
 @given(LETTERS, LETTERS)
 def test_nothing_is_lost_or_counted_twice(one: str, other: str) -> None:
-    """Whatever the two runs hold, each item of either is in exactly one of the four lists."""
+    """Each item of either run is in exactly one of the four lists."""
     paired = pair_records(verdicts(one), verdicts(other))
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
     assert sorted(keys) == [key(f"{n:04d}") for n in range(max(len(one), len(other)))]
@@ -97,7 +97,7 @@ def conclusion(change: Change) -> str:
 
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
-    """Counts, drop, interval, p and detectable drop are those of the pairs of both runs."""
+    """Counts, drop, interval, p-value and detectable drop are computed from the pairs of both runs."""
     old = run_of(tmp_path / "old", "c" * 28 + "w" * 8 + "e")
     new = run_of(tmp_path / "new", "w" * 3 + "c" * 27 + "w" * 6 + "cc")
     [contrast] = compare([old, new]).contrasts
@@ -116,7 +116,7 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
 
 
 def test_a_clear_drop_is_significant(tmp_path: Path) -> None:
-    """Ten losses without a gain are a drop."""
+    """Ten losses without a gain are a significant drop."""
     [contrast] = compare(
         [run_of(tmp_path / "a", "c" * 20), run_of(tmp_path / "b", "w" * 10 + "c" * 10)]
     ).contrasts
@@ -124,7 +124,7 @@ def test_a_clear_drop_is_significant(tmp_path: Path) -> None:
 
 
 def test_a_few_pairs_can_show_no_drop(tmp_path: Path) -> None:
-    """Where no drop could be significant there is no smallest one."""
+    """If no drop could be significant, there is no detectable drop."""
     [contrast] = compare([run_of(tmp_path / "a", "cc"), run_of(tmp_path / "b", "cw")]).contrasts
     result = contrast.changes[0].result
     assert result is not None
@@ -132,7 +132,7 @@ def test_a_few_pairs_can_show_no_drop(tmp_path: Path) -> None:
 
 
 def test_each_task_and_all(tmp_path: Path) -> None:
-    """Every task, language and source has a change of its own, and one stands for all."""
+    """Every task, language and source has a separate change, and one change covers all items."""
     rows = [verdict(f"{task}{n}", task=task) for task in ("one", "two") for n in range(2)]
     old, new = read_run(write_run(tmp_path / "a", rows)), read_run(write_run(tmp_path / "b", rows))
     [contrast] = compare([old, new]).contrasts
@@ -144,7 +144,7 @@ def test_each_task_and_all(tmp_path: Path) -> None:
 
 
 def test_flips_show_both_replies(tmp_path: Path) -> None:
-    """What was lost and gained stands with each run's own reply, or the answer where no reply was kept."""
+    """Each lost or gained item is shown with both runs' replies, or with the answer if no reply was kept."""
     old = write_run(tmp_path / "old", [*verdicts("cwc"), verdict("x", requests=["k"], given="4")])
     log = RequestLog(old)
     log.add("subject", Chat.user("?"), Reply("It is 4.", key="k"))
@@ -162,7 +162,7 @@ def test_flips_show_both_replies(tmp_path: Path) -> None:
 
 
 def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None:
-    """Of several samples, a right one stands beside a wrong one, with the shares that were right."""
+    """A flip of a repeated item shows one correct and one wrong sample, with the share of correct samples."""
     old = [replace(r, given=f"old {r.sample}") for r in samples("ewcc")]
     new = [replace(r, given=f"new {r.sample}") for r in samples("ecww")]
     [contrast] = compare(
@@ -174,7 +174,7 @@ def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None
 
 
 def test_which_runs_are_compared(tmp_path: Path) -> None:
-    """The first run with each other one; with all_pairs every two."""
+    """The first run is compared with each other run; with all_pairs, every run with every other."""
     runs = [run_of(tmp_path / name, "cw", model=name) for name in ("x", "y", "z")]
     one = compare(runs).contrasts
     every = compare(runs, all_pairs=True).contrasts
@@ -183,7 +183,7 @@ def test_which_runs_are_compared(tmp_path: Path) -> None:
 
 
 def models(tmp_path: Path, *groups: str) -> list[Run]:
-    """Runs that hold a model a letter."""
+    """Return runs with one model per letter."""
     return [
         read_run(write_run(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
         for n, group in enumerate(groups)
@@ -201,7 +201,9 @@ def models(tmp_path: Path, *groups: str) -> list[Run]:
     ],
 )
 def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
-    """The same model of two runs, else every one with every other; the models of a single run."""
+    """The same model is compared across two runs, otherwise every model with every other, also within one
+    run.
+    """
     comparison = compare(models(tmp_path, *groups))
     assert [c.baseline.model + c.candidate.model for c in comparison.contrasts] == expected
     left_out = groups == ("xy", "xz")
@@ -209,13 +211,13 @@ def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str],
 
 
 def test_one_model_alone_is_refused(tmp_path: Path) -> None:
-    """One run with one model has nothing to be compared with."""
+    """A single run with a single model is refused."""
     with pytest.raises(UsageError, match="name another run"):
         compare(models(tmp_path, "x"))
 
 
 def test_what_is_not_alike_is_named(tmp_path: Path) -> None:
-    """Another protocol is a difference of the contrast; notes of a record come with its run."""
+    """A different protocol is listed as a difference; a record's notes are listed with its run."""
     old = run_of(tmp_path / "a", "cc", protocols={"sums": {"name": "quick", "settings": {"k": 1}, "seed": 0}})
     new = run_of(tmp_path / "b", "cc", protocols={"sums": {"name": "quick", "settings": {"k": 2}, "seed": 0}},
                  complete=False, expected=5)  # fmt: skip
@@ -226,7 +228,7 @@ def test_what_is_not_alike_is_named(tmp_path: Path) -> None:
 
 
 def test_the_published_upgrade(published: Path, tmp_path: Path) -> None:
-    """On the authors' English items GPT-4 lost 1 of GPT-3.5's and gained 28."""
+    """On the authors' English items GPT-4 loses 1 of GPT-3.5's correct answers and gains 28."""
     folders = {folder.name: folder for folder, _ in import_homophones(published, tmp_path)}
     runs = [read_run(folders[f"imported-homophones-{name}"]) for name in ("GPT-3.5", "GPT-4")]
     [contrast] = compare(runs).contrasts

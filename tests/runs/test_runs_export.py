@@ -20,7 +20,7 @@ from pytest_llmprops.runs.reader import Run, read_run
 
 @pytest.fixture
 def two(tmp_path: Path) -> list[Run]:
-    """Two runs with different values; one has a request, the other an error."""
+    """Return two runs with different values; one has a request, the other an error."""
     first = [
         verdict("1", values={"a": 1.0}, requests=["k"]),
         verdict("2", "wrong", values={"a": 2, "b": 0.5}),
@@ -42,7 +42,7 @@ def through_parquet(runs: list[Run], name: Table, folder: Path) -> list[dict[str
 
 
 def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
-    """Each verdict is a row with its run, its numbers in columns of their own, its requests a list."""
+    """Each verdict is a row with its run, its numbers in separate columns and a list of its requests."""
     rows = through_parquet(two, "verdicts", tmp_path)
     assert [(r["run_id"], r["id"], r["status"], r["score"]) for r in rows] == [
         ("first", "sums/1", "correct", 1.0),
@@ -57,14 +57,14 @@ def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
 
 
 def test_tables_of_run_json(two: list[Run], tmp_path: Path) -> None:
-    """The summary's rows come with their run's id; an accuracy that is null stays null."""
+    """The summary's rows have their run's id; a null accuracy stays null."""
     rows = through_parquet(two, "summary", tmp_path)
     assert rows == [{"run_id": run.run_id, **row.to_json()} for run in two for row in run.facts.summary]
     assert rows[1]["accuracy"] is None
 
 
 def test_requests(two: list[Run], tmp_path: Path) -> None:
-    """Prompts are JSON, replies text, token counts numbers."""
+    """Prompts are JSON, replies are text and token counts are numbers."""
     [row] = through_parquet(two, "requests", tmp_path)
     assert json.loads(row["request"])["messages"] == [["user", "2 + 2 ="]]
     assert (row["run_id"], row["key"], row["reply"]) == ("first", "k", 'four, "4"\n')
@@ -73,7 +73,7 @@ def test_requests(two: list[Run], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
-    """A run without any row still writes, and lists of requests are lists of texts."""
+    """A run without rows can be exported, and its request lists are typed as lists of strings."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -86,7 +86,7 @@ def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
 
 
 def test_csv(two: list[Run], tmp_path: Path) -> None:
-    """CSV has the same rows; lists are JSON, missing numbers empty."""
+    """CSV has the same rows; lists are written as JSON and missing numbers are empty."""
     write_csv(table(two), tmp_path / "t.csv")
     with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -99,7 +99,7 @@ def test_csv(two: list[Run], tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_name_are_refused(two: list[Run]) -> None:
-    """Rows that could not be told apart are not put into one table."""
+    """Two runs with the same name are refused, because their rows could not be distinguished."""
     with pytest.raises(UsageError, match="'first'"):
         table([*two, two[0]])
 
@@ -108,7 +108,7 @@ def test_two_runs_of_one_name_are_refused(two: list[Run]) -> None:
 def test_missing_package(
     package: str, call: str, two: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the package the one line says which, and how to get it."""
+    """If the package is missing, one line names it and says how to install it."""
     frame = table(two)
     original = builtins.__import__
 
@@ -124,7 +124,7 @@ def test_missing_package(
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A writer that fails leaves the old file and nothing beside it."""
+    """A failed write keeps the old file and leaves no partial file."""
     path = tmp_path / "out.txt"
     path.write_text("old")
 
@@ -143,7 +143,9 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["none/out.csv", "file/out.csv", "folder"])
 def test_a_place_that_cannot_be_written(path: str, tmp_path: Path) -> None:
-    """A missing folder, a file in its place, and a folder for a file are one line."""
+    """A missing folder, a file in place of a folder, and a folder in place of a file each give a one-line
+    error.
+    """
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match=path):
@@ -151,6 +153,6 @@ def test_a_place_that_cannot_be_written(path: str, tmp_path: Path) -> None:
 
 
 def test_every_status_is_exported(tmp_path: Path) -> None:
-    """All five statuses reach the table as they are."""
+    """All five statuses are exported unchanged."""
     frame = table([read_run(write_run(tmp_path, verdicts("cwrue")))])
     assert list(frame["status"]) == ["correct", "wrong", "refused", "unparsed", "error"]

@@ -1,4 +1,4 @@
-"""Reading a run record back: the valid part, or one line."""
+"""Reading a run record: the valid part is returned, or a one-line error is raised."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
 
 
 def test_a_complete_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    """Facts and records are those that were written, and there is nothing to note."""
+    """Facts and records read back as written, without notes."""
     records = verdicts("cwrue")
     run = read_run(write_run(tmp_path / "r", records, deviations={"old": ["no temperature"]}))
     assert run.records == tuple(records)
@@ -65,14 +65,14 @@ def test_a_complete_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
-    """Line and paragraph separators of Unicode and control characters in a reply stay in their record."""
+    """Unicode line and paragraph separators and control characters in a reply do not end the record."""
     given = "\u2028\u2029\x85\x0b\x0c\x1c\r\n\x00"
     run = read_run(write_run(tmp_path, [verdict(given=given), verdict("0002")]))
     assert [r.given for r in run.records] == [given, "4"]
 
 
 def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
-    """Of two lines for one case the last is kept and counted; samples are cases of their own."""
+    """If a case has two lines, the last is kept and counted; each sample is a separate case."""
     rows = [verdict(status="wrong"), verdict(sample=1), verdict(status="correct"), verdict("0002")]
     run = read_run(write_run(tmp_path, rows))
     assert [(r.id, r.sample, r.status) for r in run.records] == [
@@ -86,7 +86,7 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
 
 
 def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
-    """Lines of schema 1 lack ``evidence``: it reads back as empty, and everything else as it was."""
+    """Lines of schema 1 lack ``evidence``: it reads back as empty, and the other fields are unchanged."""
     rows = verdicts("cw", evidence={"rules": [{"name": "a", "right": True}]})
     folder = write_run(tmp_path, rows)
     assert read_run(folder).records == tuple(rows)
@@ -104,7 +104,7 @@ def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
 
 
 def test_no_run_json(tmp_path: Path) -> None:
-    """A folder without run.json, a missing folder and a file are one line that names them."""
+    """A folder without run.json, a missing folder and a file each give a one-line error with the path."""
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path, tmp_path / "none", tmp_path / "file"):
         with pytest.raises(DataError) as caught:
@@ -113,7 +113,7 @@ def test_no_run_json(tmp_path: Path) -> None:
 
 
 def test_newer_schema(tmp_path: Path) -> None:
-    """A record of a newer version says both schemas and what to do."""
+    """For a record of a newer version, the error names both schemas and what to do."""
     folder = write_run(tmp_path / "r", verdicts("c"))
     change(folder, lambda facts: facts.update(schema=3))
     with pytest.raises(DataError) as caught:
@@ -127,7 +127,7 @@ def test_newer_schema(tmp_path: Path) -> None:
     "text", ["", "{", "[]", "null", '"run"', "{}", '{"schema": "1"}', '{"schema": true}', "\xff"]
 )
 def test_damaged_run_json(text: str, tmp_path: Path) -> None:
-    """What is no JSON object with a schema is one line naming the file."""
+    """A run.json that is not a JSON object with a schema gives a one-line error with the file name."""
     (tmp_path / "run.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError) as caught:
         read_run(tmp_path)
@@ -156,7 +156,7 @@ def _lose_accuracy(facts: dict[str, Any]) -> None:
 def test_facts_of_the_wrong_kind(
     edit: Callable[[dict[str, Any]], object], named: str, tmp_path: Path
 ) -> None:
-    """A fact that is not what the contract says is named; no table is made of it."""
+    """A fact of the wrong type is named in the error, and no table is built from it."""
     folder = write_run(tmp_path, verdicts("cw"))
     change(folder, edit)
     with pytest.raises(DataError) as caught:
@@ -166,7 +166,7 @@ def test_facts_of_the_wrong_kind(
 
 @pytest.mark.parametrize("line", ["{", "x", '{"model": "old"', "\x00\x00"])
 def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
-    """A line before the last that is no JSON names file and line, and how to go on."""
+    """An invalid JSON line before the last gives an error with the file, the line and what to do."""
     folder = write_run(tmp_path, verdicts("cwc"))
     set_line(folder, 2, line)
     with pytest.raises(DataError) as caught:
@@ -190,7 +190,9 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_path: Path) -> None:
-    """A whole line that is no verdict of the contract names line and field, at the end of the file too."""
+    """A complete line that is not a valid verdict gives an error with the line and field, even at the end of
+    the file.
+    """
     folder = write_run(tmp_path, verdicts("cwc"))
     set_line(folder, number, json.dumps({**verdict().to_json(), **changes}))
     with pytest.raises(DataError) as caught:
@@ -201,7 +203,7 @@ def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_pat
 
 @pytest.mark.parametrize("field", sorted(verdict().to_json().keys() - {"evidence"}))
 def test_missing_field(field: str, tmp_path: Path) -> None:
-    """Every field of the contract must be there."""
+    """A missing field of the contract is an error."""
     folder = write_run(tmp_path, verdicts("cw"))
     row = verdict().to_json()
     del row[field]
@@ -211,7 +213,7 @@ def test_missing_field(field: str, tmp_path: Path) -> None:
 
 
 def test_lost_verdicts(tmp_path: Path) -> None:
-    """A finished run without its verdicts' file is refused, since its table could not be checked."""
+    """A finished run without its verdicts file is refused, since its table cannot be checked."""
     folder = write_run(tmp_path, verdicts("cw"))
     (folder / "verdicts.jsonl").unlink()
     with pytest.raises(DataError, match=r"verdicts\.jsonl: is missing"):
@@ -222,7 +224,7 @@ def test_lost_verdicts(tmp_path: Path) -> None:
 
 
 def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) -> None:
-    """Wherever a killed run's file ends, the whole verdicts before are read and counted, and no other."""
+    """Wherever the file of a killed run ends, exactly the complete verdicts before are read and counted."""
     records = verdicts("cwce", given="猫")
     folder = write_run(tmp_path, records, complete=False, summary=[])
     change(folder, lambda facts: facts.update(finished=None))
@@ -231,7 +233,7 @@ def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) ->
         (folder / "verdicts.jsonl").write_bytes(raw[:cut])
         run = read_run(folder)
         lines = raw[:cut].split(b"\n")
-        # A record that lacks nothing but the end of its line is whole.
+        # A record that lacks only its line end is complete.
         whole = len(lines) - 1 + (lines[-1].endswith(b"}") and lines[-1].count(b"{") == lines[-1].count(b"}"))
         assert run.records == tuple(records[:whole])
         assert run.facts.summary == summary_rows(records[:whole])
@@ -241,7 +243,7 @@ def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) ->
 
 
 def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
-    """A complete run that lost verdicts is counted on those it has, and no longer complete."""
+    """A complete run that lost verdicts is counted on the remaining ones and becomes incomplete."""
     folder = write_run(tmp_path, verdicts("ccww"))
     path = folder / "verdicts.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
@@ -253,7 +255,7 @@ def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
 
 
 def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
-    """Where someone changed a verdict, or the summary, the table follows the verdicts and a note says so."""
+    """If verdicts and summary disagree, the table follows the verdicts and a note says so."""
     folder = write_run(tmp_path, verdicts("cww"))
     set_line(folder, 2, json.dumps(verdicts("cc")[1].to_json()))
     run = read_run(folder)
@@ -262,7 +264,7 @@ def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
 
 
 def test_summary_and_metrics_are_computed_where_they_lack(tmp_path: Path) -> None:
-    """A run.json without tables gets the same ones that the run itself would have written."""
+    """For a run.json without tables, the reader computes the tables that the run would have written."""
     rows = verdicts("cw", benchmark="homophones", task="asked", values={"function_word": 0.0})
     folder = write_run(tmp_path, rows, summary=[], metrics=[])
     run = read_run(folder)
@@ -273,14 +275,14 @@ def test_summary_and_metrics_are_computed_where_they_lack(tmp_path: Path) -> Non
 
 
 def test_metrics_that_cannot_be_computed_are_noted(tmp_path: Path) -> None:
-    """A benchmark that is not known here has no metrics, which is said."""
+    """An unknown benchmark has no metrics, and a note says so."""
     run = read_run(write_run(tmp_path, verdicts("cw"), summary=[]))
     assert run.facts.metrics == ()
     assert "metrics of sums could not be computed again" in run.notes
 
 
 def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
-    """A run that was stopped wrote its own tables, an unknown benchmark's metrics included; they stand."""
+    """The tables that a stopped run wrote are kept, including the metrics of an unknown benchmark."""
     metric = {
         "model": "old", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin",
         "group": "", "name": "carry_rate", "value": 0.5, "n": 2, "ci_low": None, "ci_high": None,
@@ -292,7 +294,7 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_run_ended_by_its_gate_is_named_as_such(tmp_path: Path) -> None:
-    """Cases that a sequential gate did not need are no accident."""
+    """Cases that a sequential gate did not need are not reported as missing."""
     facts: dict[str, Any] = {"complete": False, "expected": 9, "sequential": {"ended": True}}
     run = read_run(write_run(tmp_path, verdicts("cw"), **facts))
     assert run.notes == ("stopped early by its gate: 2 of 9 cases have a verdict",)
@@ -320,7 +322,7 @@ record.finish(replace(record.facts, complete=True, expected=3))
 
 @contextmanager
 def writer(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that has written three verdicts and waits."""
+    """Start a process that writes three verdicts and waits."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(folder)],
         cwd=ROOT,
@@ -339,7 +341,7 @@ def writer(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_run_being_written_is_told_from_a_killed_one(tmp_path: Path) -> None:
-    """While its process lives a run is being written; killed, it is one that ended without finishing."""
+    """A run is unfinished but active while its process lives; after a kill it is reported as ended early."""
     folder = tmp_path / "r"
     with writer(folder) as process:
         run = read_run(folder)
@@ -354,7 +356,7 @@ def test_a_run_being_written_is_told_from_a_killed_one(tmp_path: Path) -> None:
 
 
 def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -> None:
-    """Once finished, the record reads as complete, also within the process that wrote it."""
+    """Once finished, the record reads as complete, even in the process that wrote it."""
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
     record.add(verdict())
     assert read_run(tmp_path).state == "being written"
@@ -363,7 +365,7 @@ def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -
 
 
 def test_reading_does_not_end_the_writing(tmp_path: Path) -> None:
-    """A reader leaves the writer's lock as it is: the next reader finds the same state."""
+    """A reader does not release the writer's lock: the next reader sees the same state."""
     record = RunRecord(tmp_path, first_facts(tmp_path))
     states = [read_run(tmp_path).state for _ in range(3)]
     record.finish(record.facts)
@@ -371,7 +373,7 @@ def test_reading_does_not_end_the_writing(tmp_path: Path) -> None:
 
 
 def test_no_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a platform without fcntl a run is written and read all the same."""
+    """On a platform without fcntl a run can still be written and read."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
     record.add(verdict())

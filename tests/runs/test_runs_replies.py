@@ -17,7 +17,7 @@ EXAMPLES = "".join(f"Input: sentence number {n} Label: {'AB'[n % 2]}\n" for n in
 
 
 def logged(folder: Path) -> Path:
-    """Three prompts over the same examples, and their replies."""
+    """Return three prompts with the same examples, and their replies."""
     log = RequestLog(folder)
     for n in range(3):
         log.add("subject", Chat.user(f"{EXAMPLES}question {n}"), Reply(f"reply {n}", key=f"k{n}"))
@@ -26,7 +26,7 @@ def logged(folder: Path) -> Path:
 
 
 def test_prompts_come_back_in_full(tmp_path: Path) -> None:
-    """Shared prefixes are restored; requests are in order, by key."""
+    """Shared prefixes are restored; requests are returned in order, by key."""
     path = logged(tmp_path)
     assert '"prefix_id"' in path.read_text()
     requests = read_requests(tmp_path)
@@ -36,12 +36,12 @@ def test_prompts_come_back_in_full(tmp_path: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    """A run that kept no requests has none."""
+    """A run that kept no requests has no replies."""
     assert read_requests(tmp_path) == {}
 
 
 def test_torn_end(tmp_path: Path) -> None:
-    """Wherever the file ends, the requests before are read exactly."""
+    """Wherever the file is cut off, all requests before are read correctly."""
     path = logged(tmp_path)
     raw = path.read_bytes()
     whole = read_requests(tmp_path)
@@ -65,7 +65,9 @@ def test_torn_end(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_line(line: str, tmp_path: Path) -> None:
-    """A line that is no logged request, or names a beginning that is not there, is one line with its number."""
+    """An invalid request, or one that refers to an unknown prefix, gives a one-line error with the line
+    number.
+    """
     path = logged(tmp_path)
     lines = path.read_text().split("\n")
     path.write_text("\n".join([lines[0], line, *lines[1:]]))
@@ -74,7 +76,7 @@ def test_damaged_line(line: str, tmp_path: Path) -> None:
 
 
 def test_the_models_last_reply_counts(tmp_path: Path) -> None:
-    """Of several calls the last of the model under test is its reply, not that of a helper after it."""
+    """The last call of the model under test is its reply, even if a helper's call follows."""
     log = RequestLog(tmp_path)
     log.add("subject", Chat.user("a"), Reply("first", key="a"))
     log.add("subject", Chat.user("b"), Reply("second", key="b"))
@@ -86,7 +88,7 @@ def test_the_models_last_reply_counts(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_is_no_text(tmp_path: Path) -> None:
-    """A list of words is shown as JSON, in its own script."""
+    """A list of words is shown as JSON with unescaped non-ASCII characters."""
     log = RequestLog(tmp_path)
     log.add("subject", Segment("小猫"), Reply("", value=["小", "猫"], key="s"))
     log.close()
@@ -94,6 +96,6 @@ def test_a_reply_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_without_a_request_the_answer_stands(tmp_path: Path) -> None:
-    """A record without requests, or whose requests were left out of a baseline, shows the answer given."""
+    """A record without stored requests shows its answer instead of a reply."""
     assert reply_of(verdict(given="lamp"), {}) == "lamp"
     assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"

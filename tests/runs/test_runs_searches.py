@@ -35,7 +35,7 @@ ENDED = "; 1 stopped when their calls were spent; 1 ended by a backend error"
 
 
 def row(number: int, found: Any = None, **more: Any) -> dict[str, Any]:
-    """A line of ``searches.jsonl``."""
+    """Return a line of ``searches.jsonl``."""
     return {
         "model": "old",
         "benchmark": "oracle",
@@ -54,7 +54,7 @@ def row(number: int, found: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
-    """A run with these searches."""
+    """Return a run with these searches."""
     log = SearchLog(folder)
     folder.mkdir(parents=True)
     for one in rows:
@@ -65,7 +65,7 @@ def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
 
 
 def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What ``runs show`` prints of searches."""
+    """Return what ``runs show`` prints about searches."""
     assert main(["runs", "show", str(folder)]) == 0
     lines = capsys.readouterr().out.splitlines()
     begin = next((n for n, line in enumerate(lines) if line.startswith("search")), len(lines))
@@ -73,7 +73,7 @@ def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_show_has_the_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``runs show`` says what was searched and found; of several searches on an item the last counts."""
+    """``runs show`` prints the searches and their results; the last of several searches on an item counts."""
     run = searched(
         tmp_path / "run", row(1), row(2, FOUND, spent=True), row(1, FOUND, calls=7), row(3, error="it broke")
     )
@@ -85,7 +85,7 @@ def test_show_has_the_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of many counterexamples five are listed; no control character reaches the terminal."""
+    """At most five counterexamples are listed, and no control character reaches the terminal."""
     run = searched(tmp_path / "run", *(row(n, {**FOUND, "why": "a\x1b[2Jb\nc"}) for n in range(8)))
     lines = shown(run, capsys)
     assert len(lines) == 7
@@ -94,12 +94,14 @@ def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_that_searched_nothing_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without searches there is no line."""
+    """Without searches nothing is printed about them."""
     assert shown(searched(tmp_path / "run"), capsys) == []
 
 
 def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
-    """Where run.json has no counts they come from the lines; a truncated last line is ignored with a note."""
+    """If run.json has no counts, they are computed from the lines; a truncated last line is ignored with a
+    note.
+    """
     run = searched(tmp_path / "run", row(1, FOUND), row(2), counted=False)
     with (run / "searches.jsonl").open("a") as file:
         file.write('{"model": "ol')
@@ -125,7 +127,7 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """One line: the file, the line, what is wrong, what to do."""
+    """The one-line error names the file, the line, the problem and the fix."""
     run = searched(tmp_path / "run", row(1))
     lines = [json.dumps(one) + "\n" for one in (row(1), row(2) | change, row(3))]
     (run / "searches.jsonl").write_text("".join(lines))
@@ -134,7 +136,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: s
 
 
 def test_counts_of_another_kind_are_named(tmp_path: Path) -> None:
-    """A run.json whose counts are no numbers is refused in one line."""
+    """A run.json whose counts are not numbers is refused in one line."""
     run = searched(tmp_path / "run", row(1))
     facts = json.loads((run / "run.json").read_text())
     facts["searches"][0]["calls"] = "x"
@@ -144,7 +146,7 @@ def test_counts_of_another_kind_are_named(tmp_path: Path) -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    """A row a search, in both formats."""
+    """The export has one row per search, in both formats."""
     import pandas as pd
 
     frame = table([read_run(searched(tmp_path / "run", row(1), row(2, FOUND)))], "searches")
@@ -162,7 +164,9 @@ def test_export(tmp_path: Path) -> None:
 def test_promoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A baseline keeps its searches; without replies the counts only, since the lines quote sentences."""
+    """A baseline keeps its searches; without replies it keeps only the counts, because the lines quote
+    sentences.
+    """
     monkeypatch.chdir(tmp_path)
     run = searched(tmp_path / "run", row(1, FOUND))
     assert main(["runs", "promote", str(run), "whole"]) == 0
@@ -176,7 +180,7 @@ def test_promoted(
 
 
 def test_report(tmp_path: Path) -> None:
-    """The report counts searches and the kinds of culprits, and shows the smallest counterexamples first."""
+    """The report counts searches and kinds of culprits, and shows the smallest counterexamples first."""
     three = {**FOUND, "replaced": 3, "x": ["Lisbon", "<b>Kenya</b>"], "culprits": ["damaged", {"kinds": 3}]}
     run = read_run(searched(tmp_path / "run", row(1, three, spent=True), row(2, FOUND), row(3)))
     counts, fold = search_blocks(Measured("oracle", series_of([run])))

@@ -1,4 +1,4 @@
-"""Items whose task is known from the answer only: pairing, comparing and gating two models that answer differently."""
+"""Items whose task depends on the answer: pairing, comparing and gating two models that answer differently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATUSES: dict[str, RecordStatus] = {"c": "correct", "w": "wrong", "e": "error"}
 
 
 def pairs(answers: str, statuses: str, **more: Any) -> list[VerdictRecord]:
-    """Verdicts on pairs of the oracle-checker: a letter each for the answer (y, n) and the status (c, w, e)."""
+    """Return oracle-checker verdicts, with one letter each for the answer (y, n) and the status (c, w, e)."""
     return [
         verdict(f"pair/{n:03d}", STATUSES[status], task=TASKS[answer], benchmark="oracle", **more)
         for n, (answer, status) in enumerate(zip(answers, statuses, strict=True))
@@ -31,17 +31,17 @@ def pairs(answers: str, statuses: str, **more: Any) -> list[VerdictRecord]:
 
 
 def cases(answers: str) -> list[VerdictRecord]:
-    """The cases before they are asked, each under the task of its label."""
+    """Return the cases before any call, each under the task of its label."""
     return pairs(answers, "c" * len(answers))
 
 
 def tasks(records: Iterable[VerdictRecord]) -> str:
-    """The first letters of the records' tasks."""
+    """Return the first letters of the records' tasks."""
     return "".join(r.task[0] for r in records)
 
 
 def test_an_item_stands_under_one_task_in_both_runs() -> None:
-    """What the candidate answers decides where a pair stands; the records themselves stay as they are."""
+    """The candidate's answer decides the task of a pair; the records are unchanged."""
     old, new = pairs("yyn", "ccc"), pairs("nyy", "ccc")
     moved = with_tasks_of(old, new)
     assert (tasks(moved), tasks(old)) == ("nyy", "yyn")
@@ -54,7 +54,7 @@ def test_an_item_stands_under_one_task_in_both_runs() -> None:
     [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")],
 )
 def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
-    """An item of a task that no answer decides, or of another benchmark, is another item under another task."""
+    """For tasks that do not depend on the answer, or in another benchmark, another task means another item."""
     old = verdict("0001", task="yes", benchmark=benchmark)
     new = verdict("0001", task=task, benchmark=benchmark)
     assert with_tasks_of([old], [new]) == [old]
@@ -63,13 +63,13 @@ def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
 
 @pytest.mark.parametrize("field", ["source", "language"])
 def test_items_of_another_source_or_language_are_others(field: str) -> None:
-    """The same id in another source or language says nothing about the task."""
+    """The same id in another source or language does not affect the task."""
     old, new = pairs("y", "c"), pairs("n", "c", **{field: "other"})
     assert tasks(with_tasks_of(old, new)) == "y"
 
 
 def test_pairs_stand_in_the_candidates_tasks() -> None:
-    """Every pair of sentences is paired, whatever the two models answered, under the candidate's answer."""
+    """Every item is paired under the candidate's answer, whatever the two models answered."""
     found = pair_records(pairs("yynn", "cwcw"), pairs("ynyn", "ccwe"))
     assert [(p.key.task, p.baseline, p.candidate) for p in found.pairs] == [
         ("yes", 1.0, 1.0), ("no", 0.0, 1.0), ("yes", 1.0, 0.0),
@@ -78,7 +78,7 @@ def test_pairs_stand_in_the_candidates_tasks() -> None:
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:
-    """`compare` counts what was lost and gained by the candidate's answer, and shows the items that flipped."""
+    """`compare` counts losses and gains by the candidate's answer and shows the items that flipped."""
     old = read_run(write_run(tmp_path / "old", pairs("yynn", "ccww", model="m")))
     new = read_run(write_run(tmp_path / "new", pairs("nynn", "wccw", model="m")))
     [contrast] = compare([old, new]).contrasts
@@ -89,7 +89,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
 
 
 def test_the_report_shows_the_change_by_the_second_runs_answer(tmp_path: Path) -> None:
-    """The column of changes counts every item that stands under the task for the second run."""
+    """The change column counts every item that the second run has under the task."""
     old = read_run(write_run(tmp_path / "old", pairs("y" * 40, "c" * 40)))
     new = read_run(write_run(tmp_path / "new", pairs("n" * 40, "w" * 40)))
     measured = Measured("oracle", series_of([old, new]))
@@ -98,7 +98,7 @@ def test_the_report_shows_the_change_by_the_second_runs_answer(tmp_path: Path) -
 
 
 def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
-    """A benchmark that is not installed is paired, gated and shown by what its record says."""
+    """A benchmark that is not installed is paired, gated and shown according to its record."""
     facts = {"benchmarks": {"elsewhere": {"tasks_by_answer": ["no", "yes"]}}}
     records = [pairs("y" * 40, "c" * 40), pairs("n" * 40, "w" * 40, model="new")]
     old, new = ([replace(r, benchmark="elsewhere") for r in rows] for rows in records)
@@ -116,17 +116,17 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
 
 
 def told(answers: str, statuses: str) -> list[VerdictRecord]:
-    """:func:`pairs` of the model under test."""
+    """Return :func:`pairs` of the model under test."""
     return pairs(answers, statuses, model="new")
 
 
 def rule(**more: Any) -> dict[str, Any]:
-    """A rule that compares, on the oracle-checker."""
+    """Return a comparing rule on the oracle-checker."""
     return {"benchmark": "oracle", "max_drop": 0.1, "min_items": 1, **more}
 
 
 def test_a_rule_on_a_task_takes_what_the_candidate_answered() -> None:
-    """A rule on "no" judges the pairs that the candidate calls not equivalent; none of them is missing."""
+    """A rule on "no" judges the pairs that the candidate calls not equivalent, and none of them is missing."""
     old, new = pairs("y" * 100 + "n" * 100, "c" * 200), told("y" * 50 + "n" * 150, "c" * 200)
     result = judged(gate_of(rule(task="no")), new, old)
     assert result.decision == "pass", result
@@ -138,7 +138,9 @@ def test_a_rule_on_a_task_takes_what_the_candidate_answered() -> None:
 
 
 def test_a_plan_knows_the_baselines_pairs() -> None:
-    """Before anything is asked a case's task is its label's; another answer of the baseline makes no item missing."""
+    """Before the first call a case has the task of its label; a different baseline answer makes no item
+    missing.
+    """
     gate = gate_of(rule(), sequential=True)
     plan = plan_of(gate, cases("y" * 30 + "n" * 30), pairs("n" * 30 + "y" * 30, "c" * 59 + "e"), 0)
     [found] = plan.rules.values()
@@ -147,7 +149,7 @@ def test_a_plan_knows_the_baselines_pairs() -> None:
 
 
 def test_a_sequential_gate_settles_on_answers_that_differ() -> None:
-    """A sequential gate without a task is settled before all is drawn, as the whole run would decide."""
+    """A sequential gate on all tasks settles early, with the decision of the full run."""
     gate = gate_of(rule(max_drop=0.2), sequential=True)
     old, new = pairs("yn" * 200, "c" * 400), told("ny" * 200, "c" * 400)
     run = DrawnRun(gate, new, old)
