@@ -1,4 +1,4 @@
-"""One case as plain values: what is shown of it, and that no text of it acts."""
+"""One case as plain values: what is shown, and that its texts are never executed."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ ITEM = Item("demo/1+word_only", "word_only", "ta", "published")
 
 @given(st.text())
 def test_visible_text_holds_no_control_characters(text: str) -> None:
-    """Whatever a reply holds, only printable text, tabs and line feeds are left, and it can be written."""
+    """Only printable text, tabs and line feeds of a reply are kept, and the result can be encoded."""
     shown = visible(text)
     assert all(c in "\t\n" or not ("\x00" <= c < " " or "\x7f" <= c < "\xa0") for c in shown)
     shown.encode("utf-8")
 
 
 def test_visible_keeps_scripts_as_they_are() -> None:
-    """Chinese, Tamil and Arabic texts, joiners included, are shown unchanged."""
+    """Chinese, Tamil and Arabic texts, including joiners, are unchanged."""
     text = "中文 தமிழ் العربية می‌خواهم\n\tnext"
     assert visible(text) == text
     assert visible("\x1b[31m\r\n\ud800") == "␛[31m\n[U+D800]"
 
 
 def test_long_texts_keep_beginning_and_end() -> None:
-    """An attachment has a greatest length, and says what was left out."""
+    """An attachment has a maximum length and says what was left out."""
     text = "a" * 50_000 + "b" * 50_000
     shown = allure_case.bounded(text)
     assert len(shown) < allure_case.MOST + 200
@@ -69,7 +69,7 @@ def test_long_texts_keep_beginning_and_end() -> None:
 
 
 def test_description_escapes_every_text() -> None:
-    """The description is paragraphs of escaped text."""
+    """The description consists of paragraphs of escaped text."""
     html = allure_case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD.expected)
     assert "<p>Is &lt;it&gt; so? Doc string &amp; &lt;b&gt;.</p>" in html
     assert "<p>word only: Only the *word*.</p>" in html
@@ -79,7 +79,7 @@ def test_description_escapes_every_text() -> None:
 
 
 def test_labels_name_benchmark_task_language_and_severity() -> None:
-    """Epic, feature and story are readable, and a control weighs less than a main task."""
+    """Epic, feature and story are readable, and a control has a lower severity than a main task."""
     control = dict(allure_case.labels(Demo(), ITEM, "m"))
     main = dict(allure_case.labels(Demo(), Item("demo/1", "asked", "zh"), "m"))
     assert (control["epic"], control["feature"], control["story"]) == (
@@ -114,14 +114,14 @@ def test_step_says_what_the_call_cost() -> None:
 
 
 def test_step_of_a_failed_call_says_why() -> None:
-    """A call without a reply is a step that did not pass, with its error and its prompt."""
+    """A call without a reply is a failed step with its error and prompt."""
     made = allure_case.step("subject", "m", Chat.user("q"), None, "broke\x07", attach=True)
     assert (made.name, made.passed, made.message) == ("m did not answer", False, "broke␇")
     assert [a.name for a in made.attachments] == ["prompt"]
 
 
 def test_prompts_of_several_turns_show_roles() -> None:
-    """Turns stand under their roles; other kinds of requests are shown as JSON."""
+    """Turns are shown under their roles; other kinds of requests are shown as JSON."""
     chat = Chat((Message("system", "Be brief."), Message("user", "Hi")))
     assert allure_case.prompt_text(chat) == "[system]\nBe brief.\n\n[user]\nHi"
     assert '"text": "我"' in allure_case.prompt_text(Segment("我"))
@@ -133,7 +133,7 @@ def test_prompts_of_several_turns_show_roles() -> None:
 
 
 def test_verdict_shows_expected_beside_given() -> None:
-    """Verdict, answers, reason, values and evidence are aligned rows; further lines are indented."""
+    """Verdict, answers, reason, values and evidence are aligned rows; continuation lines are indented."""
     assert allure_case.verdict_text(RECORD).splitlines() == [
         "verdict   wrong",
         "expected  two",
@@ -148,7 +148,7 @@ def test_verdict_shows_expected_beside_given() -> None:
 
 
 def test_sample_is_one_in_twenty_by_seed_and_id() -> None:
-    """About 1 in 20 passes carries attachments: the same ones each time, others with another seed."""
+    """About 1 in 20 passed cases has attachments: the same ones for one seed, others for another."""
     ids = [f"htest/rhyme/{n:04d}" for n in range(4000)]
     chosen = {i for i in ids if allure_case.in_sample(0, i)}
     assert len(chosen) == pytest.approx(200, abs=50)
@@ -160,5 +160,5 @@ def test_sample_is_one_in_twenty_by_seed_and_id() -> None:
 
 
 def test_message_is_one_line() -> None:
-    """A message of several lines becomes one that begins with its kind."""
+    """A message of several lines becomes one line that begins with its kind."""
     assert allure_case.message("fault", "a\n  b\x1b") == "fault: a b␛"

@@ -1,4 +1,4 @@
-"""The Allure report in a browser: what a person finds there, and what it asks of the network."""
+"""The Allure report in a browser: what it shows, and which requests it sends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Report:
 
 
 def allure() -> str:
-    """Allure from where make installs it, or a skip."""
+    """Return the Allure that make installs, or skip the test."""
     command = ROOT / allure_site.LOCAL
     if not command.exists() and shutil.which("allure") is None:
         pytest.skip(f"needs Allure: npm install --prefix .venv-allure allure@{allure_pages.VERSION}")
@@ -70,7 +70,9 @@ def allure() -> str:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
-    """Two runs of the mixed benchmark, the second with other texts and a gate, and the second's report."""
+    """Return the report on the second of two runs of the mixed benchmark; the second has other texts and a
+    gate.
+    """
     command = allure()
     folder = tmp_path_factory.mktemp("allure") / "project"
     folder.mkdir()
@@ -89,7 +91,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
 
 @pytest.fixture
 def page(browser_page: Page, report: Report) -> Iterator[Page]:
-    """An empty page; whatever a test does on it, no script of a reply runs and no other host is asked."""
+    """Return an empty page; at the end, check that no script of a reply ran and no other host was contacted."""
     seen: Any = browser_page
     yield browser_page
     assert seen.dialogs_seen == []
@@ -106,7 +108,7 @@ def case(page: Page, report: Report, title: str) -> None:
 
 
 def attachment(page: Page, name: str) -> str:
-    """Open the attachment ``name`` of the case and read it as a person does."""
+    """Open the attachment ``name`` of the case and return its visible text."""
     box = page.get_by_test_id("test-result-attachment").filter(
         has=page.get_by_test_id("test-result-attachment-header").filter(has_text=name)
     )
@@ -117,7 +119,7 @@ def attachment(page: Page, name: str) -> str:
 
 
 def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Report) -> None:
-    """From the tree to a wrong answer: its prompt, its reply as text, its verdict."""
+    """The tree leads to a wrong answer with its prompt, its reply as text and its verdict."""
     case(page, report, "sums/0003")
     assert "wrong: expected '4'" in page.get_by_test_id("test-result-error-message").first.inner_text()
     assert attachment(page, "prompt").strip() == "How much is 3 + 1 ="
@@ -128,7 +130,7 @@ def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Repor
 
 
 def test_description_is_text(page: Page, report: Report) -> None:
-    """Markup in a benchmark's own words is shown, not obeyed."""
+    """Markup in a benchmark's own texts is shown as text."""
     case(page, report, "sums/0003")
     frame = page.get_by_test_id("test-result-description-frame").content_frame
     assert "Does the model <b>add</b>? Adds one." in frame.locator("body").inner_text()
@@ -136,12 +138,12 @@ def test_description_is_text(page: Page, report: Report) -> None:
 
 
 def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -> None:
-    """The page's categories are ours, and none of Allure's own is needed."""
+    """The page shows this project's categories and none of Allure's defaults."""
     report.open(page)
     page.get_by_test_id("nav-tab-categories").click()
     page.get_by_text("Wrong answers").first.wait_for()
     text = page.inner_text("body")
-    # Of a search, which the mixed benchmark has none of, tests/plugin/test_oracle_search.py looks at the category.
+    # The mixed benchmark has no search; tests/plugin/test_oracle_search.py checks that category.
     for row in allure_run.categories():
         assert (row["name"] in text) == (row["name"] != "Counterexamples")
     assert "Product errors" not in text
@@ -149,7 +151,7 @@ def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -
 
 
 def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> None:
-    """Model and protocol are in the environment, the run's summary among the global attachments."""
+    """Model and protocol are in the environment, and the run's summary is a global attachment."""
     report.open(page)
     known = page.inner_text("body")
     assert "fake:call?file=mixed.py" in known
@@ -160,7 +162,7 @@ def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> 
 
 
 def test_gate_is_the_quality_gate(page: Page, report: Report) -> None:
-    """The gate's decision and checks stand where Allure shows a quality gate."""
+    """The gate's decision and checks are shown in Allure's quality gate."""
     report.open(page)
     page.get_by_test_id("nav-tab-qualityGate").click()
     page.get_by_text("gate: fail (accuracy is too low)").first.wait_for()
@@ -171,7 +173,7 @@ def test_gate_is_the_quality_gate(page: Page, report: Report) -> None:
 
 
 def test_history_survives_changed_texts(page: Page, report: Report) -> None:
-    """A case knows its earlier run although its prompt has changed since."""
+    """A case shows its earlier run although its prompt has changed since."""
     case(page, report, "sums/0003")
     page.get_by_test_id("test-result-tab-history").click()
     page.wait_for_timeout(300)
@@ -186,7 +188,7 @@ def test_history_survives_changed_texts(page: Page, report: Report) -> None:
 
 @pytest.mark.parametrize("section", ["charts", "timeline", "metrics"])
 def test_no_section_asks_another_host(page: Page, report: Report, section: str) -> None:
-    """Every section of the report is made of its own files, in the dark too."""
+    """Every section of the report loads only its own files, also in the dark theme."""
     page.emulate_media(color_scheme="dark")
     page.goto(f"{report.url}/#{section}")
     page.wait_for_timeout(500)
@@ -194,7 +196,7 @@ def test_no_section_asks_another_host(page: Page, report: Report, section: str) 
 
 
 def test_the_browser_refuses_what_the_policy_forbids(browser_page: Page, report: Report) -> None:
-    """Even a script inside the page cannot ask another host."""
+    """Even a script inside the page cannot contact another host."""
     report.open(browser_page)
     asked = browser_page.evaluate("fetch('http://localhost:9/x').then(() => 'sent', error => String(error))")
     seen: Any = browser_page
@@ -203,7 +205,7 @@ def test_the_browser_refuses_what_the_policy_forbids(browser_page: Page, report:
 
 
 def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page: Page) -> None:
-    """Above the limit the page shows groups; a click shows their cases, and a reload keeps them."""
+    """Above the limit the page shows closed groups; a click opens them, and they stay open after a reload."""
     command = allure()
     run.sums(allure_pages.OPEN + 1)
     results, out = run.folder / "results", run.folder / "report"

@@ -1,4 +1,4 @@
-"""What stands beside the cases: environment, categories, metrics, summary and gate."""
+"""What the report has besides the cases: environment, categories, metrics, summary and gate."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FACTS = RunFacts.from_json(FACTS_JSON, "run-1")
 
 @given(st.dictionaries(st.text(min_size=1).filter(str.strip), st.text()))
 def test_properties_are_read_back(values: dict[str, str]) -> None:
-    """Whatever keys and values hold, they come back with white space and control characters made plain."""
+    """All keys and values read back, with white space and control characters replaced."""
 
     def plain(text: str) -> str:
         return visible(" ".join(text.split()))
@@ -77,7 +77,7 @@ def test_properties_are_read_back(values: dict[str, str]) -> None:
 
 
 def test_environment_names_what_was_measured() -> None:
-    """Model with revision and served name, protocol, items, seed and versions are there."""
+    """The environment has the model with revision and served name, protocol, items, seed and versions."""
     known = allure_run.environment(FACTS)
     assert known["Model m"] == "hf:m; served as m-0613; revision abc"
     assert known["Helper reader"] == "gpt-4o"
@@ -91,16 +91,16 @@ def test_environment_names_what_was_measured() -> None:
 
 
 def test_categories_begin_with_their_kind() -> None:
-    """Each category takes the messages of its kind and no other's."""
+    """Each category matches only the messages of its kind."""
     rows = allure_run.categories()
     for row in rows:
-        # allure-pytest puts the kind of error before what a search says.
+        # allure-pytest puts the kind of error before the message of a search.
         message = re.sub(r"\((.*)\)\?", r"\1", row["messageRegex"]).lstrip("^") + "wrong: refused: text"
         assert [r["name"] for r in rows if re.search(r["messageRegex"], message)] == [row["name"]]
 
 
 def test_files_of_a_run_hold_the_gate() -> None:
-    """Summary, table and gate are global attachments whose files are there."""
+    """Summary, table and gate are global attachments whose files exist."""
     files = allure_run.run_files(replace(FACTS, gate=GATE), [], Path("runs/run-1"), notes=["a note"])
     shown = json.loads(files[allure_run.GLOBALS])
     assert [a["name"] for a in shown["attachments"]] == [
@@ -123,7 +123,7 @@ def test_files_of_a_run_hold_the_gate() -> None:
 
 
 def test_files_of_a_stopped_run_without_a_gate() -> None:
-    """Without a gate there is none in the report; what stopped the run is a global error."""
+    """Without a gate the report shows none; the reason for the stop is a global error."""
     files = allure_run.run_files(replace(FACTS, stopped="wrong key"), [], Path("runs/run-1"))
     assert allure_run.GATE not in files
     [error] = json.loads(files[allure_run.GLOBALS])["errors"]
@@ -131,14 +131,14 @@ def test_files_of_a_stopped_run_without_a_gate() -> None:
 
 
 def test_metrics_are_accuracies_in_percent() -> None:
-    """Each task with an accuracy is a metric that keeps its key from run to run."""
+    """Each task with an accuracy is a metric with the same key in every run."""
     [metric] = allure_run.metrics(FACTS)
     assert (metric["key"], metric["value"]) == ("m/htest/rhyme/en/builtin", 25.0)
     assert metric["stop"] - metric["start"] == 60_000
 
 
 def test_quality_gate_has_a_row_a_check_and_one_for_the_decision() -> None:
-    """The gate's decision comes first; each check says what was required and measured."""
+    """The gate's decision comes first; each check shows the requirement and the measurement."""
     decision, *checks = allure_run.quality_gate(GATE)
     assert (decision["success"], decision["message"]) == (False, GATE.line)
     assert [(c["rule"], c["success"]) for c in checks] == [

@@ -1,4 +1,4 @@
-"""Building the report: what is refused, what is taken out of the pages, what the history keeps."""
+"""Building the report: what is refused, what is removed from the pages and what the history keeps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-
 
 
 def site(folder: Path, more: str, leaves: int = 1) -> Path:
-    """A small report as Allure makes it."""
+    """Return a small report as Allure writes it."""
     (folder / "widgets").mkdir()
     (folder / "index.html").write_text(PAGE.replace("MORE", more), encoding="utf-8")
     tree = {
@@ -37,7 +37,7 @@ def site(folder: Path, more: str, leaves: int = 1) -> Path:
 
 
 def test_analytics_are_taken_out(tmp_path: Path) -> None:
-    """Both scripts of Google's tag manager go, all else stays, and a policy forbids other hosts."""
+    """Both Google Tag Manager scripts are removed, the rest is kept, and a policy forbids other hosts."""
     allure_pages.make_private(site(tmp_path, ANALYTICS))
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "google" not in text
@@ -58,13 +58,13 @@ def test_analytics_are_taken_out(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_requests_are_refused(tmp_path: Path, more: str) -> None:
-    """A page that asks another host in a way not known here is no report."""
+    """A page that contacts another host in an unknown way is refused."""
     with pytest.raises(UsageError, match=r"index\.html: this version of Allure asks other hosts"):
         allure_pages.make_private(site(tmp_path, more))
 
 
 def test_large_reports_open_with_closed_groups(tmp_path: Path) -> None:
-    """Above the limit, groups that hold cases are closed once per report; below it nothing is added."""
+    """Above the limit, groups that contain cases are closed once per report; below it nothing is added."""
     page = site(tmp_path, "", leaves=allure_pages.OPEN) / "index.html"
     before = page.read_text(encoding="utf-8")
     allure_pages.fold(tmp_path)
@@ -81,7 +81,7 @@ def test_large_reports_open_with_closed_groups(tmp_path: Path) -> None:
 def test_without_results_one_line_says_what_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without results the command exits 2 and names the command that makes some."""
+    """Without results the command exits with 2 and names the command that produces results."""
     (tmp_path / "allure").write_text("#!/bin/sh\necho 3.18.0\n")
     (tmp_path / "allure").chmod(0o755)
     code = allure_site.main(["--results", str(tmp_path / "none"), "--allure", str(tmp_path / "allure")])
@@ -93,7 +93,7 @@ def test_without_results_one_line_says_what_to_run(
 
 
 def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
-    """--out never replaces anything but a report."""
+    """--out never replaces anything except a report."""
     results, out = tmp_path / "results", tmp_path / "out"
     results.mkdir()
     out.mkdir()
@@ -106,7 +106,7 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("says", "expected"), [("2.30.0", "is version 2.30.0"), ("", "is version unknown")])
 def test_other_versions_of_allure_are_refused(tmp_path: Path, says: str, expected: str) -> None:
-    """Only Allure 3 is used, and the line says how to get it."""
+    """Only Allure 3 is accepted, and the error says how to install it."""
     command = tmp_path / "allure"
     command.write_text(f"#!/bin/sh\necho {says}\n")
     command.chmod(0o755)
@@ -117,7 +117,7 @@ def test_other_versions_of_allure_are_refused(tmp_path: Path, says: str, expecte
 
 
 def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> None:
-    """When Allure fails, its last line is shown and the report of before stays."""
+    """When Allure fails, its last line is shown and the old report is kept."""
     results, out = tmp_path / "results", tmp_path / "out"
     results.mkdir()
     out.mkdir()
@@ -133,7 +133,7 @@ def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> 
 
 
 def test_a_report_built_twice_is_once_in_the_history(tmp_path: Path) -> None:
-    """The history forgets the report that is built again, and keeps what it cannot read."""
+    """The old history entry of a rebuilt report is removed; unreadable lines are kept."""
     history = tmp_path / "history.jsonl"
     allure_site.forget(history, "a")
     history.write_text('{"name": "a"}\n{"name": "b"}\nnot json\n[1]\n')
@@ -142,7 +142,9 @@ def test_a_report_built_twice_is_once_in_the_history(tmp_path: Path) -> None:
 
 
 def test_configuration_follows_the_results(tmp_path: Path) -> None:
-    """Categories, metrics and the tree come from the results; several models are the tree's first level."""
+    """Categories, metrics and the tree come from the results; with several models they are the tree's first
+    level.
+    """
     environment = {"Model a": "x", "Model b": "y", "Protocol htest": "quick", "Run": "run-7"}
     (tmp_path / allure_run.ENVIRONMENT).write_text(allure_run.properties(environment))
     (tmp_path / allure_run.CATEGORIES).write_text(json.dumps(allure_run.categories()))
@@ -160,14 +162,14 @@ def test_configuration_follows_the_results(tmp_path: Path) -> None:
 
 
 def test_damaged_file_of_ours_is_one_line(tmp_path: Path) -> None:
-    """A file that is not JSON is named."""
+    """A file that is not JSON is named in a one-line error."""
     (tmp_path / allure_run.CATEGORIES).write_text("{")
     with pytest.raises(UsageError, match=r"categories\.json: not JSON"):
         allure_site.config(tmp_path, tmp_path / "site", None)
 
 
 def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
-    """The archive has the gate's rows, and no cases."""
+    """The archive has the gate's rows and no cases."""
     gate = GateResult("pass", passed=True, line="gate: pass")
     allure_site.write_gate(tmp_path / "gate.zip", gate)
     with zipfile.ZipFile(tmp_path / "gate.zip") as archive:
@@ -177,7 +179,7 @@ def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
 
 
 def test_make_installs_the_version_that_is_named_here() -> None:
-    """The Makefile installs the version of Allure that the messages name."""
+    """The Makefile installs the Allure version that the messages name."""
     root = Path(__file__).resolve().parents[2]
     planned = subprocess.run(
         ["make", "--dry-run", "--always-make", "report"], cwd=root, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""A gate's result as a person reads it: terminal lines and Markdown."""
+"""A gate's result as text: terminal lines and Markdown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RULE = {"no_regression": True, "max_drop": 0.05, "min_accuracy": 0.5}
 
 
 def result_of(*rules: dict[str, Any]) -> GateResult:
-    """A decision on 100 pairs, as in ``run.json``."""
+    """Return a decision on 100 pairs, as in ``run.json``."""
     return judged(gate_of(*(rules or (RULE,))), *paired_runs(80, 8, 6, 6))
 
 
 def test_every_check_says_what_was_required_measured_and_found() -> None:
-    """In the order of the rules; the last line is the decision."""
+    """Checks are in the order of the rules; the last line is the decision."""
     result = result_of()
     lines = gate_lines(result)
     text = " ".join(" ".join(lines).split())
@@ -36,7 +36,7 @@ def test_every_check_says_what_was_required_measured_and_found() -> None:
 
 @pytest.mark.parametrize("width", [20, 60, 80, 100, 120, 500])
 def test_lines_fit_the_terminal(width: int) -> None:
-    """All but the decision are wrapped, with the texts in one column."""
+    """All lines except the decision are wrapped, with the texts in one column."""
     lines = gate_lines(result_of(), width)
     assert max(map(len, lines[:-1])) <= min(max(width, 60), 110)
     starts = {len(line) - len(line[19:].lstrip()) for line in lines[1:-1]}
@@ -44,17 +44,17 @@ def test_lines_fit_the_terminal(width: int) -> None:
 
 
 def test_reasons_that_no_rule_tells_are_listed() -> None:
-    """What concerns the whole run is told once; what a rule says already is not said again."""
+    """A reason that concerns the whole run is shown once; one that a rule already shows is not repeated."""
     found = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False)
     text = "\n".join(gate_lines(found))
-    assert text.count("this run is incomplete") == 2  # in its line, and in the decision
+    assert text.count("this run is incomplete") == 2  # in the rule's line, and in the decision
     body, _, _ = text.partition("gate decision")
     assert body.count("fewer than min_items") == 1
     assert len(found.reasons) == 2
 
 
 def test_what_stopped_early_is_marked() -> None:
-    """On the terminal and in Markdown, with how many items were used."""
+    """An early stop is marked on the terminal and in Markdown, with the number of items used."""
     run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
     result = run.after(100, ended=True)
     for text in ("\n".join(gate_lines(result)), gate_markdown(result)):
@@ -63,7 +63,7 @@ def test_what_stopped_early_is_marked() -> None:
 
 
 def test_control_characters_are_shown_as_text() -> None:
-    """Names come from other people's files."""
+    """Control characters in names are escaped, because names come from untrusted files."""
     result = result_of({**RULE, "name": "a\x1b[31mb\nc"})
     for line in gate_lines(result):
         assert line.isprintable()
@@ -71,7 +71,7 @@ def test_control_characters_are_shown_as_text() -> None:
 
 
 def test_markdown_is_one_table() -> None:
-    """A row a check, with four cells whatever the names hold."""
+    """The table has one row per check, with four cells whatever the names contain."""
     result = result_of({**RULE, "name": "a|b <script> `c` [d](e) @f"})
     lines = gate_markdown(result).splitlines()
     rows = [line for line in lines if line.startswith("|")]
@@ -89,6 +89,6 @@ def test_markdown_is_one_table() -> None:
 
 
 def test_markdown_lists_the_reasons() -> None:
-    """An invalid gate's reasons follow the table, as a list."""
+    """An invalid gate's reasons follow the table as a list."""
     text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)))
     assert "\n\n- rule 1: 9 pairs are fewer" in text

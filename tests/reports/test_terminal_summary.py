@@ -1,4 +1,4 @@
-"""The summary on the terminal: which metrics it shows, and what it says of a model."""
+"""The summary on the terminal: which metrics and remarks it shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path("run")
 
 
 def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
-    """A row of ``metrics``."""
+    """Return a row of ``metrics``."""
     row: dict[str, Any] = {
         "n": 1,
         "ci_low": None,
@@ -30,7 +30,7 @@ def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
 
 
 def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **facts: Any) -> list[str]:
-    """The summary of a run of one item a model with these metrics."""
+    """Return the summary of a run with one item per model and these metrics."""
     names = sorted({"sums", *(m["benchmark"] for m in metrics)})
     records = [verdict(model=model, benchmark=name) for model in models for name in names]
     told = {
@@ -47,18 +47,18 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
 
 
 def shown(found: list[str], name: str = "position_rate") -> list[str]:
-    """What the lines of a metric say."""
+    """Return the lines about a metric."""
     return [line.partition(": ")[2] for line in found if line.startswith(f"  {name}: ")]
 
 
 def test_rows_over_all_languages_hide_single_ones() -> None:
-    """Where a metric has a row over all languages its single languages are left to the record."""
+    """If a metric has a row over all languages, its single languages are shown only in the record."""
     found = lines([metric("af", 0.75), metric("hy", 0.25), metric("all", 0.5)])
     assert shown(found) == ["add/all/1of2 0.5"]
 
 
 def test_other_metrics_keep_their_languages() -> None:
-    """A metric, or a task, without a row over all languages shows each of them."""
+    """A metric or task without a row over all languages shows each language."""
     rows = [metric("af", 0.75), metric("all", 0.5), metric("af", 0.7, name="retry_rate", group="")]
     found = lines([*rows, metric("af", 0.1, task="take")])
     assert shown(found) == ["add/all/1of2 0.5, take/af/1of2 0.1"]
@@ -67,7 +67,7 @@ def test_other_metrics_keep_their_languages() -> None:
 
 
 def test_each_model_benchmark_and_source_by_itself() -> None:
-    """A row over all languages hides those of its own model, benchmark and source only."""
+    """A row over all languages hides only the rows of its own model, benchmark and source."""
     rows = [metric("af", 0.75), metric("all", 0.5)]
     other = [metric("af", 0.9, model="new"), metric("af", 0.8, benchmark="other")]
     found = lines([*rows, *other], models=("old", "new"))
@@ -77,7 +77,7 @@ def test_each_model_benchmark_and_source_by_itself() -> None:
 
 
 def test_remarks_stand_with_their_model() -> None:
-    """What a benchmark remarks on a model stands in that model's block of that benchmark, after its numbers."""
+    """A benchmark's remark on a model is shown in that model's block, after the benchmark's numbers."""
     remarks = [
         {"model": "new", "benchmark": "sums", "text": "not order-invariant"},
         {"model": "old", "benchmark": "other", "text": "of another benchmark"},
@@ -92,7 +92,7 @@ def test_remarks_stand_with_their_model() -> None:
 
 
 def test_remarks_cannot_drive_the_terminal() -> None:
-    """Control characters in a remark are shown as such."""
+    """Control characters in a remark are escaped."""
     remarks = [{"model": "old", "benchmark": "sums", "text": "\x1b[2Jgone\u202e"}]
     assert "  old: ␛[2Jgone[U+202E]" in lines([], remarks=remarks)
     joined = [{**remarks[0], "text": "\u0645\u200c\u062a"}]

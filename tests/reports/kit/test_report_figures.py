@@ -1,4 +1,4 @@
-"""Plots: text stays text, colours follow the page, labels keep apart."""
+"""Plots: text stays text, colours follow the page and labels do not overlap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = [
 
 
 def test_a_plot_is_text_and_numbers() -> None:
-    """Tasks, values, models and the best published figure can be read and searched in the SVG."""
+    """Tasks, values, models and the best published figure are searchable text in the SVG."""
     svg, png = draw(lambda: forest(ROWS, {0: "one", 1: "two"}))
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     for text in (
@@ -45,7 +45,7 @@ def test_a_plot_without_published_figures_explains_none() -> None:
 
 
 def test_a_plot_in_the_page_takes_the_pages_colours() -> None:
-    """Every colour of ours becomes a variable, and ids of two plots do not meet."""
+    """Every colour of the plot becomes a CSS variable, and the ids of two plots never clash."""
     svg, _ = draw(lambda: forest(ROWS, {0: "one", 1: "two"}))
     found = inline(svg, "name")
     assert not [shade for shade in (*INK, *SERIES) if shade in found]
@@ -60,7 +60,7 @@ def test_a_plot_in_the_page_takes_the_pages_colours() -> None:
 
 
 def _contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2.2 (1.4.3)."""
+    """Return the contrast ratio of WCAG 2.2 (1.4.3)."""
 
     def luminance(shade: str) -> float:
         parts = [int(shade[n : n + 2], 16) / 255 for n in (1, 3, 5)]
@@ -72,7 +72,7 @@ def _contrast(one: str, other: str) -> float:
 
 
 def test_the_pages_colours_can_be_read() -> None:
-    """In both themes text and marks stand out from both backgrounds by 4.5 to 1 or more."""
+    """In both themes text and marks have a contrast of at least 4.5 to 1 with both backgrounds."""
     from pytest_llmprops.reports.page.html import ASSETS
 
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
@@ -99,14 +99,14 @@ def test_the_pages_colours_can_be_read() -> None:
 
 
 def test_series_differ_in_shape_as_well() -> None:
-    """Six series have six colours and six shapes; the next ones repeat a colour with another shape."""
+    """Six series have six colours and six shapes; further series reuse a colour with another shape."""
     assert len({colour(n) for n in range(6)}) == len({marker(n) for n in range(6)}) == 6
     assert len({(colour(n), marker(n)) for n in range(24)}) == 24
 
 
 @pytest.mark.parametrize("many", [2, 6, 10])
 def test_labels_in_a_crowd_keep_apart(many: int) -> None:
-    """Labels of points close to each other cover neither each other nor a mark, while there is room."""
+    """Labels of nearby points cover neither each other nor a mark, as long as there is room."""
     spots = [
         Spot(f"model {n}", Point(-1, 0.5 + n / 90, 0, 0), Point(-1, 0.4 + n / 70, 0, 0.8))
         for n in range(many)
@@ -125,7 +125,7 @@ def test_labels_in_a_crowd_keep_apart(many: int) -> None:
 
 
 def test_every_point_of_a_scatter_plot_is_named() -> None:
-    """Own and published models stand in the plot by name."""
+    """The plot names both the measured and the published models."""
     spots = [Spot("mine", Point(0, 0.6, 0.5, 0.7), Point(0, 0.3, 0.2, 0.4), 0),
              Spot("theirs", Point(-1, 0.5, 0.5, 0.5), Point(-1, 0.4, 0.4, 0.4))]  # fmt: skip
     svg, _ = draw(lambda: scatter(spots, "across", "up", (0.5, 0.25)))

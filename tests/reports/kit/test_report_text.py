@@ -1,4 +1,4 @@
-"""Texts of models in reports: everything is shown, nothing takes effect."""
+"""Model texts in reports: everything is shown and nothing is executed or rendered."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from pytest_llmprops.reports.page.markdown import code, plain
     ],
 )
 def test_control_characters_are_spelled_out(text: str, shown: str) -> None:
-    """What drives a terminal or reorders a line becomes letters; line ends and tabs stay."""
+    """Characters that control a terminal or reorder a line are escaped; line ends and tabs are kept."""
     assert shown == visible(text)
 
 
 @pytest.mark.parametrize("text", ["می‌خواهم", "க்‍ஷ", "篮子", "‏حمراء‎", "👩‍🚀"])
 def test_writing_is_left_alone(text: str) -> None:
-    """Joiners and direction marks that Persian, Tamil, Arabic and emoji need stay."""
+    """Joiners and direction marks that Persian, Tamil, Arabic and emoji need are kept."""
     assert text == visible(text)
 
 
 def test_a_line_is_cut_with_a_mark() -> None:
-    """A long text ends in an ellipsis and is as long as asked."""
+    """A long text is cut to the requested length and ends in an ellipsis."""
     assert one_line("a\n b") == "a b"
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
 
 
 def test_numbers_read_as_a_person_writes_them() -> None:
-    """Shares are percentages, differences are signed points, nothing is a dash."""
+    """Shares are percentages, differences are signed points and a missing number is a dash."""
     assert with_interval(0.9, 0.84, 0.94) == "90.0% (84 to 94)"
     assert (percent(None), points(-0.125), points(0.01)) == ("–", "−12.5", "+1.0")
     assert [joined([]), joined(["a"]), joined(["a", "b", "c"])] == ["", "a", "a, b and c"]
@@ -54,7 +54,7 @@ def test_numbers_read_as_a_person_writes_them() -> None:
     ["</script><script>alert(1)</script>", "<!-- <script>", "]]>", "a\u2028b\u2029c", "&lt;", "{{ 7 * 7 }}"],
 )
 def test_json_in_a_script_element_is_only_data(text: str) -> None:
-    """No text can end the element, open a comment or end a line, and it is read back as it was."""
+    """No text can close the element, open a comment or end a line, and the JSON reads back unchanged."""
     import json
 
     written = script_json([text])
@@ -79,13 +79,13 @@ def test_json_in_a_script_element_is_only_data(text: str) -> None:
     ],
 )
 def test_markdown_makes_nothing_of_a_text(text: str, written: str) -> None:
-    """Formatting, links, images, HTML, tables and mentions are escaped; plain prose stays as it is."""
+    """Formatting, links, images, HTML, tables and mentions are escaped; plain prose is unchanged."""
     assert written == plain(text)
 
 
 @pytest.mark.parametrize("text", ["`", "a``b", "``` x ```", "plain", " padded", "a|b", "<b>"])
 def test_a_code_span_holds_any_text(text: str) -> None:
-    """The fence is longer than any run of backticks inside, and a bar does not end the cell."""
+    """The fence is longer than any run of backticks inside, and a vertical bar does not end the cell."""
     span = code(text)
     fence = span[: len(span) - len(span.lstrip("`"))]
     inner = span[len(fence) : -len(fence)]

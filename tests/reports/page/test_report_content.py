@@ -1,4 +1,4 @@
-"""From recorded runs to sections, tables and notes."""
+"""How recorded runs become sections, tables and notes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ HTEST = {"benchmark": "htest"}
 
 
 def report(*folders: Path) -> Report:
-    """The report on recorded runs."""
+    """Return the report on recorded runs."""
     runs = [read_run(folder) for folder in folders]
     return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
 
 
 def blocks(section: Section) -> list[Block]:
-    """All blocks of a section, folded ones too."""
+    """Return all blocks of a section, including folded ones."""
 
     def walk(found: tuple[Block, ...]) -> list[Block]:
         return [x for b in found for x in ([b, *walk(b.blocks)] if isinstance(b, Fold) else [b])]
@@ -39,18 +39,18 @@ def blocks(section: Section) -> list[Block]:
 
 
 def table(section: Section, title: str) -> list[list[str]]:
-    """A table's headings and rows as text."""
+    """Return a table's headings and rows as text."""
     found = next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
     return [[name for name, _ in found.columns], *([cell.text for cell in row] for row in found.rows)]
 
 
 def protocol(k: int, cot: bool = False) -> dict[str, Any]:
-    """The recorded protocol of an H-TEST run."""
+    """Return the recorded protocol of an H-TEST run."""
     return {"htest": {"name": "quick", "settings": {"k": k, "cot": cot}, "gives_up": "36 examples"}}
 
 
 def htest_run(folder: Path, correct: int, k: int, *, cot: bool = False, **more: Any) -> Path:
-    """A run of two tasks and Letter Geometry."""
+    """Return a run of two tasks and Letter Geometry."""
     records = [
         *verdicts("rhyme", correct, 20 - correct, **HTEST, **more),
         *verdicts("uppercase", correct, 20 - correct, **HTEST, **more),
@@ -60,7 +60,7 @@ def htest_run(folder: Path, correct: int, k: int, *, cot: bool = False, **more: 
 
 
 def test_one_model_under_several_settings_is_told_apart(tmp_path: Path) -> None:
-    """Series of one model are labelled by the settings that differ, and by nothing else."""
+    """Series of one model are labelled only by the settings that differ."""
     runs = [htest_run(tmp_path / f"{k}{cot}", 12, k, cot=cot) for k in (4, 50) for cot in (False, True)]
     assert report(*runs).series == (
         "model · k 4", "model · k 4 · with CoT", "model · k 50", "model · k 50 · with CoT",
@@ -74,7 +74,7 @@ def test_equal_runs_are_told_apart_by_their_ids(tmp_path: Path) -> None:
 
 
 def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
-    """Tasks are rows; k ascends, without chain of thought first; the paper's best stands beside."""
+    """Tasks are rows; k ascends, runs without chain of thought come first, and the paper's best has a column."""
     runs = [htest_run(tmp_path / f"{k}{cot}", c, k, cot=cot) for k, cot, c in
             ((50, False, 15), (4, False, 10), (4, True, 12))]  # fmt: skip
     heading, *rows = table(report(*runs).sections[0], "Task by number of examples")
@@ -87,7 +87,7 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
 
 
 def test_unreadable_replies_are_left_out_of_the_grid(tmp_path: Path) -> None:
-    """Adjusted accuracy stands where replies could not be read, and is marked."""
+    """If some replies could not be read, the grid shows the adjusted accuracy and marks it."""
     records = [*verdicts("rhyme", 6, 2, **HTEST), *(verdict("rhyme", n, "unparsed", **HTEST) for n in (8, 9))]
     run = recorded(
         tmp_path / "run", [*records, *verdicts("uppercase", 5, 5, **HTEST)], protocols=protocol(14)
@@ -100,7 +100,7 @@ def test_unreadable_replies_are_left_out_of_the_grid(tmp_path: Path) -> None:
 
 
 def test_letter_geometry_stands_beside_the_papers_models(tmp_path: Path) -> None:
-    """The plot's numbers are the run's and those of every model for which the paper prints both."""
+    """The plot has the run's numbers and those of every model for which the paper prints both."""
     heading, *rows = table(
         report(htest_run(tmp_path / "run", 12, 14)).sections[0], "Ten tasks and Letter Geometry"
     )
@@ -110,12 +110,12 @@ def test_letter_geometry_stands_beside_the_papers_models(tmp_path: Path) -> None
     assert rows[0][2].startswith("30.0%")
     printed = {row[0]: row[1:] for row in rows[1:]}
     assert printed["Claude V1"] == ["66.5%", "40.0%", "paper, k = 50"]
-    # Its figures at 50 examples are in doubt.
+    # The paper's figures at 50 examples are in doubt.
     assert printed["Command"] == ["54.3%", "14.4%", "paper, k = 28"]
 
 
 def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:
-    """One setting has no line over k to draw."""
+    """A single setting has no line over k to draw."""
     one, two = (htest_run(tmp_path / str(k), 12, k) for k in (4, 14))
     names = [[b.name for b in blocks(report(*runs).sections[0]) if isinstance(b, Figure)]
              for runs in ((one,), (one, two))]  # fmt: skip
@@ -124,7 +124,9 @@ def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:
 
 
 def test_clues_stand_side_by_side(tmp_path: Path) -> None:
-    """Each language has asked, both controls, what sound adds, and the paper's models beside asked."""
+    """Each language shows asked, both controls and the gain from sound, with the paper's models next to
+    asked.
+    """
     records = [
         *verdicts("asked", 9, 1, **HOMOPHONES),
         *verdicts("context_only", 4, 6, **HOMOPHONES),
@@ -142,7 +144,7 @@ def test_clues_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_of_ones_own_has_a_section(tmp_path: Path) -> None:
-    """Accuracy, counts, metrics and protocol need no code of the benchmark's."""
+    """A custom benchmark gets accuracy, counts, metrics and protocol without any report code."""
     metric = {
         "model": "model", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin", "group": "",
         "name": "carry_rate", "value": 0.25, "n": 8, "ci_low": 0.1, "ci_high": 0.5, "direction": "lower",
@@ -174,7 +176,7 @@ def test_a_benchmark_of_ones_own_has_a_section(tmp_path: Path) -> None:
 
 
 class Sums(Benchmark):
-    """A benchmark of one task and one control."""
+    """A benchmark with one task and one control."""
 
     name = "sums"
     title = "Sums & more"
@@ -185,7 +187,7 @@ class Sums(Benchmark):
 
 
 def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registration gives the section; title, noun, controls and chance are the class's."""
+    """A registered section is used; title, noun, controls and chance come from the class."""
 
     def section(measured: Measured) -> Section:
         return Section((Note(f"{len(measured.places)} places"),))
@@ -202,7 +204,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
-    """Where the benchmark is not installed, the record has title, noun, controls and chance."""
+    """If the benchmark is not installed, title, noun, controls and chance come from the record."""
     facts = {"sums": BenchmarkFacts.of(Sums).to_json()}
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
     found = report(recorded(tmp_path / "run", records, benchmarks=facts))
@@ -214,7 +216,7 @@ def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
 
 
 def test_a_section_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says which benchmark's section is wrong."""
+    """A section of the wrong type gives a one-line error that names its benchmark."""
     registration = Registration(name="sums", benchmark=Sums, section=lambda measured: "text")
     monkeypatch.setattr(benchmark_registry, "_registered", {"sums": registration})
     with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
@@ -222,7 +224,7 @@ def test_a_section_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
-    """The comparison pairs the items that both have and says whether the difference is clear."""
+    """The comparison pairs the items in both runs and says whether the difference is significant."""
     first = recorded(tmp_path / "a", verdicts("add", 50, 50, model="a"))
     second = recorded(tmp_path / "b", verdicts("add", 80, 20, model="b"))
     heading, row = table(report(first, second).sections[0], "Comparison")
@@ -234,14 +236,14 @@ def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
 
 
 def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:
-    """A comparison of runs under different protocols says what differs."""
+    """A comparison of runs with different protocols says what differs."""
     runs = [htest_run(tmp_path / str(k), 12, k) for k in (4, 14)]
     assert any("k 4 → 14" in line for line in report(*runs).warnings)
     assert not any("differ" in line for line in report(runs[0]).warnings)
 
 
 def test_deviations_are_starred(tmp_path: Path) -> None:
-    """A model whose API forced something has a star everywhere, and the star is explained."""
+    """A model whose API forced a deviation has a star everywhere, and the star is explained."""
     run = recorded(tmp_path / "run", verdicts("add", 7, 1), deviations={"model": ["no temperature"]})
     found = report(run)
     assert found.title.startswith("model* answers")
@@ -251,7 +253,7 @@ def test_deviations_are_starred(tmp_path: Path) -> None:
 
 
 def test_estimates_of_a_run_that_a_gate_ended_are_marked(tmp_path: Path) -> None:
-    """A model's name says so wherever its numbers stand."""
+    """The model's name is marked wherever its numbers are shown."""
     gate = {"decision": "fail", "line": "fail: a drop", "stopped_early": True, "items_used": 8}
     found = report(recorded(tmp_path / "run", verdicts("add", 7, 1), gate=gate))
     assert found.overview[0].label == found.series[0] == "model (stopped early)"
@@ -259,7 +261,7 @@ def test_estimates_of_a_run_that_a_gate_ended_are_marked(tmp_path: Path) -> None
 
 
 def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of docs/report.md makes a section with its own table."""
+    """The example in docs/report.md produces a section with its own table."""
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(text.split("```python\n")[1].split("```")[0], names)
@@ -299,7 +301,7 @@ def test_what_is_wrong_with_a_run_is_said(tmp_path: Path) -> None:
 
 
 def test_a_note_on_every_run_is_said_once(tmp_path: Path) -> None:
-    """Equal notes are joined; a note on some runs names them."""
+    """Equal notes are merged; a note on only some runs names them."""
     runs = [
         recorded(tmp_path / n, verdicts("add", 3, 1, model=n), notes=["imported", f"of {n}"]) for n in "ab"
     ]
@@ -308,7 +310,7 @@ def test_a_note_on_every_run_is_said_once(tmp_path: Path) -> None:
 
 
 def test_refusals_and_errors_stand_under_the_figure(tmp_path: Path) -> None:
-    """The overview says what is neither right nor wrong."""
+    """The overview shows the counts of refusals and errors under the figure."""
     records = [
         *verdicts("add", 3, 1),
         *(verdict("add", n, "refused") for n in (5, 6)),
@@ -318,7 +320,7 @@ def test_refusals_and_errors_stand_under_the_figure(tmp_path: Path) -> None:
 
 
 def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
-    """Model, revision, date, calls, cost, protocol, versions and data can be looked up."""
+    """Model, revision, date, calls, cost, protocol, versions and data are on the page."""
     run = recorded(
         tmp_path / "run",
         verdicts("add", 3, 1),
@@ -338,7 +340,7 @@ def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
 
 
 def test_items_hold_prompt_and_reply_with_shared_beginnings_once(tmp_path: Path) -> None:
-    """A beginning that all prompts of a task share is stored once and can be put back."""
+    """A prefix that all prompts of a task share is stored once and can be restored."""
     shared = "\n".join(f"Input: example {n} Label: A" for n in range(20)) + "\n\n"
     prompts = [f"{shared}Input: item {n}" for n in range(3)]
     run = recorded(
@@ -359,7 +361,7 @@ def test_items_hold_prompt_and_reply_with_shared_beginnings_once(tmp_path: Path)
 
 
 def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
-    """Requests of other kinds than chat show what was asked and what came."""
+    """Requests other than chats are shown as JSON, with their replies."""
     run = recorded(
         tmp_path / "run",
         [verdict("add", 0, requests=["k"])],
@@ -374,7 +376,9 @@ def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many calls each item shows its first ones, helpers' last, in all no more than fit, and says how many more."""
+    """An item with many calls shows the first ones, helpers' calls last, up to a limit, and says how many are
+    left out.
+    """
     roles = ["subject", "reader", "subject", "reader", "subject", "subject"]
     calls = [exchange(f"k{n}", f"p{n}", f"r{n}", role=role) for n, role in enumerate(roles)]
     few = verdict("add", 1, requests=["k0"])
@@ -396,7 +400,7 @@ def test_a_page_shows_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_page_lists_so_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a very long run the page lists what is not correct first, and says how many it leaves out."""
+    """For a very long run the page lists incorrect items first and says how many items it leaves out."""
     monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_ROWS", 30)
     found = report(recorded(tmp_path / "run", verdicts("add", 90, 20)))
     statuses = [found.items["status"][row[5]] for row in found.items["rows"]]

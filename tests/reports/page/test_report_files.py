@@ -1,4 +1,4 @@
-"""What ``llmprops report`` writes, and when it refuses to."""
+"""What ``llmprops report`` writes, and when it refuses to write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOSTILE = (
 
 @pytest.fixture
 def htest(tmp_path: Path) -> Path:
-    """A recorded run of two H-TEST tasks and Letter Geometry."""
+    """Return a recorded run of two H-TEST tasks and Letter Geometry."""
     tasks = ("rhyme", "uppercase", "letter_geometry")
     records = [v for task in tasks for v in verdicts(task, 12, 8, benchmark="htest")]
     protocols = {"htest": {"name": "quick", "settings": {"k": 14, "cot": False}}}
@@ -32,7 +32,7 @@ def htest(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A run in which every text that is not ours is hostile."""
+    """Return a run in which every external text is hostile."""
     texts = dict.fromkeys(("given", "expected", "reason", "model", "task", "source", "language"), HOSTILE)
     records = [
         verdict(status="wrong", number=0, id="item-0", benchmark="homophones", requests=["k"], **texts),
@@ -57,7 +57,9 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_one_page_one_text_and_every_figure_twice(htest: Path, tmp_path: Path) -> None:
-    """The page, the Markdown, and each figure as SVG and PNG; Markdown links only to figures that are there."""
+    """The report has a page, a Markdown file, and each figure as SVG and PNG; Markdown links only to existing
+    figures.
+    """
     out = tmp_path / "out"
     written = write_report([htest], out)
     figures = {path for path in written if path.parent.name == "figures"}
@@ -72,7 +74,7 @@ def test_one_page_one_text_and_every_figure_twice(htest: Path, tmp_path: Path) -
 
 
 def test_the_page_refers_to_nothing_outside(htest: Path, tmp_path: Path) -> None:
-    """No address stands in an attribute or a style, and a policy forbids fetching any."""
+    """No attribute or style contains an address, and a policy forbids fetching."""
     page = write_report([htest], tmp_path / "out")[0].read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href|srcset|action|data)\s*=\s*["']?(?!#|\{)[a-z]*:?//""", page)
     assert not re.search(r"url\((?!#)|@import|@font-face", page)
@@ -81,13 +83,13 @@ def test_the_page_refers_to_nothing_outside(htest: Path, tmp_path: Path) -> None
 
 
 def test_equal_runs_give_equal_bytes(htest: Path, tmp_path: Path) -> None:
-    """Nothing of the time or place of writing is in any file."""
+    """No file depends on the time or place of writing."""
     first, second = (write_report([htest], tmp_path / name) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_a_run_given_twice_counts_once(htest: Path, tmp_path: Path) -> None:
-    """The same folder under two names is one run."""
+    """The same folder given under two names counts as one run."""
     once, twice = tmp_path / "once", tmp_path / "twice"
     write_report([htest], once)
     write_report([htest, htest / ".." / "htest"], twice)
@@ -95,7 +97,7 @@ def test_a_run_given_twice_counts_once(htest: Path, tmp_path: Path) -> None:
 
 
 def test_an_earlier_report_is_replaced(htest: Path, hostile: Path, tmp_path: Path) -> None:
-    """A folder with a report takes the next one; what else is in it stays."""
+    """A folder with a report accepts a new one; other files in it are kept."""
     out = tmp_path / "out"
     write_report([hostile], out)
     (out / "notes.txt").write_text("mine", encoding="utf-8")
@@ -106,7 +108,7 @@ def test_an_earlier_report_is_replaced(htest: Path, hostile: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["run.json", "report.html"])
 def test_a_folder_of_something_else_is_refused(htest: Path, tmp_path: Path, name: str) -> None:
-    """Files that no report wrote are not written over, and nothing is added beside them."""
+    """Files that are not part of a report are never overwritten, and nothing is added next to them."""
     out = tmp_path / "out"
     out.mkdir()
     (out / name).write_text("{}", encoding="utf-8")
@@ -133,7 +135,7 @@ def test_a_missing_package_is_named(htest: Path, tmp_path: Path, monkeypatch: py
 def test_a_write_that_fails_leaves_the_old_file(
     htest: Path, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is one line; the page of before is whole and no half file is left."""
+    """A full disk gives a one-line error; the old page is intact and no partial file remains."""
     out = tmp_path / "out"
     before = write_report([hostile], out)[0].read_bytes()
 
@@ -148,7 +150,7 @@ def test_a_write_that_fails_leaves_the_old_file(
 
 
 def test_a_hostile_text_is_text_in_markdown(hostile: Path, tmp_path: Path) -> None:
-    """In Markdown no tag, image, link or open code span comes of a reply, and its table keeps its columns."""
+    """A reply produces no tag, image, link or open code span in Markdown, and its table keeps its columns."""
     write_report([hostile], tmp_path / "out")
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "\x1b" not in text
@@ -162,7 +164,7 @@ def test_a_hostile_text_is_text_in_markdown(hostile: Path, tmp_path: Path) -> No
 
 
 def test_a_hostile_text_is_data_in_html(hostile: Path, tmp_path: Path) -> None:
-    """In HTML no element comes of a reply, a label, a note or a gate, and no control character is left."""
+    """A reply, label, note or gate produces no HTML element, and no control character remains."""
     page = write_report([hostile], tmp_path / "out")[0].read_text(encoding="utf-8")
     assert "<img" not in page
     assert page.count("</script>") == 2
@@ -171,7 +173,7 @@ def test_a_hostile_text_is_data_in_html(hostile: Path, tmp_path: Path) -> None:
 
 
 def test_a_hostile_name_leaves_figures_whole(hostile: Path, tmp_path: Path) -> None:
-    """Figures are well-formed, lie in their folder, and hold no element of a name's."""
+    """Figures are well-formed, stay in their folder and contain no element from a name."""
     out = tmp_path / "out"
     figures = [path for path in write_report([hostile], out) if path.suffix == ".svg"]
     assert len(figures) == 2
@@ -197,14 +199,14 @@ def test_any_name_of_a_model_can_be_drawn(tmp_path: Path, label: str) -> None:
 @pytest.mark.parametrize("benchmark", ["homophones", "htest", "sums"])
 @pytest.mark.parametrize("task", ["asked", "letter_geometry", "word_only"])
 def test_a_run_of_errors_only_is_reported(tmp_path: Path, benchmark: str, task: str) -> None:
-    """Where nothing was answered there are dashes, not a failure, whatever tasks were chosen."""
+    """If no item was answered, the report shows dashes and does not fail, whatever tasks were selected."""
     run = recorded(tmp_path / "run", [verdict(task, 0, "error", benchmark=benchmark)])
     write_report([run], tmp_path / "out")
     assert "1 call could not be made" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
 def test_an_empty_run_is_reported(tmp_path: Path) -> None:
-    """A run that was stopped before its first verdict has a page that says so."""
+    """The page of a run that was stopped before its first verdict says so."""
     run = recorded(tmp_path / "run", [], complete=False, stopped="the key is wrong")
     write_report([run], tmp_path / "out")
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
@@ -215,14 +217,14 @@ def test_an_empty_run_is_reported(tmp_path: Path) -> None:
 def test_the_command_names_what_it_wrote(
     htest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The files' paths are printed, the page first; the status is 0."""
+    """The command prints the files' paths, the page first, and exits with 0."""
     out = tmp_path / "out"
     assert main(["report", str(htest), "--out", str(out)]) == 0
     assert capsys.readouterr().out.splitlines()[0] == str(out / "report.html")
 
 
 def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that is not there is one line on standard error, status 2."""
+    """A run that does not exist gives one line on standard error and exit code 2."""
     assert main(["report", str(tmp_path / "nosuch"), "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert "nosuch" in error

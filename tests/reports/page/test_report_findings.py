@@ -17,32 +17,32 @@ HTEST: dict[str, Any] = {"benchmark": "htest"}
 
 
 def title(tmp_path: Path, *runs: list[VerdictRecord], **facts: Any) -> str:
-    """The heading of a report on runs with these records."""
+    """Return the heading of a report on runs with these records."""
     folders = [recorded(tmp_path / f"run{n}", records, **facts) for n, records in enumerate(runs)]
     return report_on([read_run(folder) for folder in folders], {}).title
 
 
 def test_one_model_is_said_to_answer_a_share(tmp_path: Path) -> None:
-    """The share stands with its interval; without a weak spot nothing is said of one."""
+    """The heading gives the share with its interval; without a weak spot it mentions none."""
     assert title(tmp_path, verdicts("asked", 90, 10, **HOMOPHONES)) == (
         "model answers 90.0% of homophones (83 to 94)."
     )
 
 
 def test_the_weak_spot_is_named(tmp_path: Path) -> None:
-    """The language whose interval lies below what the others reach is named."""
+    """The heading names the language whose interval is below those of the other languages."""
     records = verdicts("asked", 95, 5, **HOMOPHONES) + verdicts("asked", 60, 40, **HOMOPHONES, language="zh")
     assert title(tmp_path, records).endswith("and loses most in Chinese.")
 
 
 def test_a_weak_spot_within_chance_is_not_named(tmp_path: Path) -> None:
-    """A task that might as well be as good as the others is not blamed."""
+    """A task whose lower accuracy may be chance is not named as a weak spot."""
     records = verdicts("rhyme", 8, 2) + verdicts("math", 7, 3)
     assert "loses" not in title(tmp_path, records)
 
 
 def test_controls_do_not_count(tmp_path: Path) -> None:
-    """What is wrong on a control lowers no headline."""
+    """Wrong answers on a control do not affect the heading."""
     records = verdicts("asked", 90, 10, **HOMOPHONES) + verdicts("word_only", 0, 100, **HOMOPHONES)
     assert "90.0%" in title(tmp_path, records)
 
@@ -52,12 +52,12 @@ def test_controls_do_not_count(tmp_path: Path) -> None:
     [(102, "no better than guessing."), (150, "of H-TEST (69 to 80)."), (60, "fewer than guessing would.")],
 )
 def test_guessing_is_called_guessing(tmp_path: Path, correct: int, words: str) -> None:
-    """An A/B accuracy whose interval holds a half is no better than guessing."""
+    """An A/B accuracy whose interval contains one half is called no better than guessing."""
     assert title(tmp_path, verdicts("rhyme", correct, 200 - correct, **HTEST)).endswith(words)
 
 
 def test_the_better_of_two_is_named(tmp_path: Path) -> None:
-    """The second run is better or worse than the first where a one-sided test says so."""
+    """The second run is called better or worse than the first if a one-sided test says so."""
     low, high = (verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (60, 90))
     assert title(tmp_path, low, high) == (
         "m90 does better than m60 on homophones (+30.0 points, +20 to +39)."
@@ -67,7 +67,7 @@ def test_the_better_of_two_is_named(tmp_path: Path) -> None:
 
 
 def test_a_small_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
-    """No clear difference comes with the smallest drop that so many items would show."""
+    """Without a clear difference the heading gives the smallest drop detectable with so many items."""
     first, second = (verdicts("asked", n, 40 - n, **HOMOPHONES, model=f"m{n}") for n in (30, 31))
     text = title(tmp_path, first, second)
     assert "m31 and m30 do not clearly differ" in text
@@ -75,7 +75,7 @@ def test_a_small_difference_says_what_could_have_been_seen(tmp_path: Path) -> No
 
 
 def test_the_best_of_several_is_named_with_its_rivals(tmp_path: Path) -> None:
-    """Of three or more the best is named, and who is not clearly behind."""
+    """Among three or more models the heading names the best and those not clearly behind it."""
     runs = [verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (50, 89, 90)]
     assert title(tmp_path, *runs) == (
         "m90 does best on homophones: 90.0% (83 to 94), not clearly ahead of m89."
@@ -83,13 +83,13 @@ def test_the_best_of_several_is_named_with_its_rivals(tmp_path: Path) -> None:
 
 
 def test_equals_are_not_ranked(tmp_path: Path) -> None:
-    """Where none is clearly ahead, no best is named."""
+    """If no model is clearly ahead, none is called the best."""
     runs = [verdicts("asked", n, 20 - n, **HOMOPHONES, model=f"m{n}") for n in (15, 16, 17)]
     assert title(tmp_path, *runs).startswith("3 models do not clearly differ on homophones")
 
 
 def test_no_items_in_common_is_said(tmp_path: Path) -> None:
-    """Two runs on different items are not compared."""
+    """Two runs without common items are not compared, and the heading says so."""
     one = [verdict("asked", 1, **HOMOPHONES, model="a")]
     other = [verdict("asked", 2, **HOMOPHONES, model="b")]
     assert title(tmp_path, one, other) == "a and b have no item of Homophones in common."
@@ -105,20 +105,20 @@ def test_no_items_in_common_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_a_gate_comes_first(tmp_path: Path, decision: str, passed: bool, words: str) -> None:
-    """A gate's decision is the heading."""
+    """If a gate decided, its decision is the heading."""
     gate = {"decision": decision, "passed": passed, "line": f"{decision}: all is met"}
     assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
 
 
 def test_nothing_measured_is_said(tmp_path: Path) -> None:
-    """A run without verdicts has a heading that says so."""
+    """The heading of a run without verdicts says that nothing was measured."""
     assert title(tmp_path, []) == "No case has a verdict, so there is nothing to report."
     errors = [verdict("asked", 1, "error", **HOMOPHONES)]
     assert title(tmp_path / "errors", errors) == "Nothing of Homophones was answered."
 
 
 def test_where_the_middle_is_best_nobody_answers(tmp_path: Path) -> None:
-    """Accuracy on eras implicit is best at one half: the heading says so, and calls no model better."""
+    """Accuracy on eras implicit is best at one half: the heading says so and calls no model better."""
     runs = [verdicts("implicit", n, 100 - n, benchmark="eras", language="zh") for n in (41, 80)]
     assert title(tmp_path / "one", runs[0]) == (
         "Right by the sign on ERAS pairs, where 50.0% is best: model 41.0% (32 to 51)."

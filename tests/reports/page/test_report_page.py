@@ -1,4 +1,4 @@
-"""The report's page in headless Chromium, opened from the disk as a person opens it."""
+"""The report's page in headless Chromium, opened from disk as a user opens it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The pages that these tests open: one run with everything, and two runs of two models."""
+    """Return the pages under test: one run with all features, and two runs of two models."""
     folder = tmp_path_factory.mktemp("report")
     number: dict[str, RecordStatus] = {
         "sums/en/add/0003": "wrong",
@@ -72,7 +72,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
-    """Opens one of the pages; afterwards it must have fetched nothing, and no script of a reply have run."""
+    """Open one of the pages; at the end, check that it fetched nothing and ran no script from a reply."""
     noise: list[str] = []
     browser_page.on("console", lambda message: noise.append(message.text))
 
@@ -88,22 +88,22 @@ def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
 
 
 def rows(page: Any) -> list[str]:
-    """The ids in the list of items, in order."""
+    """Return the ids in the list of items, in order."""
     return [text.strip() for text in page.locator("#list .open").all_inner_texts()]
 
 
 def count(page: Any, text: str) -> None:
-    """Wait until the list says how many items match."""
+    """Wait until the list shows this number of matching items."""
     page.locator("#count").filter(has_text=re.compile(f"^{re.escape(text)} items$")).wait_for()
 
 
 def picker(page: Any, name: str) -> Any:
-    """One of the list's filters."""
+    """Return one of the list's filters."""
     return page.locator("#filters").get_by_label(name)
 
 
 def test_the_finding_is_the_heading(show: Open) -> None:
-    """One heading says what was found; every part of the page can be reached by its landmark."""
+    """The only main heading is the finding, and every part of the page is in a landmark."""
     page = show("two")
     assert page.locator("h1").inner_text().startswith("new does better than old on sums (+50.0 points")
     for role, name in (("banner", None), ("main", None), ("navigation", "Sections"), ("search", "Items")):
@@ -113,7 +113,7 @@ def test_the_finding_is_the_heading(show: Open) -> None:
 
 
 def test_a_table_is_sorted_by_click_and_by_key(show: Open) -> None:
-    """A heading sorts by number up and down; the state is announced; the other headings forget theirs."""
+    """A heading sorts by number in both directions; the state is announced and the other headings are reset."""
     page = show()
     table = page.get_by_role("region", name="Results, table").first
     heading = table.get_by_role("columnheader", name="Accuracy")
@@ -133,7 +133,7 @@ def test_a_table_is_sorted_by_click_and_by_key(show: Open) -> None:
 
 
 def test_search_looks_into_prompts_and_replies(show: Open) -> None:
-    """Typing narrows the list to items whose id, prompt, reply or answer holds the text."""
+    """Typing narrows the list to items whose id, prompt, reply or answer contains the text."""
     page = show()
     count(page, "112 of 112")
     search = page.get_by_label("Search")
@@ -151,7 +151,7 @@ def test_search_looks_into_prompts_and_replies(show: Open) -> None:
 
 
 def test_filters_narrow_and_are_taken_back(show: Open) -> None:
-    """Status, benchmark, task and language narrow the list together; one button shows all again."""
+    """Status, benchmark, task and language filters combine; one button clears them."""
     page = show()
     page.get_by_role("button", name=re.compile("wrong")).and_(page.locator(".chip")).click()
     count(page, "35 of 112")
@@ -168,7 +168,7 @@ def test_filters_narrow_and_are_taken_back(show: Open) -> None:
 
 
 def test_failures_come_first_and_pages_turn(show: Open) -> None:
-    """Errors stand before wrong answers and those before correct ones; fifty rows a page."""
+    """Errors come before wrong answers and wrong before correct ones; each page has fifty rows."""
     page = show()
     assert page.locator("#list .mark").first.inner_text() == "! error"
     assert len(rows(page)) == 50
@@ -180,7 +180,7 @@ def test_failures_come_first_and_pages_turn(show: Open) -> None:
 
 
 def test_the_list_is_sorted_by_its_headings(show: Open) -> None:
-    """Each heading sorts the whole list, not only the page shown."""
+    """Each heading sorts the whole list, not only the visible page."""
     page = show()
     heading = page.locator("#list").get_by_role("columnheader", name="Item")
     heading.get_by_role("button").press("Enter")
@@ -191,7 +191,7 @@ def test_the_list_is_sorted_by_its_headings(show: Open) -> None:
 
 
 def test_a_row_opens_to_everything_about_its_item(show: Open) -> None:
-    """Prompt, reply, expected, given and values appear under the row and go away again."""
+    """Prompt, reply, expected and given answer and values open under the row and close again."""
     page = show()
     page.get_by_label("Search").fill("add/0003")
     count(page, "1 of 112")
@@ -207,7 +207,7 @@ def test_a_row_opens_to_everything_about_its_item(show: Open) -> None:
 
 
 def test_a_number_in_a_table_opens_its_items(show: Open) -> None:
-    """The count of wrong answers of a task filters the list to them."""
+    """A click on a task's count of wrong answers filters the list to them."""
     page = show()
     for summary in page.locator("summary", has_text="Counts").all():
         summary.click()
@@ -219,7 +219,7 @@ def test_a_number_in_a_table_opens_its_items(show: Open) -> None:
 
 
 def test_two_models_are_shown_side_by_side(show: Open) -> None:
-    """An item shows what the other model gave, and the list can be narrowed to where they part."""
+    """An item shows the other model's reply, and the list can be narrowed to items where the models differ."""
     page = show("two")
     picker(page, "Between models").select_option("split")
     count(page, "10 of 20")
@@ -233,7 +233,7 @@ def test_two_models_are_shown_side_by_side(show: Open) -> None:
 
 
 def test_a_reply_is_text_and_nothing_else(show: Open) -> None:
-    """Markup, handlers, templates, escapes and overrides stand on the page as characters."""
+    """Markup, handlers, templates, escapes and overrides are shown as plain characters."""
     page = show()
     before = page.evaluate("() => document.querySelectorAll('script, img, svg, iframe').length")
     page.get_by_label("Search").fill("onerror")
@@ -256,7 +256,7 @@ def test_a_reply_is_text_and_nothing_else(show: Open) -> None:
 
 @pytest.mark.parametrize("language", REPLIES)
 def test_replies_are_readable_in_their_script(show: Open, language: str) -> None:
-    """Chinese, Tamil and Arabic are whole, in lines with room, Arabic from the right."""
+    """Chinese, Tamil and Arabic are shown whole, with enough line height, Arabic right to left."""
     page = show()
     picker(page, "Language").select_option(language)
     count(page, "1 of 112")
@@ -278,7 +278,7 @@ def _luminance(page: Any, selector: str, name: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_theme_follows_the_system_and_the_button(show: Open, browser_page: Any, scheme: str) -> None:
-    """Page and plots are light or dark as the system says; the button turns both, for the next visit too."""
+    """Page and plots follow the system theme; the button switches both and the choice is remembered."""
     browser_page.emulate_media(color_scheme=scheme)
     page = show()
 
@@ -304,7 +304,7 @@ def test_the_theme_follows_the_system_and_the_button(show: Open, browser_page: A
 
 
 def test_a_dark_page_is_printed_on_white(show: Open, browser_page: Any) -> None:
-    """Printing takes the light colours and leaves out what can only be clicked."""
+    """Printing uses the light colours and leaves out interactive controls."""
     browser_page.emulate_media(color_scheme="dark")
     page = show()
     page.get_by_role("button", name="Dark colours").click()
@@ -317,7 +317,7 @@ def test_a_dark_page_is_printed_on_white(show: Open, browser_page: Any) -> None:
 
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any, name: str) -> None:
-    """At 375 pixels the page is as wide as the window, opened items too; wide tables scroll in their own box."""
+    """At 375 pixels the page fits the window, even with opened items; wide tables scroll in their own box."""
     browser_page.set_viewport_size({"width": 375, "height": 800})
     page = show(name)
     for summary in page.locator("summary").all():
@@ -331,7 +331,7 @@ def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any, name: str
 
 
 def test_everything_is_reached_by_keyboard(show: Open) -> None:
-    """The first stop skips to the findings, and what has the focus can be seen to have it."""
+    """The first tab stop skips to the findings, and the focus is always visible."""
     page = show()
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.textContent") == "Skip to the findings"
@@ -348,7 +348,7 @@ def test_everything_is_reached_by_keyboard(show: Open) -> None:
 
 
 def test_ten_thousand_items_open_and_stay_usable(browser_page: Any, tmp_path: Path) -> None:
-    """A page of 10,000 items with prompts and replies is small, shows soon, and searches within a second."""
+    """A page of 10,000 items with prompts and replies is small, opens quickly and searches within a second."""
     seeded = random.Random(0)
     words = ["owl", "knight", "sold", "flour", "to", "porter", "under", "stars"]
 
