@@ -1,4 +1,4 @@
-"""Paired comparisons against scipy, statsmodels, enumeration, textbook cases and simulation."""
+"""Paired comparisons, checked against scipy, statsmodels, enumeration, textbook cases and simulation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AIRWAYS = (7, 1, 21)
 
 
 def independent(losses: int, gains: int, n: int) -> Pairs:
-    """Right-or-wrong pairs with these counts; the rest are right in both."""
+    """Return right-or-wrong pairs with these counts; the other pairs are right in both."""
     rest = (1.0,) * (n - losses - gains)
     baseline = (1.0,) * losses + (0.0,) * gains + rest
     candidate = (0.0,) * losses + (1.0,) * gains + rest
@@ -43,7 +43,7 @@ def independent(losses: int, gains: int, n: int) -> Pairs:
 
 
 def differing(clusters: list[list[float]]) -> Pairs:
-    """Pairs whose differences are these, by cluster."""
+    """Return pairs with these differences, by cluster."""
     flat = [(d, str(i)) for i, cluster in enumerate(clusters) for d in cluster]
     baseline = tuple(max(d, 0.0) for d, _ in flat)
     candidate = tuple(max(-d, 0.0) for d, _ in flat)
@@ -52,14 +52,14 @@ def differing(clusters: list[list[float]]) -> Pairs:
 
 @st.composite
 def flip_counts(draw: st.DrawFn, most: int = 400) -> tuple[int, int, int]:
-    """(losses, gains, n); shrinks to (0, 0, 1)."""
+    """Draw (losses, gains, n); shrinks to (0, 0, 1)."""
     n = draw(st.integers(1, most))
     losses = draw(st.integers(0, n))
     return losses, draw(st.integers(0, n - losses)), n
 
 
 def test_pairs_count_what_changed() -> None:
-    """Losses, gains, drop and clusters are those of the scores, whatever their order."""
+    """Losses, gains, drop and clusters match the scores in any order."""
     pairs = Pairs((1, 1, 0, 1, 0), (1, 0, 1, 0, 0), ("a", "b", "a", "c", "b"))
     assert (pairs.n, pairs.losses, pairs.gains, pairs.cluster_count) == (5, 2, 1, 3)
     assert pairs.drop == pytest.approx(0.2)
@@ -69,7 +69,7 @@ def test_pairs_count_what_changed() -> None:
 
 
 def test_pairs_of_fractional_scores() -> None:
-    """Averaged repeats count by the sign of their difference, and rounding is no difference."""
+    """Averaged repeats count by the sign of their difference, and a rounding error is not a difference."""
     pairs = Pairs((0.5, 0.1 + 0.2, 1.0), (0.75, 0.3, 0.0), ("a", "b", "c"))
     assert (pairs.losses, pairs.gains, pairs.binary, pairs.clustered) == (1, 1, False, False)
     assert pairs.drop == pytest.approx(0.25)
@@ -86,13 +86,13 @@ def test_pairs_of_fractional_scores() -> None:
     ],
 )
 def test_impossible_pairs_are_refused(scores: tuple[Any, Any, Any], message: str) -> None:
-    """Unequal lengths and scores that are no fractions are a ValueError that names them."""
+    """Unequal lengths and scores outside [0, 1] raise a ValueError that names them."""
     with pytest.raises(ValueError, match=message):
         Pairs(*scores)
 
 
 def test_no_pairs_have_no_drop() -> None:
-    """Without pairs there is nothing to average, and no evidence of a drop."""
+    """Without pairs the p-value is 1, and the drop raises a ValueError."""
     nothing = Pairs((), (), ())
     assert (nothing.n, nothing.losses, nothing.clustered, drop_test(nothing).p) == (0, 0, False, 1.0)
     with pytest.raises(ValueError, match="at least one pair"):
@@ -104,7 +104,7 @@ def test_no_pairs_have_no_drop() -> None:
 @example((5, 0, 5))
 @example((0, 5, 5))
 def test_mcnemar_is_the_libraries(case: tuple[int, int, int]) -> None:
-    """The p-value is scipy's one-sided sign test, and where it is small half of statsmodels' two-sided one."""
+    """The p-value equals scipy's one-sided sign test and, where small, half of statsmodels' two-sided one."""
     losses, gains, n = case
     p = mcnemar_drop(losses, gains)
     if losses + gains:
@@ -124,7 +124,7 @@ def test_mcnemar_on_the_textbook_case() -> None:
 
 
 def test_mcnemar_over_a_grid() -> None:
-    """Arrays of counts broadcast to the p-values of their single counts."""
+    """Arrays of counts give the p-values of the single counts."""
     losses, gains = np.arange(30)[:, None], np.arange(25)
     grid = mcnemar_drop(losses, gains)
     assert grid.shape == (30, 25)
@@ -134,7 +134,7 @@ def test_mcnemar_over_a_grid() -> None:
 
 
 def _enumerated(sums: list[float]) -> float:
-    """Share of all sign patterns whose sum reaches the observed one."""
+    """Return the share of all sign patterns whose sum reaches the observed one."""
     signs = itertools.product((1, -1), repeat=len(sums))
     reached = [sum(s * d for s, d in zip(sign, sums, strict=True)) >= sum(sums) - 1e-9 for sign in signs]
     return sum(reached) / len(reached)
@@ -143,18 +143,20 @@ def _enumerated(sums: list[float]) -> float:
 @given(st.lists(st.integers(-6, 6).map(lambda d: d / 3), max_size=9))
 @settings(max_examples=50, deadline=None)
 def test_sign_flips_are_enumerated_exactly(sums: list[float]) -> None:
-    """With few clusters the p-value is the share among all sign patterns; clusters without a difference add none."""
+    """With few clusters the p-value is the share of all sign patterns; clusters without a difference add
+    none.
+    """
     assert sign_flip_drop(sums) == pytest.approx(_enumerated(sums))
 
 
 def test_sign_flips_of_single_items_are_mcnemar() -> None:
-    """On differences of one item the exact permutation test is McNemar's."""
+    """With single-item clusters the exact permutation test equals McNemar's test."""
     assert sign_flip_drop([1] * 8 + [-1] * 3 + [0] * 50) == pytest.approx(mcnemar_drop(8, 3))
 
 
 @pytest.mark.parametrize(("losses", "gains"), [(20, 10), (34, 20), (15, 15), (60, 90)])
 def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int) -> None:
-    """Beyond 14 clusters the drawn p-value is within four standard errors of the exact one."""
+    """Beyond 14 clusters the sampled p-value is within four standard errors of the exact one."""
     exact = mcnemar_drop(losses, gains)
     drawn = sign_flip_drop([1.0] * losses + [-1.0] * gains)
     assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / comparison.SIGN_FLIPS))
@@ -163,7 +165,7 @@ def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int)
 
 
 def test_drawn_sign_flips_are_scipys_permutation_test() -> None:
-    """On sums of many sizes the drawn p-value agrees with scipy's own permutation test, and is never 0."""
+    """For sums of many sizes the sampled p-value agrees with scipy's permutation test and is never 0."""
     sums = np.random.default_rng(6).normal(0.25, 1, 40)
     theirs = permutation_test(
         (sums,), np.sum, permutation_type="samples", alternative="greater", n_resamples=5000,
@@ -174,7 +176,9 @@ def test_drawn_sign_flips_are_scipys_permutation_test() -> None:
 
 
 def test_sign_flips_keep_their_level_where_mcnemar_does_not() -> None:
-    """Where the items of a cluster change together, cluster flips reject 5% of equal models; McNemar far more."""
+    """If the items of a cluster change together, sign flips reject 5% of equal models; McNemar's test far
+    more.
+    """
     rng = np.random.default_rng(12)
     rejected = naive = 0
     for _ in range(400):
@@ -186,7 +190,7 @@ def test_sign_flips_keep_their_level_where_mcnemar_does_not() -> None:
 
 
 def test_drop_test_chooses_by_the_pairs() -> None:
-    """Right-or-wrong items get McNemar, clusters and averaged repeats get sign flips."""
+    """Right-or-wrong items use McNemar's test; clusters and averaged repeats use sign flips."""
     assert drop_test(independent(8, 1, 30)) == (mcnemar_drop(8, 1), "exact McNemar")
     clustered = differing([[1, 1], [1], [1, 0], [-1], [1], [1]])
     assert drop_test(clustered) == (
@@ -211,7 +215,9 @@ def test_bonett_price_on_the_textbook_case() -> None:
 @example((1, 0, 1))
 @example((0, 400, 400))
 def test_paired_interval_holds_its_estimate(case: tuple[int, int, int]) -> None:
-    """The interval lies in [-1, 1], has a width, and holds the observed drop; higher levels hold lower ones."""
+    """The interval lies in [-1, 1], has a width and contains the observed drop; a higher level contains a
+    lower one.
+    """
     losses, gains, n = case
     low, high, _ = paired_interval(losses, gains, n)
     assert -1 <= low < high <= 1
@@ -222,14 +228,14 @@ def test_paired_interval_holds_its_estimate(case: tuple[int, int, int]) -> None:
 
 
 def test_paired_limits_over_a_grid() -> None:
-    """Arrays of counts broadcast to the limits of their single counts."""
+    """Arrays of counts give the limits of the single counts."""
     low, high = paired_limits(np.arange(6)[:, None], np.arange(4), 20, level=0.9)
     assert low.shape == high.shape == (6, 4)
     assert (low[5, 2], high[5, 2]) == pytest.approx(paired_interval(5, 2, 20, level=0.9)[:2])
 
 
 def test_paired_interval_covers() -> None:
-    """Over 5,000 simulated comparisons the 95% interval holds the true drop in about 95%."""
+    """Over 5,000 simulated comparisons the 95% interval contains the true drop in about 95%."""
     drawn = np.random.default_rng(9).multinomial(60, [0.12, 0.04, 0.84], size=5000)
     low, high = paired_limits(drawn[:, 0], drawn[:, 1], 60)
     assert 0.935 <= np.mean((low <= 0.08) & (high >= 0.08)) <= 0.975
@@ -237,19 +243,19 @@ def test_paired_interval_covers() -> None:
 
 @pytest.mark.parametrize("counts", [(1, 1, 1), (-1, 0, 5), (0, -1, 5), (0, 0, 0)])
 def test_paired_interval_refuses_impossible_counts(counts: tuple[int, int, int]) -> None:
-    """Counts that cannot be are a ValueError that names them."""
+    """Impossible counts raise a ValueError that names them."""
     with pytest.raises(ValueError, match=f"{counts[0]} losses and {counts[1]} gains among {counts[2]} pairs"):
         paired_interval(*counts)
 
 
 def test_drop_interval_of_independent_pairs() -> None:
-    """Right-or-wrong items get the Bonett-Price interval of their counts, at the level asked for."""
+    """Right-or-wrong items get the Bonett-Price interval of their counts at the requested level."""
     assert drop_interval(independent(*AIRWAYS)) == paired_interval(*AIRWAYS)
     assert drop_interval(independent(*AIRWAYS), level=0.8) == paired_interval(*AIRWAYS, level=0.8)
 
 
 def test_drop_interval_of_clusters_and_of_repeats() -> None:
-    """Clusters and fractional scores get a repeatable bootstrap of at least 10,000 draws."""
+    """Clusters and fractional scores get a reproducible bootstrap of at least 10,000 draws."""
     rng = np.random.default_rng(4)
     clusters = [rng.choice([-1.0, 0.0, 1.0], rng.integers(1, 5)).tolist() for _ in range(30)]
     interval = drop_interval(differing(clusters), level=0.9)
@@ -277,7 +283,7 @@ def test_drop_interval_of_clusters_and_of_repeats() -> None:
 def test_drop_interval_is_never_without_width(
     clusters: list[list[float]], equal_to: tuple[float, float, int]
 ) -> None:
-    """Clusters that are all alike, or few, count as pairs, and the interval holds the drop."""
+    """Identical or few clusters count as one pair each, and the interval contains the drop."""
     pairs = differing(clusters)
     low, high, method = drop_interval(pairs)
     assert (low, high) == pytest.approx(paired_interval(*equal_to)[:2])
@@ -287,7 +293,9 @@ def test_drop_interval_is_never_without_width(
 
 
 def test_few_clusters_are_covered_where_a_bootstrap_is_too_short() -> None:
-    """With 5 clusters of 8 the interval holds the true drop in 95% of simulations; a bootstrap in far fewer."""
+    """With 5 clusters of 8 the interval contains the true drop in 95% of simulations; a bootstrap in far
+    fewer.
+    """
     rng = np.random.default_rng(2)
     held = naive = 0
     for seed in range(300):
@@ -302,7 +310,7 @@ def test_few_clusters_are_covered_where_a_bootstrap_is_too_short() -> None:
 
 
 def test_holm_on_a_worked_example() -> None:
-    """Holm (1979) by hand: .01, .04, .03, .005 become 3 x .01, .06 (as the one before), 2 x .03, 4 x .005."""
+    """Holm (1979) by hand: .01, .04, .03, .005 become 3 x .01, .06 (same as for .03), 2 x .03, 4 x .005."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.6]) == pytest.approx([1.0, 1.0])
     assert holm([0.2]) == pytest.approx([0.2])
@@ -311,7 +319,7 @@ def test_holm_on_a_worked_example() -> None:
 
 @pytest.fixture(scope="module")
 def quick_collection() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collection that multipletests starts at every call (0.3 s)."""
+    """Exclude loaded objects from the garbage collection that multipletests runs at every call (0.3 s)."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -321,7 +329,9 @@ def quick_collection() -> Iterator[None]:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @settings(max_examples=20, deadline=None)
 def test_holm_orders_and_bounds(p_values: list[float]) -> None:
-    """Adjusted values keep the order, lie between p and Bonferroni's, and reject what statsmodels rejects."""
+    """Adjusted values keep the order, lie between p and Bonferroni's value, and reject the same as
+    statsmodels.
+    """
     adjusted = holm(p_values)
     ranked = sorted(zip(p_values, adjusted, strict=True))
     assert all(a[1] <= b[1] + 1e-12 for a, b in itertools.pairwise(ranked))
@@ -334,6 +344,6 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
 
 @pytest.mark.parametrize("p_values", [[0.1, 1.2], [-0.1], [math.nan]])
 def test_holm_refuses_what_is_no_probability(p_values: list[float]) -> None:
-    """A p-value outside of [0, 1] is a ValueError."""
+    """A p-value outside [0, 1] raises a ValueError."""
     with pytest.raises(ValueError, match=r"p-values must be in \[0, 1\]"):
         holm(p_values)

@@ -1,4 +1,4 @@
-"""Betting bounds on the mean of a finite population: fair, covering, and tight."""
+"""Betting bounds on the mean of a finite population are fair, cover the mean and are tight."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def log_evidence_below(values: Array, population: int, mean: float, *, alpha: float) -> Array:
-    """Return the evidence against "the population's mean is ``mean`` or more": the mirror of the evidence above."""
+    """Return the evidence that the population's mean is below ``mean``, by mirroring the function above."""
     return log_evidence_above(1 - values, population, 1 - mean, alpha=alpha)
 
 
@@ -34,7 +34,7 @@ def _binary(size: int, ones: float) -> Array:
 
 
 def _differences(size: int, worse: float, better: float) -> Array:
-    """Paired differences -1, 0 and 1, coded (1 + d) / 2."""
+    """Return paired differences -1, 0 and 1, coded as (1 + d) / 2."""
     down, up = round(size * worse), round(size * better)
     return np.repeat([0.0, 1.0, 0.5], [down, up, size - down - up])
 
@@ -59,7 +59,7 @@ def _not_above_alpha(misses: int, samples: int) -> bool:
 
 
 def _serfling(values: Array, population: int) -> Bounds:
-    """Hoeffding's interval for draws without replacement (Serfling 1974), valid for one look only."""
+    """Return Hoeffding's interval for draws without replacement (Serfling 1974), valid for a single look."""
     n = len(values)
     half = math.sqrt((1 - (n - 1) / population) * math.log(2 / ALPHA) / (2 * n))
     return Bounds(values.mean() - half, values.mean() + half)
@@ -76,7 +76,7 @@ def _serfling(values: Array, population: int) -> Bounds:
     ids=["binary", "several values"],
 )
 def test_the_game_is_fair(draws: Array) -> None:
-    """Over all orders of a population, the capital against its own mean averages exactly 1 at every draw."""
+    """Over all orders of a population, the capital against the true mean averages 1 after every draw."""
     size, mean = draws.shape[1], float(draws[0].mean())
     for values, null in ((draws, mean), (1 - draws, 1 - mean)):
         known = confidence_sequence._bets(values, size, ALPHA)
@@ -87,7 +87,7 @@ def test_the_game_is_fair(draws: Array) -> None:
 
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_the_true_mean_is_ever_left_in_no_more_than_alpha(name: str) -> None:
-    """In 2,000 random orders, checked after every draw, the mean is excluded no more often than stated."""
+    """In 2,000 random orders, checked after every draw, the mean is excluded at most as often as stated."""
     values = POPULATIONS[name]
     size, mean = len(values), float(values.mean())
     orders = _permutations(values, SAMPLES, seed=11)
@@ -101,7 +101,7 @@ def test_the_true_mean_is_ever_left_in_no_more_than_alpha(name: str) -> None:
 
 @pytest.mark.parametrize("side", ["both", "lower", "upper"])
 def test_the_bounds_themselves_cover(side: str) -> None:
-    """The bounds after 75 of 100 draws, which stand for every earlier look, miss no more often than stated."""
+    """The bounds after 75 of 100 draws, which include every earlier look, miss at most as often as stated."""
     values = np.random.default_rng(5).beta(0.5, 2.0, size=100)
     misses = 0
     for order in _permutations(values, 1000, seed=12):
@@ -113,7 +113,7 @@ def test_the_bounds_themselves_cover(side: str) -> None:
 
 @st.composite
 def draws_of_a_population(draw: st.DrawFn) -> tuple[list[float], int]:
-    """(values drawn, population); shrinks to no values of a population of 1."""
+    """Draw (values drawn, population); shrinks to no values of a population of 1."""
     values = draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1), max_size=40))
     return values, max(1, len(values)) + draw(st.integers(0, 60))
 
@@ -126,7 +126,7 @@ def draws_of_a_population(draw: st.DrawFn) -> tuple[list[float], int]:
 @example(([1.0] * 20 + [0.0] * 20, 41))
 @settings(max_examples=60, deadline=None)
 def test_bounds_narrow_and_stay_within_the_certain_ones(case: tuple[list[float], int]) -> None:
-    """After every draw the bounds lie in what the values left allow, and never widen unless they met before."""
+    """After every draw the bounds are within the certain ones, and widen only after they met."""
     values, population = case
     before = Bounds(0.0, 1.0)
     for n in range(len(values) + 1):
@@ -143,7 +143,7 @@ def test_bounds_narrow_and_stay_within_the_certain_ones(case: tuple[list[float],
 @given(draws_of_a_population())
 @settings(max_examples=60, deadline=None)
 def test_bounds_mirror(case: tuple[list[float], int]) -> None:
-    """Bounds of 1 - values are 1 - bounds, and a lower bound alone is an upper bound alone in the mirror."""
+    """The bounds of 1 - values are 1 - bounds, and a lower bound alone mirrors an upper bound alone."""
     values, population = case
     mirrored = [1 - v for v in values]
     low, high = betting_bounds(values, population, alpha=ALPHA)
@@ -157,7 +157,7 @@ def test_bounds_mirror(case: tuple[list[float], int]) -> None:
 
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_all_drawn_leaves_the_mean_itself(name: str) -> None:
-    """After the last draw both bounds are the mean, and both tests exclude every other mean for certain."""
+    """After the last draw both bounds equal the mean, and both tests exclude every other mean."""
     values = POPULATIONS[name]
     size, mean = len(values), math.fsum(values) / len(values)
     for order in _permutations(values, 20, seed=13):
@@ -167,7 +167,7 @@ def test_all_drawn_leaves_the_mean_itself(name: str) -> None:
 
 
 def test_bounds_are_the_means_not_yet_excluded() -> None:
-    """A bound is where the evidence crosses log(1 / alpha), to the step on which bounds are rounded."""
+    """A bound is where the evidence crosses log(1 / alpha), to within one rounding step."""
     values = _permutations(_binary(1000, 0.7), 1, seed=14)[0, :150]
     low, _ = betting_bounds(values, 1000, alpha=ALPHA, side="lower")
     _, high = betting_bounds(values, 1000, alpha=ALPHA, side="upper")
@@ -179,7 +179,9 @@ def test_bounds_are_the_means_not_yet_excluded() -> None:
 
 
 def test_contradicting_bounds_become_one_point() -> None:
-    """An order too unlikely to be random ends in one point halfway between the two bounds, never in low > high."""
+    """If the bounds cross, which is very unlikely, both become their midpoint, so that low <= high always
+    holds.
+    """
     values = [1.0] * 20 + [0.0] * 40
     low = betting_bounds(values, 200, alpha=ALPHA / 2, side="lower").low
     high = betting_bounds(values, 200, alpha=ALPHA / 2, side="upper").high
@@ -188,7 +190,7 @@ def test_contradicting_bounds_become_one_point() -> None:
 
 
 def test_one_side_gets_all_of_alpha() -> None:
-    """A bound alone equals that of both sides at twice alpha, and the other end is the certain bound."""
+    """A one-sided bound equals the two-sided bound at twice alpha, and the other end is the certain bound."""
     values = _permutations(_binary(500, 0.6), 1, seed=15)[0, :100]
     low, high = betting_bounds(values, 500, alpha=2 * ALPHA)
     total = values.sum()
@@ -209,7 +211,7 @@ def test_one_side_gets_all_of_alpha() -> None:
     ],
 )
 def test_bounds_are_tight(population: Array, draws: int, at_most: float) -> None:
-    """Mean widths beat Hoeffding's for a single look where variance is low, and come near it elsewhere."""
+    """Mean widths are below Hoeffding's single-look interval for low variance, and close to it otherwise."""
     size = len(population)
     samples = [order[:draws] for order in _permutations(population, 40, seed=16)]
     widths = [b.high - b.low for b in (betting_bounds(s, size, alpha=ALPHA) for s in samples)]
@@ -218,7 +220,7 @@ def test_bounds_are_tight(population: Array, draws: int, at_most: float) -> None
 
 
 def test_many_samples_at_once() -> None:
-    """A batch of samples has the evidence of each alone, rising with every draw."""
+    """A batch of samples has the same evidence as each sample alone, and it rises with every draw."""
     orders = _permutations(POPULATIONS["three-valued"], 6, seed=17).reshape(2, 3, 200)[..., :90]
     batch = log_evidence_above(orders, 200, 0.45, alpha=ALPHA)
     assert batch.shape == (2, 3, 90)
@@ -229,7 +231,7 @@ def test_many_samples_at_once() -> None:
 
 
 def test_no_values_say_nothing() -> None:
-    """Before the first draw the mean may be anything."""
+    """Before the first draw the bounds allow any mean."""
     assert betting_bounds([], 10, alpha=ALPHA) == (0.0, 1.0)
     assert log_evidence_above([], 10, 0.5, alpha=ALPHA).shape == (0,)
 
@@ -251,7 +253,7 @@ def test_no_values_say_nothing() -> None:
     ],
 )
 def test_wrong_input_is_named(values: object, population: int, alpha: float, side: str, message: str) -> None:
-    """Input that has no bounds is refused in one line that says what was wrong."""
+    """Invalid input is refused in one line that says what is wrong."""
     with pytest.raises(ValueError, match=message) as raised:
         betting_bounds(values, population, alpha=alpha, side=side)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)

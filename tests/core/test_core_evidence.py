@@ -1,4 +1,4 @@
-"""The evidence of a verdict: read back from any JSON, and shown as lines."""
+"""The evidence of a verdict: reading it from any JSON, and showing it as lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANY_JSON: st.SearchStrategy[JSON] = st.recursive(
 
 
 def test_texts_stay_texts_and_nested_values_are_indented() -> None:
-    """A text keeps its lines, a short list takes one, objects are numbered with their keys as headings."""
+    """A text keeps its lines, a short list is one line, and numbered objects have their keys as headings."""
     evidence: dict[str, JSON] = {
         "sentence": "Oslo is old.\nLima is, too.",
         "answers_named": ["bank", "shore"],
@@ -55,7 +55,7 @@ def test_texts_stay_texts_and_nested_values_are_indented() -> None:
 
 
 def test_a_long_list_has_a_line_for_each_text() -> None:
-    """Texts that do not fit on one line, or have lines of their own, are numbered."""
+    """Texts that do not fit on one line, or contain line breaks, are numbered."""
     texts = ["a" * 60, "b" * 60]
     assert evidence_texts({"texts": texts}) == [("texts", f"1. {texts[0]}\n2. {texts[1]}")]
     assert evidence_texts({"texts": ["a\nb", "c"]}) == [("texts", "1. a\n   b\n2. c")]
@@ -63,7 +63,7 @@ def test_a_long_list_has_a_line_for_each_text() -> None:
 
 @given(st.dictionaries(st.text(max_size=5), ANY_JSON, max_size=4))
 def test_any_evidence_can_be_shown(evidence: dict[str, JSON]) -> None:
-    """Every key has its text, whatever JSON its value is, and no text of a value is lost."""
+    """Evidence with any JSON values can be shown, and no text in it is lost."""
     shown = evidence_texts(evidence)
     assert len(shown) == len(evidence)
     for (_, text), value in zip(shown, evidence.values(), strict=True):
@@ -72,7 +72,7 @@ def test_any_evidence_can_be_shown(evidence: dict[str, JSON]) -> None:
 
 @given(ANY_JSON)
 def test_a_value_of_another_kind_reads_as_missing(value: JSON) -> None:
-    """A reader gives a value of its kind, or nothing; it never raises."""
+    """A reader returns a value of its type or nothing; it never raises."""
     evidence = {"key": value}
     assert text_in(evidence, "key") == (value if isinstance(value, str) else "")
     assert flag_in(evidence, "key") == (value if isinstance(value, bool) else None)
@@ -84,12 +84,12 @@ def test_a_value_of_another_kind_reads_as_missing(value: JSON) -> None:
 
 @pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-1, 0), (True, 0), (2.0, 0), ("2", 0)])
 def test_counts_are_whole_numbers(value: JSON, count: int) -> None:
-    """Anything but a positive whole number counts as none."""
+    """A value that is not a positive whole number counts as missing."""
     assert count_in({"key": value}, "key") == count
 
 
 def test_lists_keep_what_is_of_their_kind() -> None:
-    """Other values in a list are left out; of lists of texts each keeps its place."""
+    """Values of other types are dropped from a list; each list of texts keeps its position."""
     mixed: dict[str, JSON] = {"key": ["a", 1, ["b", 2], {"c": 3}, None]}
     assert texts_in(mixed, "key") == ("a",)
     assert text_lists_in(mixed, "key") == ((), (), ("b",), (), ())
@@ -97,5 +97,5 @@ def test_lists_keep_what_is_of_their_kind() -> None:
 
 
 def test_empty_values_are_left_out() -> None:
-    """A record keeps no empty text, list or object; false and 0 are values."""
+    """Empty texts, lists and objects are dropped; false and 0 are kept."""
     assert without_empty({"a": "", "b": [], "c": {}, "d": None, "e": False, "f": 0}) == {"e": False, "f": 0}

@@ -1,4 +1,4 @@
-"""Items and the choice that --llm-limit makes."""
+"""Items and their selection by --llm-limit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pytest_llmprops.core.items import Item, check_unique, limited
 
 
 def items(task: str, count: int, *, suffix: str = "", language: str = "en", cluster: str = "") -> list[Item]:
-    """``count`` items ``b/0000`` ..., of one task."""
+    """Return ``count`` items ``b/0000`` ..., of one task."""
     return [
         Item(f"b/{language}/{number:04}{suffix}", task, language, cluster=cluster) for number in range(count)
     ]
 
 
 def base_ids(chosen: list[Item]) -> list[str]:
-    """Ids without control suffixes."""
+    """Return the ids without control suffixes."""
     return [item.base_id for item in chosen]
 
 
@@ -32,7 +32,7 @@ def test_short_ascii_ids_are_accepted(identifier: str) -> None:
 
 @pytest.mark.parametrize("identifier", ["", "/a", "+a", "a b", "a\n", "\u4e2d", "a[0]", "a::b?", "x" * 121])
 def test_other_ids_are_refused_by_name(identifier: str) -> None:
-    """An id that would not survive a node id is a DataError that shows it."""
+    """An id that cannot be part of a node id raises a DataError that shows it."""
     with pytest.raises(DataError) as caught:
         Item(identifier, "t", "en")
     assert repr(identifier) in str(caught.value)
@@ -40,7 +40,7 @@ def test_other_ids_are_refused_by_name(identifier: str) -> None:
 
 
 def test_an_item_is_its_own_cluster_by_default() -> None:
-    """Without a cluster an item is alone, but for its controls."""
+    """Without a cluster, an item forms a cluster with only its controls."""
     item, control = Item("b/1", "t", "en"), Item("b/1+word_only", "u", "en")
     assert (item.cluster, control.cluster) == ("b/1", "b/1")
     assert (item.base_id, control.base_id) == ("b/1", "b/1")
@@ -48,12 +48,12 @@ def test_an_item_is_its_own_cluster_by_default() -> None:
 
 
 def test_fields_are_read_by_name() -> None:
-    """``item[name]`` is the field."""
+    """``item[name]`` returns the field."""
     assert Item("b/1", "t", "en", fields={"word": "sea"})["word"] == "sea"
 
 
 def test_repeated_ids_are_refused() -> None:
-    """The same id twice is a DataError with benchmark and id; a control is another id."""
+    """A repeated id raises a DataError with benchmark and id; a control has a different id."""
     check_unique([Item("b/1", "t", "en"), Item("b/1+c", "t", "en")], "bench")
     with pytest.raises(DataError, match="bench: two items have the id 'b/1'"):
         check_unique([Item("b/1", "t", "en"), Item("b/2", "t", "en"), Item("b/1", "u", "zh")], "bench")
@@ -61,7 +61,7 @@ def test_repeated_ids_are_refused() -> None:
 
 @given(st.integers(0, 60), st.integers(0, 5))
 def test_limit_counts_per_task_and_language_in_file_order(limit: int, seed: int) -> None:
-    """Each task and language gives ``limit`` items, or all it has, in the order of the file."""
+    """Each task and language gives the first ``limit`` items in file order, or all if it has fewer."""
     every = items("a", 40) + items("a", 10, language="zh") + items("b", 25, suffix="+c")
     chosen = limited(every, limit, seed=seed)
     for group, size in ((every[:40], 40), (every[40:50], 10), (every[50:], 25)):
@@ -70,14 +70,14 @@ def test_limit_counts_per_task_and_language_in_file_order(limit: int, seed: int)
 
 
 def test_no_limit_takes_everything() -> None:
-    """``None`` is no limit."""
+    """``None`` means no limit."""
     every = items("a", 7)
     assert limited(every, None, seed=0) == every
 
 
 @given(st.integers(1, 30), st.integers(0, 1000))
 def test_controls_are_chosen_with_their_items(limit: int, seed: int) -> None:
-    """A control set of the same items, being its own task, takes the same ones under every seed."""
+    """A control set is a separate task and selects the same items as its main task for every seed."""
     every = items("asked", 30) + items("word_only", 30, suffix="+word_only")
     chosen = limited(every, limit, seed=seed)
     by_task = {t: [i.base_id for i in chosen if i.task == t] for t in ("asked", "word_only")}
@@ -86,7 +86,7 @@ def test_controls_are_chosen_with_their_items(limit: int, seed: int) -> None:
 
 @given(st.permutations(range(20)), st.integers(1, 20))
 def test_choice_does_not_depend_on_order_or_company(order: list[int], limit: int) -> None:
-    """Shuffling the file or adding other groups chooses the same items."""
+    """Shuffling the file or adding other groups does not change the selection."""
     every = items("a", 20)
     alone = limited(every, limit, seed=3)
     shuffled = limited([every[i] for i in order], limit, seed=3)
@@ -96,7 +96,7 @@ def test_choice_does_not_depend_on_order_or_company(order: list[int], limit: int
 
 
 def test_a_smaller_limit_takes_from_the_larger() -> None:
-    """Growing the limit only adds items, so that their stored replies serve again."""
+    """A larger limit only adds items, so that stored replies are reused."""
     every = items("a", 50)
     for limit in range(1, 50):
         smaller, larger = limited(every, limit, seed=1), limited(every, limit + 1, seed=1)
@@ -104,7 +104,7 @@ def test_a_smaller_limit_takes_from_the_larger() -> None:
 
 
 def test_the_seed_changes_the_choice() -> None:
-    """Seeds choose differently, and not simply the first items of the file."""
+    """Different seeds select different items, and not simply the first ones of the file."""
     every = items("a", 50)
     choices = {tuple(base_ids(limited(every, 5, seed=seed))) for seed in range(20)}
     assert len(choices) > 15
@@ -112,7 +112,7 @@ def test_the_seed_changes_the_choice() -> None:
 
 
 def test_limit_per_cluster() -> None:
-    """Counted per cluster, every cluster gives its share, within each task."""
+    """With a limit per cluster, every cluster contributes its share within each task."""
     every = [
         Item(f"b/{task}/{cluster}/{number}", task, "zh", cluster=f"c{cluster}")
         for task in ("explicit", "implicit")

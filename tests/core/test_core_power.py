@@ -1,4 +1,4 @@
-"""What a comparison could have shown: against simulation, hand-worked cases and statsmodels."""
+"""Power of a comparison, checked against simulation, hand-worked cases and statsmodels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pytest_llmprops.core.power import mcnemar_power
 
 
 def independent(losses: int, gains: int, n: int) -> Pairs:
-    """Right-or-wrong pairs with these counts; the rest are right in both."""
+    """Return right-or-wrong pairs with these counts; the other pairs are right in both."""
     rest = (1.0,) * (n - losses - gains)
     baseline = (1.0,) * losses + (0.0,) * gains + rest
     candidate = (0.0,) * losses + (1.0,) * gains + rest
@@ -35,7 +35,7 @@ def independent(losses: int, gains: int, n: int) -> Pairs:
 
 
 def differing(clusters: list[list[float]]) -> Pairs:
-    """Pairs whose differences are these, by cluster."""
+    """Return pairs with these differences, by cluster."""
     flat = [(d, str(i)) for i, cluster in enumerate(clusters) for d in cluster]
     baseline = tuple(max(d, 0.0) for d, _ in flat)
     candidate = tuple(max(-d, 0.0) for d, _ in flat)
@@ -43,7 +43,7 @@ def differing(clusters: list[list[float]]) -> Pairs:
 
 
 def _found(drop: float, churn: float, n: int, alpha: float) -> int:
-    """How many of 4,000 simulated comparisons reject."""
+    """Return how many of 4,000 simulated comparisons reject."""
     rates = [churn + drop, churn, 1 - 2 * churn - drop]
     drawn = np.random.default_rng(17).multinomial(n, rates, size=4000)
     return int(np.sum(mcnemar_drop(drawn[:, 0], drawn[:, 1]) <= alpha))
@@ -54,7 +54,7 @@ def _found(drop: float, churn: float, n: int, alpha: float) -> int:
     [(1, 28, 100, 0.05), (0, 0, 20, 0.05), (6, 5, 60, 0.01), (40, 45, 400, 0.05), (0, 3, 1500, 0.0125)],
 )
 def test_detectable_drop_has_its_power_in_simulation(losses: int, gains: int, n: int, alpha: float) -> None:
-    """At the detectable drop 80% of simulated comparisons reject; at half of it clearly fewer."""
+    """At the detectable drop 80% of simulated comparisons reject; at half of it clearly fewer do."""
     drop = detectable_drop(losses, gains, n, alpha=alpha)
     churn = (min(losses, gains) + 0.5) / (n + 1)
     assert binomtest(_found(drop, churn, n, alpha), 4000, 0.80).pvalue > 0.001
@@ -75,14 +75,16 @@ def test_power_is_the_sum_over_all_outcomes() -> None:
 
 
 def test_detectable_drop_without_churn_is_nearly_a_count_of_losses() -> None:
-    """With hardly any churn it takes five losses: P(Bin(n, d) >= 5) = 80% gives nearly the same drop."""
+    """With hardly any churn a rejection takes five losses: P(Bin(n, d) >= 5) = 80% gives nearly the same
+    drop.
+    """
     n = 5000
     drop = detectable_drop(0, 0, n, alpha=0.05)
     assert binom.sf(4, n, drop) == pytest.approx(0.8, abs=0.12)
 
 
 def test_detectable_drop_of_many_pairs_is_the_normal_formula() -> None:
-    """On 50,000 pairs with much churn it meets Connor's (1987) normal approximation to 2%."""
+    """For 50,000 pairs with much churn it is within 2% of Connor's (1987) normal approximation."""
     n, drop = 50_000, detectable_drop(5000, 6000, 50_000, alpha=0.05)
     flips = 2 * 5000.5 / 50_001 + drop
     z = norm.isf(0.05) * math.sqrt(flips) + norm.isf(0.2) * math.sqrt(flips - drop**2)
@@ -91,17 +93,17 @@ def test_detectable_drop_of_many_pairs_is_the_normal_formula() -> None:
 
 @pytest.mark.parametrize(("n", "alpha"), [(1, 0.05), (4, 0.05), (5, 0.05), (9, 0.001), (30, 1e-10)])
 def test_too_few_pairs_detect_nothing(n: int, alpha: float) -> None:
-    """If even the loss of every pair is not detected with this power, no drop is detectable."""
+    """If even the loss of every pair does not reach the power, no drop is detectable."""
     assert detectable_drop(0, 0, n, alpha=alpha) == math.inf
 
 
 def test_nothing_is_detectable_in_pure_churn() -> None:
-    """Where every pair flips one way or the other there is no room for a drop."""
+    """If every pair flips one way or the other, no drop is detectable."""
     assert detectable_drop(50, 50, 100, alpha=0.05) == math.inf
 
 
 def test_ten_pairs_cannot_show_twenty_points() -> None:
-    """On 10 pairs that all agree, only a drop of half of them or more is detectable."""
+    """For 10 pairs that all agree, only a drop of half of them or more is detectable."""
     assert 0.5 < detectable_drop(0, 0, 10, alpha=0.05) < 0.8
 
 
@@ -109,7 +111,7 @@ def test_ten_pairs_cannot_show_twenty_points() -> None:
 @example(8, 0, 0.05)
 @settings(max_examples=30, deadline=None)
 def test_detectable_drop_falls_with_n_and_grows_with_churn(n: int, churn: int, alpha: float) -> None:
-    """Twice the pairs detect less; more churn, a stricter level or more power detects only more."""
+    """Twice the pairs detect a smaller drop; more churn, a lower alpha or more power needs a larger one."""
     assume(2 * churn <= n)
     drop = detectable_drop(churn, churn, n, alpha=alpha)
     twice = detectable_drop(2 * churn, 2 * churn, 2 * n, alpha=alpha)
@@ -132,13 +134,13 @@ def test_detectable_drop_falls_with_n_and_grows_with_churn(n: int, churn: int, a
     ],
 )
 def test_detectable_drop_refuses_impossible_arguments(arguments: dict[str, Any], message: str) -> None:
-    """Counts, levels and powers that cannot be are a ValueError that names them."""
+    """Impossible counts, levels and powers raise a ValueError that names them."""
     with pytest.raises(ValueError, match=message):
         detectable_drop(**{"alpha": 0.05, **arguments})
 
 
 def test_detectable_drop_is_fast() -> None:
-    """Its cost grows far less than the number of pairs: 200,000 of them take no second."""
+    """The time grows far more slowly than the number of pairs: 200,000 pairs take less than a second."""
     detectable_drop(0, 0, 50, alpha=0.05)
     start = time.process_time()
     detectable_drop(10_000, 10_000, 200_000, alpha=0.05)
@@ -146,20 +148,20 @@ def test_detectable_drop_is_fast() -> None:
 
 
 def test_detectable_drop_of_independent_pairs() -> None:
-    """Right-or-wrong items get McNemar's detectable drop of their counts."""
+    """Right-or-wrong items get the detectable drop of McNemar's test for their counts."""
     expected = detectable_drop(3, 9, 80, alpha=0.02, power=0.9)
     assert detectable_drop_of(independent(3, 9, 80), alpha=0.02, power=0.9) == expected
 
 
 def _noisy_clusters(rng: np.random.Generator, count: int, size: int, drop: float) -> list[list[float]]:
-    """Differences that vary between clusters, with this mean."""
+    """Return differences that vary between clusters, with this mean."""
     means = rng.normal(drop, 0.25, (count, 1)).clip(-1, 1)
     differences: list[list[float]] = (means + rng.uniform(-0.3, 0.3, (count, size))).clip(-1, 1).tolist()
     return differences
 
 
 def test_detectable_drop_of_clusters_has_its_power_in_simulation() -> None:
-    """Shifted by the detectable drop, 11 clusters are detected in about 80% of simulations; by half of it, in few."""
+    """With 11 clusters the detectable drop is detected in about 80% of simulations, and half of it in few."""
     rng = np.random.default_rng(31)
     sample = _noisy_clusters(rng, 11, 6, 0)
     means = np.mean(_noisy_clusters(rng, 4000, 6, 0), axis=1)
@@ -176,7 +178,7 @@ def test_detectable_drop_of_clusters_has_its_power_in_simulation() -> None:
 
 @pytest.mark.parametrize(("up", "down"), [(0.2, -0.2), (0.2, -0.4), (0.4, -0.2)])
 def test_a_fractional_difference_is_that_fraction_of_a_flip(up: float, down: float) -> None:
-    """Repeats that all differ a little, either way, still leave room for a drop to be detected."""
+    """Repeats that all differ a little, in either direction, still leave room for a detectable drop."""
     pairs = differing([[up], [down]] * 100)
     drop = detectable_drop_of(pairs, alpha=0.05)
     assert drop == pytest.approx(detectable_drop(20, 20, 200, alpha=0.05))
@@ -184,12 +186,14 @@ def test_a_fractional_difference_is_that_fraction_of_a_flip(up: float, down: flo
 
 
 def test_detectable_drop_of_clusters_is_statsmodels_t_test() -> None:
-    """Where clusters vary more than items do by chance, theirs is the value: effect size times deviation."""
+    """If clusters vary more than items do by chance, the value is that of the t-test: effect size times
+    deviation.
+    """
     clusters = [[1.0] * 5, [0.0] * 5, [-1.0] * 5, [0.0] * 5] * 10
     pairs = differing(clusters)
     drop = detectable_drop_of(pairs, alpha=0.05)
     effect = drop / float(np.std([sum(c) / 5 for c in clusters], ddof=1))
-    # Its power is compared, not its effect size: statsmodels' own root is off by as much as 1e-4 of the power.
+    # Compare its power, not its effect size: statsmodels' root is off by up to 1e-4 of the power.
     assert TTestPower().power(effect, nobs=40, alpha=0.05, alternative="larger") == pytest.approx(
         0.8, abs=1e-7
     )
@@ -197,13 +201,13 @@ def test_detectable_drop_of_clusters_is_statsmodels_t_test() -> None:
 
 
 def test_detectable_drop_of_clusters_is_not_less_than_that_of_items() -> None:
-    """Clusters that happen to vary little claim no more than their items could show."""
+    """The detectable drop of clusters that happen to vary little is that of their items."""
     pairs = differing([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]] * 9 + [[1.0, 0.0, 0.0]])
     assert detectable_drop_of(pairs, alpha=0.05) == detectable_drop(10, 9, 57, alpha=0.05)
 
 
 def test_clusters_that_do_not_vary_count_as_pairs() -> None:
-    """Identical models on 12 clusters of 40 show no more than 12 pairs would."""
+    """Identical models on 12 clusters of 40 items detect the same as 12 pairs."""
     assert detectable_drop_of(differing([[0.0] * 40] * 12), alpha=0.05) == detectable_drop(
         0, 0, 12, alpha=0.05
     )
@@ -211,7 +215,7 @@ def test_clusters_that_do_not_vary_count_as_pairs() -> None:
 
 @pytest.mark.parametrize(("count", "finite"), [(1, False), (4, False), (12, True)])
 def test_too_few_clusters_detect_nothing(count: int, finite: bool) -> None:
-    """With 4 clusters no pattern of signs is significant at 5%, however many items they hold."""
+    """With 4 clusters no sign pattern is significant at 5%, however many items they contain."""
     pairs = differing([[0.1 * (i % 3)] * 50 for i in range(count)])
     assert math.isfinite(detectable_drop_of(pairs, alpha=0.05)) == finite
     worst = drop_test(differing([[1.0] * 50] * count)).p
@@ -219,7 +223,7 @@ def test_too_few_clusters_detect_nothing(count: int, finite: bool) -> None:
 
 
 def test_no_drop_above_one_is_detectable() -> None:
-    """Where clusters vary so much that it would take a drop of over 100 points, nothing is detectable."""
+    """If clusters vary so much that only a drop above 1 would be detected, no drop is detectable."""
     pairs = differing([[1.0] * 30] + [[0.0]] * 11)
     assert detectable_drop(30, 0, 41, alpha=0.05) < 1
     assert detectable_drop_of(pairs, alpha=0.05) == math.inf
@@ -229,7 +233,7 @@ def test_no_drop_above_one_is_detectable() -> None:
     ("losses", "gains", "max_drop"), [(16, 10, 0.05), (30, 18, 0.10), (20, 6, 0.05), (20, 20, 0.02)]
 )
 def test_pairs_to_settle_settles(losses: int, gains: int, max_drop: float) -> None:
-    """With that many pairs of the same kind the interval leaves the margin; with a fifth fewer it does not."""
+    """With that many similar pairs the interval excludes the margin; with a fifth fewer it does not."""
     needed = pairs_to_settle(independent(losses, gains, 200), max_drop)
     assert needed is not None
     assert needed > 200
@@ -243,13 +247,13 @@ def test_pairs_to_settle_settles(losses: int, gains: int, max_drop: float) -> No
 
 
 def test_pairs_to_settle_on_the_margin() -> None:
-    """No number of pairs settles an estimate that is the margin itself."""
+    """If the estimate equals the margin, no number of pairs settles it."""
     assert pairs_to_settle(independent(12, 2, 100), 0.1) is None
     assert pairs_to_settle(independent(12, 2, 100), 0.11) is not None
 
 
 def test_pairs_to_settle_asks_for_at_least_one_more() -> None:
-    """What is settled already gets one more pair, and a wider interval asks for more."""
+    """A settled comparison needs one more pair, and a wider interval needs more."""
     assert pairs_to_settle(independent(0, 30, 100), 0.05) == 101
     few = pairs_to_settle(independent(8, 4, 100), 0.1, level=0.8)
     many = pairs_to_settle(independent(8, 4, 100), 0.1, level=0.99)
@@ -259,7 +263,9 @@ def test_pairs_to_settle_asks_for_at_least_one_more() -> None:
 
 
 def test_pairs_to_settle_takes_the_side_of_the_margin() -> None:
-    """Near a drop of 1 the interval is short above and long below, and so is the way to either side."""
+    """Near a drop of 1 the interval is short above and long below, so the number of pairs depends on the
+    side.
+    """
     pairs = independent(19, 0, 20)
     above, below = pairs_to_settle(pairs, 0.96), pairs_to_settle(pairs, 0.94)
     assert above is not None
@@ -268,7 +274,7 @@ def test_pairs_to_settle_takes_the_side_of_the_margin() -> None:
 
 
 def test_pairs_to_settle_of_clusters() -> None:
-    """Clusters need more pairs than as many independent items with the same flips."""
+    """Clusters need more pairs than the same number of independent items with the same flips."""
     rng = np.random.default_rng(3)
     clusters = [[float(d)] * 8 for d in rng.choice([-1, 0, 0, 0, 0, 1], 40)]
     pairs = differing(clusters)

@@ -1,4 +1,4 @@
-"""Named settings with overrides, seeded generators, and verdicts."""
+"""Named protocols with overrides, seeded generators, and verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_llmprops.core.verdicts import Verdict, record_of
 
 @dataclass(frozen=True, slots=True)
 class ExampleSettings:
-    """One field of every type that a setting may have."""
+    """One field of every type that a setting can have."""
 
     k: int = 14
     temperature: float = 0.7
@@ -42,7 +42,7 @@ NAMED = {
 
 
 def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[ExampleSettings]:
-    """The protocol with ``--llm-set bench.NAME=VALUE`` for each override."""
+    """Return the protocol with ``--llm-set bench.NAME=VALUE`` for each override."""
     return resolve("bench", NAMED, protocol, overrides, seed=7)
 
 
@@ -68,7 +68,7 @@ def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[ExampleSe
     ],
 )
 def test_override_has_the_type_of_its_field(field: str, text: str, value: object) -> None:
-    """A value is read as its field's type and recorded as read; the other fields stay."""
+    """A value is parsed as its field's type and recorded as parsed; the other fields are unchanged."""
     protocol = resolved(**{field: text})
     got = getattr(protocol.settings, field)
     assert (got, type(got)) == (value, type(value))
@@ -92,7 +92,9 @@ def test_override_has_the_type_of_its_field(field: str, text: str, value: object
     ],
 )
 def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: str) -> None:
-    """A value of the wrong type or an unknown field names the option as given and what is possible."""
+    """A value of the wrong type or an unknown field gives an error with the option as typed and the allowed
+    values.
+    """
     with pytest.raises(UsageError) as caught:
         resolved(**{field: text})
     message = str(caught.value)
@@ -102,19 +104,19 @@ def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: s
 
 
 def test_settings_may_refuse_a_value() -> None:
-    """A ValueError of the settings themselves becomes a usage error with its reason."""
+    """A ValueError raised by the settings becomes a usage error with its reason."""
     with pytest.raises(UsageError, match="--llm-set bench: k must be even"):
         resolved(k="3")
 
 
 def test_unknown_protocol_lists_those_there_are() -> None:
-    """The message names the wrong protocol, the benchmark, and the right ones."""
+    """The message names the unknown protocol, the benchmark, and its protocols."""
     with pytest.raises(UsageError, match="--llm-protocol slow: bench has paper, quick"):
         resolved("slow")
 
 
 def test_protocol_records_what_defines_the_measurement() -> None:
-    """Name, settings, seed, assumptions and overrides are all in the record."""
+    """The record contains name, settings, seed, assumptions and overrides."""
     assert resolved("paper", cot="yes").to_json() == {
         "name": "paper",
         "settings": {
@@ -135,7 +137,7 @@ def test_protocol_records_what_defines_the_measurement() -> None:
 
 
 def test_generators_differ_by_every_part_of_the_key() -> None:
-    """Seed, item id and test index each give other numbers; the same key gives the same."""
+    """A different seed, item id or test index gives different numbers; the same key gives the same."""
     keys = [(seed, item, index) for seed in range(4) for item in ("a", "b", "a1") for index in (0, 1, 10, 11)]
     draws = [tuple(generator(*key).random() for _ in range(3)) for key in keys]
     assert len(set(draws)) == len(keys)
@@ -162,7 +164,7 @@ def test_generators_are_the_same_in_every_process() -> None:
 
 
 def test_verdict_of_a_check() -> None:
-    """A check is correct with score 1 or wrong with score 0, with a default reason."""
+    """A check is correct with score 1 or wrong with score 0, and has a default reason."""
     right = Verdict.check(True, expected="A", given="A", values={"format": 1.0})
     wrong = Verdict.check(False, expected="A", given="B")
     assert (right.status, right.score, right.reason, bool(right)) == ("correct", 1.0, "as expected", True)
@@ -174,7 +176,7 @@ def test_verdict_of_a_check() -> None:
 
 @pytest.mark.parametrize("status", ["refused", "unparsed", "wrong"])
 def test_only_a_correct_verdict_is_true(status: Literal["refused", "unparsed", "wrong"]) -> None:
-    """Refused and unparsed are no more correct than wrong."""
+    """A refused or unparsed verdict is false, like a wrong one."""
     assert not Verdict(status)
 
 
@@ -196,7 +198,7 @@ def test_record_of_a_case_without_verdict_is_an_error() -> None:
 
 
 def test_backend_errors_cross_processes_unchanged() -> None:
-    """An error rebuilt from its plain form is the same in every part."""
+    """An error rebuilt from its plain form equals the original in every field."""
     error = BackendError("wait", kind="status 429", transient=True, fatal=False, retry_after=1.5)
     again = BackendError.from_json(json.loads(json.dumps(error.to_json())))
     assert again.to_json() == error.to_json()

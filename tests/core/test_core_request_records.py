@@ -32,7 +32,7 @@ def test_messages() -> None:
 
 
 def test_note_replaces_the_reply() -> None:
-    """A reply that is not recorded leaves a note only."""
+    """A reply that is not recorded is replaced by a note."""
     record = RequestRecord.of("encoder", Parse("a"), Reply("text", value=[1], key="k"), note="not kept")
     assert record.to_json()["reply"] == {"text": "", "note": "not kept"}
 
@@ -47,6 +47,6 @@ def test_note_replaces_the_reply() -> None:
     ],
 )
 def test_wrong_lines(change: dict[str, Any], message: str) -> None:
-    """A wrong line raises ValueError with what is wrong."""
+    """An invalid line raises a ValueError that says what is wrong."""
     with pytest.raises(ValueError, match=message):
         RequestRecord.from_json(CHAT.to_json() | change)

@@ -1,4 +1,4 @@
-"""Requests: their plain form, and the key under which replies are stored."""
+"""Requests: their plain form, and the key under which their replies are stored."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pytest_llmprops.core.requests import (
 )
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
-#: a request of each kind, and for every field another value
+#: one request of each kind, and a different value for every field
 VARIED: list[tuple[Request, dict[str, Any]]] = [
     (
         Chat.user("q"),
@@ -56,7 +56,7 @@ VARIED: list[tuple[Request, dict[str, Any]]] = [
 
 
 def _survives_json(value: str) -> bool:
-    # A high and a low surrogate side by side come back from JSON as the one character they encode.
+    # JSON decodes an adjacent high and low surrogate to the single character that they encode.
     return bool(json.loads(json.dumps(value)) == value)
 
 
@@ -105,7 +105,7 @@ REPLIES = st.builds(
 
 
 def test_every_kind_is_varied() -> None:
-    """The table above knows every kind and every field there is."""
+    """The table above covers every kind and every field."""
     assert tuple(request.kind for request, _ in VARIED) == KINDS
     for request, others in VARIED:
         assert {f.name for f in dataclasses.fields(request)} == set(others)
@@ -113,13 +113,13 @@ def test_every_kind_is_varied() -> None:
 
 @pytest.mark.parametrize(("request_", "others"), VARIED, ids=KINDS)
 def test_every_field_changes_the_key(request_: Request, others: dict[str, Any]) -> None:
-    """A request that differs in any one field has a key of its own."""
+    """A request that differs in any one field has a different key."""
     varied = [dataclasses.replace(request_, **{name: value}) for name, value in others.items()]
     assert len({request_key(IDENTITY, r) for r in [request_, *varied]}) == len(others) + 1
 
 
 def test_kind_and_model_change_the_key() -> None:
-    """The same text asked as another kind, or of a model that differs in anything, has another key."""
+    """The same text as another kind of request, or for a different model, has a different key."""
     kinds: list[Request] = [
         Segment("q"),
         Sentiment("q"),
@@ -134,14 +134,14 @@ def test_kind_and_model_change_the_key() -> None:
 
 
 def test_order_of_names_does_not_change_the_key() -> None:
-    """Parameters and identities are the same in whatever order they were given."""
+    """Parameters and identities give the same key in any order."""
     forth = Chat.user("q", extra=(("a", 1), ("b", 2)))
     back = Chat.user("q", extra=(("b", 2), ("a", 1)))
     assert request_key({"x": 1, "y": 2}, forth) == request_key({"y": 2, "x": 1}, back)
 
 
 def test_where_turns_end_matters() -> None:
-    """Turns whose joined texts are equal are different requests."""
+    """Turns with equal concatenated texts but different boundaries have different keys."""
     one = Chat((Message("user", "a\nb"),))
     two = Chat((Message("user", "a"), Message("user", "b")))
     assert one.prompt == two.prompt
@@ -171,7 +171,7 @@ def test_keys_are_the_same_in_every_process() -> None:
 @given(REQUESTS)
 @example(Chat.user("\ud800 lone, \udfff lone"))
 def test_requests_survive_json(request_: Request) -> None:
-    """A request of any kind comes back equal, with the same key, from its JSON text."""
+    """A request of any kind reads back from JSON equal and with the same key."""
     again = request_from_json(json.loads(json.dumps(request_to_json(request_))))
     assert again == request_
     assert type(again) is type(request_)
@@ -181,7 +181,7 @@ def test_requests_survive_json(request_: Request) -> None:
 @given(REPLIES)
 @example(Reply("\ud800", value={"words": ["\udfff"]}))
 def test_replies_survive_json(reply: Reply) -> None:
-    """A reply comes back equal from its JSON text; key and origin are given by whoever reads it."""
+    """A reply reads back from JSON equal; the reader supplies key and origin."""
     data = json.loads(json.dumps(reply.to_json()))
     assert Reply.from_json(data, key=reply.key, cached=reply.cached) == reply
 

@@ -1,4 +1,4 @@
-"""Intervals against statsmodels, printed figures and simulations."""
+"""Intervals, checked against statsmodels, published figures and simulations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_llmprops.core.statistics import (
 
 @st.composite
 def counts(draw: st.DrawFn) -> tuple[int, int]:
-    """(successes, n); shrinks to (0, 1)."""
+    """Draw (successes, n); shrinks to (0, 1)."""
     n = draw(st.integers(1, 100_000))
     return draw(st.integers(0, n)), n
 
@@ -32,7 +32,7 @@ def counts(draw: st.DrawFn) -> tuple[int, int]:
 @example((1, 1))
 @example((200, 200))
 def test_wilson_is_statsmodels_wilson(case: tuple[int, int]) -> None:
-    """The closed form agrees with statsmodels to rounding, for every count."""
+    """The closed form equals statsmodels' interval up to rounding, for every count."""
     successes, n = case
     low, high, method = wilson(successes, n)
     assert (low, high) == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=1e-12)
@@ -45,7 +45,7 @@ def test_wilson_is_statsmodels_wilson(case: tuple[int, int]) -> None:
 @example((0, 1), 0.5)
 @example((7, 7), 0.999)
 def test_intervals_of_any_level_are_statsmodels(case: tuple[int, int], level: float) -> None:
-    """Wilson and Clopper-Pearson agree with statsmodels at every level, and say which they are."""
+    """Wilson and Clopper-Pearson equal statsmodels' intervals at every level and name their method."""
     successes, n = case
     for interval, name in ((wilson, "wilson"), (clopper_pearson, "beta")):
         low, high, method = interval(successes, n, level)
@@ -61,13 +61,15 @@ def test_intervals_of_any_level_are_statsmodels(case: tuple[int, int], level: fl
     [(81, 263, 0.2527, 0.3676), (15, 148, 0.0578, 0.1617), (0, 20, 0.0, 0.1684), (1, 29, 0.0009, 0.1776)],
 )
 def test_clopper_pearson_on_the_textbook_cases(successes: int, n: int, low: float, high: float) -> None:
-    """Newcombe (1998), Table I, method 5, to its four decimals."""
+    """The interval matches Newcombe (1998), Table I, method 5, to its four decimals."""
     interval = clopper_pearson(successes, n)
     assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
 
 
 def test_clopper_pearson_keeps_its_level() -> None:
-    """At every rate the exact interval holds it in at least 95% of samples of 30; Wilson's does not."""
+    """At every rate at least 95% of samples of 30 have an exact interval with the true rate; Wilson's does
+    not.
+    """
     rates = np.linspace(0.002, 0.5, 250)
     worst = {}
     for interval in (clopper_pearson, wilson):
@@ -82,7 +84,7 @@ def test_clopper_pearson_keeps_its_level() -> None:
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95])
 def test_impossible_levels_are_refused(level: float) -> None:
-    """A confidence level that is no fraction between 0 and 1 is a ValueError that names it."""
+    """A confidence level that is not between 0 and 1 raises a ValueError that names it."""
     with pytest.raises(ValueError, match=f"not {level}"):
         two_sided_z(level)
     with pytest.raises(ValueError, match=f"not {level}"):
@@ -94,14 +96,14 @@ def test_impossible_levels_are_refused(level: float) -> None:
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
 def test_wilson_on_the_textbook_cases(successes: int, n: int, low: float, high: float) -> None:
-    """Newcombe (1998), Table I, method 3, to its four decimals."""
+    """The interval matches Newcombe (1998), Table I, method 3, to its four decimals."""
     interval = wilson(successes, n)
     assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5), (1, -1)])
 def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
-    """Counts that cannot be are a ValueError that names them."""
+    """Impossible counts raise a ValueError that names them."""
     for interval in (wilson, clopper_pearson):
         with pytest.raises(ValueError, match=f"{interval.__name__} .* not {successes} of {n}"):
             interval(successes, n)
@@ -112,18 +114,20 @@ def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
     [(28, 4.5), (63, 4.8), (60, 4.9), (90, 3.0), (82, 3.8), (50, 5.0), (62, 4.9), (83, 3.8)],
 )
 def test_standard_error_is_what_the_homophone_paper_prints(percent: int, printed: float) -> None:
-    """All determined cells of the paper's Table 2, 100 questions each."""
+    """The standard errors match all determined cells of the paper's Table 2, with 100 questions each."""
     assert round(100 * binomial_standard_error(percent / 100, 100), 1) == printed
 
 
 def _clustered(rng: np.random.Generator, clusters: int, size: int) -> list[list[float]]:
-    """Scores that agree within a cluster: each has its own rate, drawn around a mean of 0.6."""
+    """Return scores that correlate within clusters: each cluster has its own rate, drawn around 0.6."""
     rates = rng.beta(1.2, 0.8, clusters)
     return [rng.binomial(1, rate, size).astype(float).tolist() for rate in rates]
 
 
 def test_cluster_bootstrap_covers_where_wilson_does_not() -> None:
-    """Over simulated clusters the interval holds the true mean about 95% of the time; Wilson's far less."""
+    """In simulated clusters the interval contains the true mean about 95% of the time; Wilson's far less
+    often.
+    """
     rng = np.random.default_rng(20)
     covered = naive = 0
     for seed in range(300):
@@ -137,7 +141,7 @@ def test_cluster_bootstrap_covers_where_wilson_does_not() -> None:
 
 
 def test_cluster_bootstrap_has_the_width_of_the_cluster_means() -> None:
-    """With clusters of one size the interval is that of the mean of cluster means."""
+    """With clusters of equal size the interval is that of the mean of the cluster means."""
     scores = _clustered(np.random.default_rng(3), clusters=200, size=4)
     means = [sum(c) / 4 for c in scores]
     interval = cluster_bootstrap(scores, draws=4000)
@@ -147,7 +151,7 @@ def test_cluster_bootstrap_has_the_width_of_the_cluster_means() -> None:
 
 
 def test_cluster_bootstrap_weighs_items_not_clusters() -> None:
-    """A cluster counts with its number of items: 9 right and 1 wrong is 0.9, not one half."""
+    """A cluster is weighted by its number of items: 9 right and 1 wrong is 0.9, not one half."""
     low, high, _ = cluster_bootstrap([[1.0] * 9, [0.0]], level=0.4)
     assert (low, high) == pytest.approx((0.9, 0.9))
 
@@ -167,7 +171,7 @@ def test_cluster_bootstrap_is_deterministic() -> None:
 
 
 def test_clusters_that_are_all_alike_leave_no_width() -> None:
-    """Where resampling changes nothing the interval is the mean itself."""
+    """If resampling changes nothing, both limits equal the mean."""
     low, high, method = cluster_bootstrap([[1.0, 0.0]] * 12)
     assert (low, high, method) == (0.5, 0.5, "cluster bootstrap")
 
@@ -178,7 +182,7 @@ def test_mean_interval_is_wilson_for_independent_items() -> None:
 
 
 def test_mean_interval_resamples_clusters_of_several_items() -> None:
-    """One cluster with two items is enough for the bootstrap, wherever its items stand."""
+    """One cluster with two items is enough to use the bootstrap, wherever its items are."""
     scores, clusters = [1.0, 0.0, 1.0, 0.0], ["a", "b", "a", "c"]
     interval = mean_interval(scores, clusters)
     assert interval == cluster_bootstrap([[1.0, 1.0], [0.0], [0.0]])
@@ -186,7 +190,7 @@ def test_mean_interval_resamples_clusters_of_several_items() -> None:
 
 
 def test_cluster_bootstrap_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing in blocks, which bounds the memory, changes no draw."""
+    """Drawing in blocks, which limits the memory, does not change the draws."""
     scores = _clustered(np.random.default_rng(8), clusters=23, size=3)
     whole = cluster_bootstrap(scores, seed=2)
     monkeypatch.setattr("pytest_llmprops.core.statistics._BLOCK", 23 * 7)
@@ -205,7 +209,7 @@ def test_cluster_bootstrap_does_not_depend_on_its_blocks(monkeypatch: pytest.Mon
 def test_mean_interval_has_width_where_clusters_are_all_alike(
     scores: list[float], clusters: str, expected: tuple[float, int]
 ) -> None:
-    """Equal cluster means, or one cluster alone, give Wilson's interval with a cluster as one item."""
+    """Equal cluster means, or a single cluster, give Wilson's interval with one item per cluster."""
     low, high, method = mean_interval(scores, list(clusters))
     assert (low, high) == pytest.approx(wilson(*expected)[:2])
     assert method == "wilson over clusters"
@@ -213,7 +217,7 @@ def test_mean_interval_has_width_where_clusters_are_all_alike(
 
 
 def test_mean_interval_takes_a_level() -> None:
-    """A lower level gives a shorter interval, for items, for clusters, and for clusters that are all alike."""
+    """A lower level gives a shorter interval for items, for clusters, and for identical clusters."""
     for scores, clusters in (
         ([1.0, 0.0] * 6, [str(i) for i in range(12)]),
         ([1.0, 0.0, 0.0] * 4, [*"aabbccddeeff"]),

@@ -1,4 +1,4 @@
-"""What workers and their controller send each other."""
+"""Messages between workers and their controller."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, Fals
     ],
 )
 def test_case_reports_cross_as_plain_values(message: CaseReport) -> None:
-    """A report is the same after it went through JSON."""
+    """A report is unchanged by a round trip through JSON."""
     assert CaseReport.from_json(json.loads(json.dumps(message.to_json()))) == message
 
 
 def test_a_group_sends_its_lines_only() -> None:
-    """The records of a group do not cross to the controller, which reads the lines."""
+    """A group's records are not sent to the controller, which reads their lines."""
     message = CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n", [VERDICT]))
     read = CaseReport.from_json(message.to_json()).group
     assert read is not None
@@ -49,14 +49,14 @@ def test_a_group_sends_its_lines_only() -> None:
 
 
 def test_the_status_of_a_report() -> None:
-    """A report has the status of its verdict or group; one about a search has none."""
+    """A report has the status of its verdict or group; a report about a search has none."""
     assert CaseReport(VERDICT).status == "wrong"
     assert CaseReport(group=GroupLines("error", {}, "")).status == "error"
     assert CaseReport(search=SEARCH).status is None
 
 
 def test_setup_and_summary_cross_as_plain_values() -> None:
-    """What a worker receives before it starts and sends at its end is the same after it went through JSON."""
+    """A worker's setup and final summary are unchanged by a round trip through JSON."""
     setup = WorkerSetup("/run/broker", ("words",))
     assert WorkerSetup.from_json(json.loads(json.dumps(setup.to_json()))) == setup
     collection = CollectionFacts(

@@ -1,4 +1,4 @@
-"""Edges of words, the SIGHAN scorer and `llmprops segment score`."""
+"""Word boundaries, the SIGHAN scorer and `llmprops segment score`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(*words: str) -> int:
 
 
 def test_edges_of_words() -> None:
-    """Edges are counted in characters, with both ends of the text; an empty text has one."""
+    """Edges are counted in characters and include both ends of the text; an empty text has one edge."""
     assert boundaries(["留", "心机", "𠮷"], "留心机𠮷") == {0, 1, 3, 4}
     assert boundaries([], "") == {0}
 
@@ -46,7 +46,7 @@ def test_edges_of_words() -> None:
     ],
 )
 def test_words_that_are_not_the_text(words: list[str], said: str) -> None:
-    """A segmenter that changes, drops or adds characters is an error that names what it did."""
+    """A segmenter that changes, drops or adds characters causes an error that says what it did."""
     with pytest.raises(BackendError) as raised:
         boundaries(words, "留心机")
     assert raised.value.kind == "segmentation"
@@ -55,7 +55,7 @@ def test_words_that_are_not_the_text(words: list[str], said: str) -> None:
 
 @pytest.mark.parametrize("text", ["ab cd", " ab  cd\u3000", "abcd ", "a b c d", "\tab\tc d"])
 def test_whitespace_is_put_back(text: str) -> None:
-    """Whitespace that a segmenter left out becomes words of its own, also inside one of its words."""
+    """Whitespace that a segmenter left out is restored as separate words, even inside one of its words."""
     for words in (["ab", "cd"], ["abcd"], ["a", "b", "c", "d"], ["a", "bcd"]):
         whole = with_whitespace(words, text)
         assert "".join(whole) == text
@@ -69,7 +69,7 @@ def test_whitespace_is_put_back(text: str) -> None:
 
 
 def test_score_by_hand() -> None:
-    """Precision, recall, F1 and the recall of known and unknown words of a case counted by hand."""
+    """Precision, recall, F1 and the recall of known and unknown words match a case counted by hand."""
     gold = [["今天", "天气", "好"], ["我", "去", "北京"]]
     predicted = [["今天", "天", "气", "好"], ["我", "去", "北京"]]
     result = score(gold, predicted, known={"今天", "天气", "我", "去"})
@@ -83,14 +83,14 @@ def test_score_by_hand() -> None:
 
 
 def test_same_words_at_other_places_do_not_count() -> None:
-    """A word counts where it stands: the same word elsewhere in the line is no hit."""
+    """A word is a hit only at its position: the same word elsewhere in the line does not count."""
     result = score([["好", "好好"]], [["好好", "好"]])
     assert (result.correct, result.f1) == (0, 0)
     assert (result.oov_rate, result.oov_recall, result.iv_recall) == (None, None, None)
 
 
 def test_rates_of_nothing() -> None:
-    """A rate of nothing is None, not an error and not 0."""
+    """A rate with a denominator of 0 is None, not an error and not 0."""
     empty = score([[]], [[]], known={"好"})
     rates = (empty.precision, empty.recall, empty.f1, empty.oov_rate, empty.oov_recall, empty.iv_recall)
     assert rates == (None,) * 6
@@ -99,7 +99,7 @@ def test_rates_of_nothing() -> None:
 
 
 def test_lines_that_differ() -> None:
-    """Lines with other characters, or another number of lines, are one line of error that says where."""
+    """Different characters or a different number of lines give a one-line error with the position."""
     with pytest.raises(DataError, match=r"line 2 .* dropped '京' at character 4"):
         score([["好"], ["我", "去", "北京"]], [["好"], ["我", "去", "北"]])
     with pytest.raises(DataError, match="gold file has 2 lines, the prediction 1"):
@@ -107,7 +107,7 @@ def test_lines_that_differ() -> None:
 
 
 def test_texts_whose_lines_end_at_other_places() -> None:
-    """Equal texts with other line ends are named as such, and are scored with ``whole_text``."""
+    """Equal texts with different line breaks get a separate error, and can be scored with ``whole_text``."""
     gold, predicted = [["好", "。"], ["”", "天气"]], [["好", "。", "”"], ["天", "气"]]
     with pytest.raises(DataError, match=r"line 1 .*--whole-text"):
         score(gold, predicted)
@@ -126,12 +126,12 @@ def test_maxmatch_on_the_msr_test_set(published: Path) -> None:
     result = score(gold, [cut("".join(line)) for line in gold], known=words)
     assert result.predicted == 111_480
     assert (result.precision, result.recall, result.f1) == pytest.approx((0.9174, 0.9569, 0.9367), abs=5e-5)
-    # Emerson (2005) gives this test set's rate of unknown words.
+    # Emerson (2005) gives the rate of unknown words for this test set.
     assert result.oov_rate == pytest.approx(0.026, abs=5e-4)
 
 
 def test_maxmatch_on_the_raw_msr_test_file(published: Path) -> None:
-    """The raw test file, some of whose quotes stand on another line than in the gold file, scores the same."""
+    """The raw test file, with some quotes on other lines than in the gold file, has the same scores."""
     folder = published / "icwb2"
     cut = longest_match(read_words(folder / "msr_training_words.utf8"))
     gold = lines_of(folder / "msr_test_gold.utf8")
@@ -154,7 +154,7 @@ def test_jieba_on_the_msr_test_set(published: Path) -> None:
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints counts and rates; those of unknown words only with the training words."""
+    """The command prints counts and rates; rates of unknown words need the training words."""
     (tmp_path / "gold").write_text("\ufeff今天  天气  好\n\n我  去  北京\n", encoding="utf-8")
     (tmp_path / "pred").write_text("今天 天 气\u3000好\r\n\r\n我 去 北京\r\n", encoding="utf-8")
     (tmp_path / "words").write_text("今天 天气\n我 去\n", encoding="utf-8")
@@ -188,7 +188,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_bad_files(raw: bytes, said: str, tmp_path: Path) -> None:
-    """A file in another encoding, or an empty one, is one line that names it."""
+    """A file in another encoding, or an empty file, gives a one-line error that names it."""
     (tmp_path / "gold").write_text("今天 天气\n", encoding="utf-8")
     (tmp_path / "bad").write_bytes(raw)
     with pytest.raises(DataError, match=said) as raised:

@@ -91,7 +91,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
 
 @pytest.fixture
 def page(browser_page: Page, report: Report) -> Iterator[Page]:
-    """Return an empty page; at the end, check that no script of a reply ran and no other host was contacted."""
+    """Return an empty page; at the end, check that no script ran and no other host was contacted."""
     seen: Any = browser_page
     yield browser_page
     assert seen.dialogs_seen == []

@@ -155,8 +155,9 @@ def test_holm_over_rules() -> None:
 
 
 def test_max_drop_at_its_limits() -> None:
-    """max_drop passes from the interval's upper limit, fails below its lower limit, and otherwise says how
-    many pairs would settle it.
+    """max_drop passes if it reaches the interval's upper limit and fails below its lower limit.
+
+    Otherwise the check says how many pairs would settle it.
     """
     ours, theirs = paired_runs(80, 12, 4, 4)
     low, high, _ = paired_interval(12, 4, 100)
@@ -211,7 +212,7 @@ def test_items_of_a_cluster_do_not_count_as_independent() -> None:
 
 
 def test_accuracy_over_clusters() -> None:
-    """The interval is a cluster bootstrap, wider than Wilson's; with few clusters the check is inconclusive."""
+    """The interval is a cluster bootstrap, wider than Wilson's; few clusters are inconclusive."""
     statuses = "".join("c" * 10 if n % 4 else "w" * 10 for n in range(20))
     check = check_of(judged(gate_of({"min_accuracy": 0.6}), in_clusters(statuses, 10, "new")), "min_accuracy")
     assert check.ci_low is not None

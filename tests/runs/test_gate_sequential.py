@@ -466,7 +466,7 @@ def test_errors_may_be_outweighed_by_items_to_come() -> None:
 
 
 def test_a_rule_on_errors_alone_waits_until_no_more_can_come() -> None:
-    """A rule with only max_errors passes once errors in all remaining items would still be within the limit."""
+    """A rule with only max_errors passes once errors in all remaining items would be allowed."""
     run = DrawnRun(gate_of({"max_errors": 0.1}, sequential=True), verdicts("c" * 100, model="new"))
     assert run.after(89).decision == "inconclusive"
     assert run.after(90).decision == "pass"
@@ -499,7 +499,7 @@ def test_rules_settle_one_by_one() -> None:
 
 
 def test_the_full_tests_have_half_of_alpha() -> None:
-    """A sequential gate that runs to the end tests at alpha / 2, because early stopping uses the other half."""
+    """A sequential gate that runs to the end tests at alpha / 2; early stopping uses the rest."""
     ours, theirs = pairs_as_runs("l" * 14 + "g" * 5 + "b" * 581)
     one = gate_of({"no_regression": True})
     assert decide(one, facts_of("new"), ours, baseline_of(theirs)).decision == "fail"

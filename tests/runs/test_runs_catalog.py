@@ -29,7 +29,7 @@ def facts(folder: Path) -> dict[str, Any]:
 
 
 def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder, its run.json, a name under reports/runs and a baseline name all resolve to the run's folder."""
+    """A folder, its run.json, a run's name and a baseline's name resolve to the run's folder."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     baseline = promote(run, "base", tmp_path)
     assert find_run(str(run)) == run
@@ -217,7 +217,7 @@ def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
 
 
 def test_incomplete_runs(tmp_path: Path) -> None:
-    """An incomplete run must be allowed explicitly, unless its gate ended it; an unfinished one is refused."""
+    """An incomplete run must be allowed, unless its gate ended it; one being written is refused."""
     root = runs_folder(tmp_path)
     stopped = write_run(root / "stopped", verdicts("c"), complete=False)
     gated = write_run(root / "gated", verdicts("c"), complete=False, sequential={"ended": True})

@@ -58,7 +58,7 @@ def test_only_the_same_place_is_paired(field: str) -> None:
 
 
 def test_repeats_are_averaged_first() -> None:
-    """Samples of an item are averaged without those in error; the item is in error only if all samples are."""
+    """Samples of an item in error are left out of the average; an item is in error only if all are."""
     baseline, candidate = samples("cwce"), samples("rc")
     [pair] = pair_records(baseline, candidate).pairs
     assert (pair.baseline, pair.candidate) == (2 / 3, 1 / 2)

@@ -1,4 +1,4 @@
-"""Items whose task depends on the answer: pairing, comparing and gating two models that answer differently."""
+"""Items whose task depends on the answer: pairing, comparing and gating two models."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_item_stands_under_one_task_in_both_runs() -> None:
     [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")],
 )
 def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
-    """For tasks that do not depend on the answer, or in another benchmark, another task means another item."""
+    """Unless the task depends on the answer, the same id in another task is a different item."""
     old = verdict("0001", task="yes", benchmark=benchmark)
     new = verdict("0001", task=task, benchmark=benchmark)
     assert with_tasks_of([old], [new]) == [old]
@@ -126,7 +126,7 @@ def rule(**more: Any) -> dict[str, Any]:
 
 
 def test_a_rule_on_a_task_takes_what_the_candidate_answered() -> None:
-    """A rule on "no" judges the pairs that the candidate calls not equivalent, and none of them is missing."""
+    """A rule on "no" judges the pairs that the candidate calls not equivalent; none is missing."""
     old, new = pairs("y" * 100 + "n" * 100, "c" * 200), told("y" * 50 + "n" * 150, "c" * 200)
     result = judged(gate_of(rule(task="no")), new, old)
     assert result.decision == "pass", result

@@ -74,7 +74,7 @@ def test_equal_runs_are_told_apart_by_their_ids(tmp_path: Path) -> None:
 
 
 def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
-    """Tasks are rows; k ascends, runs without chain of thought come first, and the paper's best has a column."""
+    """Tasks are rows; k ascends, no chain of thought comes first, and the paper's best has a column."""
     runs = [htest_run(tmp_path / f"{k}{cot}", c, k, cot=cot) for k, cot, c in
             ((50, False, 15), (4, False, 10), (4, True, 12))]  # fmt: skip
     heading, *rows = table(report(*runs).sections[0], "Task by number of examples")

@@ -113,7 +113,7 @@ def test_the_finding_is_the_heading(show: Open) -> None:
 
 
 def test_a_table_is_sorted_by_click_and_by_key(show: Open) -> None:
-    """A heading sorts by number in both directions; the state is announced and the other headings are reset."""
+    """A heading sorts by number in both directions; the state is announced, other headings are reset."""
     page = show()
     table = page.get_by_role("region", name="Results, table").first
     heading = table.get_by_role("columnheader", name="Accuracy")
@@ -219,7 +219,7 @@ def test_a_number_in_a_table_opens_its_items(show: Open) -> None:
 
 
 def test_two_models_are_shown_side_by_side(show: Open) -> None:
-    """An item shows the other model's reply, and the list can be narrowed to items where the models differ."""
+    """An item shows the other model's reply, and a filter keeps the items where they differ."""
     page = show("two")
     picker(page, "Between models").select_option("split")
     count(page, "10 of 20")
@@ -348,7 +348,7 @@ def test_everything_is_reached_by_keyboard(show: Open) -> None:
 
 
 def test_ten_thousand_items_open_and_stay_usable(browser_page: Any, tmp_path: Path) -> None:
-    """A page of 10,000 items with prompts and replies is small, opens quickly and searches within a second."""
+    """A page of 10,000 items with prompts and replies is small, opens fast and searches within 1 s."""
     seeded = random.Random(0)
     words = ["owl", "knight", "sold", "flour", "to", "porter", "under", "stars"]
 
