@@ -1,4 +1,4 @@
-"""`llmprops oracle sentences`: a folder that the suite reads, and one-line failures."""
+"""`llmprops oracle sentences` writes a folder that the suite reads, and reports a failure in one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_sentences_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The folder is read as generated data, each sentence once; the files are printed."""
+    """The folder is read as generated data, each sentence once, and the file names are printed."""
     file = tmp_path / "spec.txt"
     file.write_text(
         "The CRC field holds 16 bits.\n\nLinks are reset by ABORT.\nLinks are reset by ABORT.\n", "utf-8"
@@ -56,7 +56,7 @@ def test_sentences_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_bad_files_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, said: str
 ) -> None:
-    """A file that cannot be read as sentences is one line that names it, and nothing is written."""
+    """A file that cannot be read as sentences gives one line that names it, and nothing is written."""
     file = tmp_path / "gone.txt"
     if content is not None:
         file.write_bytes(content)
@@ -68,7 +68,7 @@ def test_bad_files_are_one_line(
 
 
 def test_a_folder_with_published_data_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sentences are not put where they would hide published data."""
+    """A folder with published data is refused, because the new sentences would hide that data."""
     (tmp_path / "mine.txt").write_text("One here.\n", encoding="utf-8")
     (tmp_path / "out" / "msrp").mkdir(parents=True)
     assert sentences(tmp_path / "mine.txt", "--out", tmp_path / "out") == 2

@@ -1,4 +1,4 @@
-"""Algorithm 1 on trees aligned by hand, and what must hold of any two trees."""
+"""Algorithm 1 on hand-aligned trees, and its properties for any two trees."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ CHASE = "(S (NP (DT the) (JJ old) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat)
 CHASE_MEANS = "the old dog chase a cat"
 CHASED = """(S (NP (DT a) (NN kitty)) (VP (VBD was) (VP (VBN pursued) (PP (IN by)
     (NP (DT the) (JJ aged) (NN hound))))))"""
-CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are nearest to the verb
+CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are closest to the verb
 
 
 def test_reordered_phrases_align_both_ways() -> None:
-    """All four alignments hold; the phrases are the tops of the paths, told once though several leaves reach them."""
+    """All four alignments hold, and the phrase at the top of several paths is listed once."""
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
     assert alignments.forward == (Mapping((0, 5), (0, 5)), Mapping((5, 7), (5, 7)))
     assert alignments.backward == alignments.forward
@@ -57,7 +57,7 @@ def test_reordered_phrases_align_both_ways() -> None:
 
 
 def test_passive_by_hand() -> None:
-    """The two noun phrases are mapped, crosswise; the verb's parents do not match, so that it is left over."""
+    """The two noun phrases are mapped crosswise, and the verb is left over because its parents do not match."""
     alignments = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
     # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
     assert alignments.forward == (Mapping((0, 3), (5, 8)), Mapping((4, 6), (0, 2)))
@@ -71,7 +71,7 @@ def test_passive_by_hand() -> None:
 
 
 def test_paths_stop_where_parents_do_not_match() -> None:
-    """The path's own nodes: a leaf, its noun phrase, and no verb phrase whose match is elsewhere."""
+    """A path has a leaf and its noun phrase, but not a verb phrase whose match is elsewhere."""
     first, second = parsed(CHASE), parsed(CHASED)
     similarity = cosines(
         node_vectors(first.tree, vectors(CHASE_MEANS)), node_vectors(second.tree, vectors(CHASED_MEANS))
@@ -85,7 +85,7 @@ def test_paths_stop_where_parents_do_not_match() -> None:
 
 
 def test_one_direction_covers_the_other_sentence() -> None:
-    """A clause of s1 says all of s2: the star alignment covers s2, whose root, unlike that of s1, may be matched."""
+    """A clause of s1 says all of s2, so the star alignment covers s2: only the root of s2 may be matched."""
     said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
     slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
     alignments = aligned(said, slept, "the man say the2 dog sleep well", "the2 dog sleep well")
@@ -98,7 +98,7 @@ def test_one_direction_covers_the_other_sentence() -> None:
 
 
 def test_or_and_and() -> None:
-    """One alignment is enough for phi_or; phi_and needs one in each direction."""
+    """phi_or needs an alignment in one direction, phi_and in both."""
     names = ("forward", "forward_star", "backward", "backward_star")
     for held in range(16):
         flags = [bool(held >> place & 1) for place in range(4)]
@@ -108,7 +108,9 @@ def test_or_and_and() -> None:
 
 
 def test_a_word_under_the_root_is_never_covered() -> None:
-    """A pronoun subject has no path of two nodes: not even the same sentence proves it (table 12: "But he")."""
+    """A pronoun subject has no path of two nodes, so even the same sentence does not prove it (table 12: "But
+    he").
+    """
     he = "(ROOT (S (CC But) (NP (PRP he)) (VP (VBD slept) (ADVP (RB well))) (. .)))"
     alignments = aligned(he, he, "but he sleep well .", "but he sleep well .")
     assert alignments.forward == (Mapping((2, 4), (2, 4)),)
@@ -120,7 +122,7 @@ def test_a_word_under_the_root_is_never_covered() -> None:
     ("tag", "word", "holds"), [("IN", "Of", True), ("RB", "Not", False), ("IN", "If", False)]
 )
 def test_only_prepositions_may_be_left_over(tag: str, word: str, holds: bool) -> None:
-    """A preposition outside of all phrases does not matter; a negation or a conjunction does."""
+    """A preposition outside all phrases is ignored; a negation or a conjunction is left over."""
     rest = "(NP (DT the) (NN dog)) (VP (VBD slept) (RB well)) (. .)"
     alignments = aligned(
         f"(S ({tag} {word}) {rest})", f"(S {rest})", "x the dog sleep well .", "the dog sleep well ."
@@ -131,14 +133,14 @@ def test_only_prepositions_may_be_left_over(tag: str, word: str, holds: bool) ->
 
 
 def test_the_whole_sentence_is_no_phrase() -> None:
-    """Not the root, nor a clause that lacks only the full stop: its parts are what is mapped."""
+    """Neither the root nor a clause without only its full stop is mapped; their parts are mapped instead."""
     tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
     alignments = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
     assert alignments.forward == (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
 
 
 def test_a_node_without_a_sibling_ends_the_path() -> None:
-    """In a tree whose unary chains are kept, a path does not pass through one."""
+    """In a tree that keeps unary chains, a path does not pass through a node without a sibling."""
     brackets = "(S (X (NP (DT a) (NN b))) (VP (V c) (N d)))"
     tree = Tree.from_brackets(brackets, collapse=False)
     edges = list(range(len(tree.nodes)))
@@ -150,7 +152,7 @@ def test_a_node_without_a_sibling_ends_the_path() -> None:
 
 
 def test_ties_go_to_the_smaller_then_the_leftmost() -> None:
-    """Of equally similar nodes: a word before a phrase of it, and the first of two same words."""
+    """Of equally similar nodes, the smaller one is chosen, then the leftmost."""
     target = parsed("(S (NP (RB very) (RB very)) (VP (V ran) (NP (DT the) (NN dog)) (NP (DT the) (NN dog))))")
     source = parsed("(S (RB very) (NP (DT the) (NN dog)))")
     similarity = cosines(
@@ -164,7 +166,7 @@ def test_ties_go_to_the_smaller_then_the_leftmost() -> None:
 
 
 def test_nearly_equal_similarities_are_ties() -> None:
-    """Cosines that differ in their last bits only are the same; a larger difference decides."""
+    """Cosines that differ in their last bits are a tie; a larger difference decides."""
     tree = Tree.from_brackets("(S (A a) (B b))")
     assert most_similar(np.array([[0.5, 0.9 + 1e-9, 0.9]]), tree) == [1]
     assert most_similar(np.array([[0.5, 0.9, 0.9 + 1e-9]]), tree) == [1]
@@ -173,7 +175,7 @@ def test_nearly_equal_similarities_are_ties() -> None:
 
 
 def test_nodes_without_a_vector_match_nothing() -> None:
-    """A token that the encoder cut off has no edge, is nobody's match, and does not pull its phrase's mean down."""
+    """A token cut off by the encoder has no edge and no match, and does not change its phrase's mean."""
     tree = Tree.from_brackets("(S (NP (A a) (B b)) (VP (C c) (D d)))")
     values = vectors("a b c d")
     values[1] = values[2] = values[3] = 0.0
@@ -211,14 +213,14 @@ def test_word_vectors_from_pieces() -> None:
     ],
 )
 def test_vectors_that_do_not_fit(pieces: list[tuple[int, ...]], values: object, problem: str) -> None:
-    """An encoder's reply without tokens, or with too few or misshapen vectors, is one line that says so."""
+    """An encoder reply without tokens, or with missing or misshapen vectors, gives one error line."""
     with pytest.raises(DataError, match=problem) as error:
         token_vectors([(0, 1), (2, 3)], pieces, values)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
 
 
 def test_one_word_sentences() -> None:
-    """A one-word sentence is all root: nothing is mapped, the word is left over, be there a full stop or not."""
+    """A one-word sentence is only a root, so its word is left over, with or without a full stop."""
     alignments = aligned("(NP (NN Rain))", "(NP (NN Rain))", "rain", "rain")
     assert alignments.forward == ()
     assert alignments.rho == Rho()
@@ -237,13 +239,13 @@ def test_one_word_sentences() -> None:
 
 
 def test_punctuation_alone_is_not_aligned() -> None:
-    """A sentence in which nothing must be covered still needs a mapping to be aligned."""
+    """A sentence with nothing to cover still needs a mapping to be aligned."""
     alignments = aligned("(S (. .) (. .))", "(S (. .) (. .))", ". .", ". .")
     assert alignments.rho == Rho()
 
 
 def test_missing_trees() -> None:
-    """Without trees nothing is aligned, and the reason is kept."""
+    """Without trees nothing is aligned, and the reason is recorded."""
     result = Alignments.without_trees("the parser gave no tree for s2")
     assert result.rho == Rho()
     assert result.pairs() == ()
@@ -255,7 +257,7 @@ def test_missing_trees() -> None:
 
 
 def test_vectors_must_fit() -> None:
-    """One vector a token and one column a node, or a clear line."""
+    """The vectors must have one row per token and one column per node, or an error says so."""
     tree = Tree.from_brackets("(S (A a) (B b))")
     with pytest.raises(ValueError, match=r"shape \(3, 64\) for 2 tokens"):
         node_vectors(tree, vectors("a b c"))
@@ -264,7 +266,7 @@ def test_vectors_must_fit() -> None:
 
 
 def test_refused_pairs_are_gone_from_both_directions() -> None:
-    """Removing a phrase pair removes its mappings and what only they covered."""
+    """Removing a phrase pair removes its mappings and the coverage that only they gave."""
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
     left = alignments.without([PhrasePair("slept quietly", "softly rested")])
     assert left.forward == left.backward == (Mapping((0, 5), (0, 5)),)
@@ -273,7 +275,7 @@ def test_refused_pairs_are_gone_from_both_directions() -> None:
 
 
 def test_pairs_of_aligned_directions() -> None:
-    """Only directions that cover a sentence have pairs worth asking about."""
+    """Only directions that cover a sentence have phrase pairs to ask about."""
     tree = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
     first, second = parsed(tree), parsed(tree)
     forward = (Mapping((0, 2), (0, 2)),)
@@ -304,7 +306,9 @@ def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
 
 
 def _sentence(data: st.DataObject, *, phrases_only: bool = False) -> Parsed:
-    """A sentence of at most 15 tokens with a random tree; with ``phrases_only`` no word hangs from the root."""
+    """A sentence of at most 15 tokens with a random tree; with ``phrases_only`` no word is a child of the
+    root.
+    """
     sizes = data.draw(st.lists(st.integers(2 if phrases_only else 1, 5), min_size=2, max_size=3))
     starts = np.cumsum([0, *sizes]).tolist()
     parts = tuple(_subtree(data, start, size) for start, size in zip(starts, sizes, strict=False))
@@ -319,7 +323,7 @@ def _random_vectors(sentence: Parsed, seed: int) -> np.ndarray:
 
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> None:
-    """With contextual vectors a sentence aligns to itself, each of the root's parts onto itself."""
+    """With contextual vectors a sentence aligns to itself, with each part of the root mapped onto itself."""
     sentence = _sentence(data, phrases_only=True)
     values = _random_vectors(sentence, seed)
     result = align(sentence, sentence, values, values)
@@ -330,7 +334,9 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
 
 @given(st.data(), st.integers(0, 2**32 - 2))
 def test_mappings_of_any_two_trees(data: st.DataObject, seed: int) -> None:
-    """A source phrase has two words and lacks one, starts a constituent, and swapping the sentences swaps all."""
+    """A source phrase has at least two words, lacks one and starts a constituent; swapped sentences swap the
+    result.
+    """
     first, second = _sentence(data), _sentence(data)
     one, two = _random_vectors(first, seed), _random_vectors(second, seed + 1)
     result, swapped = align(first, second, one, two), align(second, first, two, one)
@@ -350,7 +356,7 @@ def test_mappings_of_any_two_trees(data: st.DataObject, seed: int) -> None:
 
 @given(st.data(), st.integers(0, 2**32 - 2))
 def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
-    """Algorithm 1 written as recursion over node objects gives the same phrases."""
+    """The mappings equal those of Algorithm 1 written as a recursion over node objects."""
     first, second = _sentence(data), _sentence(data)
     one, two = _random_vectors(first, seed), _random_vectors(second, seed + 1)
     # Make about half of the words the same, so that there is something to map.
@@ -392,7 +398,7 @@ def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[M
 
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_coverage_grows_with_phrase_pairs(data: st.DataObject, seed: int) -> None:
-    """Taking mappings away covers no further token and makes no alignment."""
+    """Removing mappings neither covers another token nor creates an alignment."""
     first, second = _sentence(data), _sentence(data)
     spans = st.sampled_from([(n.start, n.end) for n in first.tree.nodes])
     targets = st.sampled_from([(n.start, n.end) for n in second.tree.nodes])

@@ -47,7 +47,7 @@ def reordered(text: str) -> list[str]:
 
 
 def model(same: Any = None, extract: Any = None) -> Subject:
-    """Calls texts equivalent that have the same words, unless it is told otherwise."""
+    """Call texts equivalent if they have the same words, unless configured otherwise."""
     judge = same or (
         lambda first, second: sorted(first.strip(".").split()) == sorted(second.strip(".").split())
     )
@@ -58,7 +58,7 @@ def model(same: Any = None, extract: Any = None) -> Subject:
 
 
 def test_an_ideal_extractor_is_accepted() -> None:
-    """Entities that are extracted whatever stands beside them: correct, with the bound of the rule."""
+    """Entities extracted regardless of the others are correct, with the bound of the rule."""
     verdict = verdict_on(TOWNS, model())
     assert (verdict.status, verdict.score, verdict.given, verdict.expected) == (
         "correct",
@@ -76,7 +76,9 @@ def test_an_ideal_extractor_is_accepted() -> None:
 
 
 def test_an_extractor_that_is_not_linear_is_wrong() -> None:
-    """An entity that is found only beside another: wrong, its culprit named; no bound stands beside it."""
+    """An entity found only together with another makes the sentence wrong, names the culprit and gives no
+    bound.
+    """
     verdict = verdict_on(
         TOWNS, model(extract=lambda s, _: capitalised(s) if "Oslo" in s else capitalised(s)[1:2]), tests=20
     )
@@ -87,7 +89,7 @@ def test_an_extractor_that_is_not_linear_is_wrong() -> None:
 
 @pytest.mark.parametrize(("rule", "number"), [("any", 0), ("majority", 1), ("single", 2)])
 def test_the_rule_is_recorded(rule: str, number: int) -> None:
-    """The rule stands in the values as a number, from which the remark on the bound is made again."""
+    """The values contain the rule as a number, and the remark on the bound can be derived from it."""
     verdict = verdict_on(TOWNS, model(), rule=rule, samples=11)
     assert verdict.values["rule"] == number
     [said] = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))])
@@ -106,7 +108,9 @@ def test_the_rule_is_recorded(rule: str, number: int) -> None:
     ids=["none", "not there", "too many", "no list"],
 )  # fmt: skip
 def test_sentences_that_cannot_be_tested(text: str, extract: Any, status: str, given: str) -> None:
-    """No entities: accepted, counted apart; a limit of the measurement or an unreadable reply: unparsed."""
+    """A sentence without entities is accepted and counted separately; an unmeasurable or unreadable one is
+    unparsed.
+    """
     verdict = verdict_on(sentence(text, 9), model(extract=extract))
     assert (verdict.status, verdict.given) == (status, given), verdict.reason
     assert bool(verdict.values.get("no_entities")) == (status == "correct")
@@ -114,7 +118,7 @@ def test_sentences_that_cannot_be_tested(text: str, extract: Any, status: str, g
 
 
 def test_a_filtered_reply_is_refused() -> None:
-    """Where a content filter withholds every reply, sentence and pair are refused."""
+    """If a content filter withholds every reply, the sentence and the pair are refused."""
     assert verdict_on(TOWNS, lambda chat: FILTERED).status == "refused"
     assert verdict_on(ALIKE, lambda chat: FILTERED).status == "refused"
 
@@ -125,14 +129,14 @@ def test_a_filtered_reply_is_refused() -> None:
 @pytest.mark.parametrize("item", [ALIKE, UNLIKE], ids=["labelled yes", "labelled no"])
 @pytest.mark.parametrize("said", [True, False])
 def test_the_answer_decides_the_task(item: Item, said: bool) -> None:
-    """The record stands under what the model answered, whatever the label; the label is in the values only."""
+    """The task of a record is the model's answer; the label is only in the values."""
     verdict = verdict_on(item, model(lambda first, second: said))
     assert verdict.task == ("yes" if said else "no")
     assert (verdict.values["said_yes"], verdict.values["label"]) == (float(said), float(item["label"]))
 
 
 def test_an_unreadable_answer_has_no_task_of_its_own() -> None:
-    """A pair to which no answer can be read stays where its label put it, unparsed."""
+    """A pair with an unreadable answer keeps the task of its label and is unparsed."""
     verdict = verdict_on(UNLIKE, model(lambda first, second: "perhaps"))
     assert (verdict.status, verdict.given, verdict.task) == ("unparsed", "unreadable", "")
 
@@ -149,7 +153,7 @@ def test_an_unreadable_answer_has_no_task_of_its_own() -> None:
     ids=["proved", "not proved", "trusted", "triangular", "inconsistent"],
 )
 def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, given: str) -> None:
-    """A yes is accepted with a proof, a no with a passed test; a rejected answer is never turned into its opposite."""
+    """A "yes" needs a proof and a "no" a passed test; a rejected answer never becomes its opposite."""
     verdict = verdict_on(item, model(same))
     assert (verdict.status, verdict.given, verdict.score) == (status, given, float(status == "correct")), (
         verdict.reason
@@ -160,7 +164,7 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
 
 
 def test_without_a_tree_nothing_is_proved() -> None:
-    """Where the parser has no tree a yes is rejected, saying so; agreement with the label does not help."""
+    """If the parser returns no tree, a "yes" is rejected with that reason, even if it agrees with the label."""
     verdict = verdict_on(pair("unparsable dogs", "unparsable dogs", 3), model())
     assert verdict.status == "wrong"
     assert "no tree" in verdict.reason
@@ -178,7 +182,7 @@ def test_without_a_tree_nothing_is_proved() -> None:
     ids=["parser error", "too long", "too few vectors", "vectors of another size"],
 )
 def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
-    """It has no tree or no vectors, which is the text's affair: no error, a yes is rejected saying why."""
+    """A text without a tree or vectors is not an error: a "yes" about it is rejected with the reason."""
     text = " ".join(f"{word} dogs".split())
     for item in (pair(text, DOGS, 3), pair(DOGS, text, 3)):
         verdict = verdict_on(item, model(lambda first, second: True))
@@ -188,7 +192,9 @@ def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
 
 
 def test_a_paraphrase_that_a_helper_cannot_take() -> None:
-    """A model's paraphrase of 700 words cannot be aligned, which is no error: it is drawn and asked about."""
+    """A model's paraphrase of 700 words cannot be aligned; it is not an error, and it is drawn and asked
+    about.
+    """
     long = "so " * 700 + "another thing."
     for wordy in (long, "breaking news.", "vectorless news."):
         judge = lambda first, second: first in (DOGS, wordy) and second == DOGS  # noqa: E731, B023
@@ -221,7 +227,7 @@ def test_a_paraphrase_that_a_helper_cannot_take() -> None:
 def test_a_helper_that_cannot_be_asked_is_an_error(
     error: BackendError, role: str, text_fails_too: bool
 ) -> None:
-    """What is wrong with a helper, not with a text, is an error of the case, also beside one that is the text's."""
+    """A failure of the helper itself is an error of the case, even next to a failure caused by the text."""
 
     async def ask(label: str, asked: str, request: Request) -> Reply:
         if asked == role:
@@ -239,7 +245,7 @@ def test_a_helper_that_cannot_be_asked_is_an_error(
 
 
 def test_the_record_of_a_text_that_a_helper_cannot_take() -> None:
-    """The call that failed is told with the case, and the record has the verdict and no error."""
+    """The case lists the failed call, and the record has a verdict and no error."""
 
     async def ask(label: str, role: str, request: Request) -> Reply:
         return await reply_to(request, model(lambda first, second: True))
@@ -258,7 +264,7 @@ def test_the_record_of_a_text_that_a_helper_cannot_take() -> None:
 
 
 def test_sanity_checks() -> None:
-    """Asked again: alike or not; own paraphrase; random pairs, where a proved yes is wrong all the same."""
+    """Repeated answers must agree; an own paraphrase is checked; a proved "yes" on a random pair is wrong."""
     assert verdict_on(control(ALIKE, "consistency"), model()).status == "correct"
     turns = iter([True, False] * 10)
     assert verdict_on(control(ALIKE, "consistency"), model(lambda a, b: next(turns))).status == "wrong"
@@ -279,7 +285,9 @@ def test_sanity_checks() -> None:
 
 
 def test_sanity_items_are_made_of_the_pairs() -> None:
-    """A third of the pairs, the same in every run; random pairs hold two different sentences, first ones of pairs."""
+    """Sanity items use the same third of the pairs in every run; a random pair has first sentences of two
+    pairs.
+    """
     items = loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
     tasks = Counter(item.task for item in items)
     pairs = {item.id: item for item in items if item.task in ("yes", "no")}
@@ -313,13 +321,13 @@ def test_sanity_items_are_made_of_the_pairs() -> None:
     ],
 )  # fmt: skip
 def test_settings_out_of_range(setting: str, value: str) -> None:
-    """A setting out of its range is one line that names it."""
+    """A setting out of its range gives one line that names it."""
     with pytest.raises(UsageError, match=rf"oracle\.{setting}|{setting} must"):
         resolve("oracle", ORACLE.protocols, "quick", {setting: value}, 0)
 
 
 def test_the_papers_protocol() -> None:
-    """`paper` has the paper's numbers, and says what the paper leaves open; `quick` says what it gives up."""
+    """`paper` has the paper's numbers and lists what the paper leaves open; `quick` lists what it omits."""
     s = ORACLE.protocols["paper"].settings
     assert (s.samples, s.tests, s.rule, s.synonym_votes, s.named_votes) == (11, 5, "any", 7, 11)
     assert (s.phi, s.no_tests, s.paraphrases, s.askings, s.indifferentiable) == ("or", 1, 5, 5, "asked")
@@ -336,7 +344,7 @@ def test_the_papers_protocol() -> None:
 
 
 def test_helpers_by_task() -> None:
-    """Trees and vectors are needed for pairs only: sentences can be measured without any helper."""
+    """Only pairs need trees and vectors; sentences are measured without a helper."""
     roles = {task: ORACLE.roles_of(task) for task in ORACLE.task_about}
     assert roles["linearity"] == roles["consistency"] == frozenset()
     assert {roles[task] for task in ("yes", "no", "own_paraphrase", "random_pair")} == {
@@ -346,7 +354,7 @@ def test_helpers_by_task() -> None:
 
 
 def test_own_rules_and_pool(tmp_path: Path) -> None:
-    """Rules and pool are data: a user's files of the same name replace the built-in ones."""
+    """A user's rules and pool files replace the built-in files of the same name."""
     folder = tmp_path / "oracle"
     folder.mkdir()
     (folder / "sentences.txt").write_text("Then Oslo wrote.\n", encoding="utf-8")
@@ -367,7 +375,7 @@ def test_own_rules_and_pool(tmp_path: Path) -> None:
 
 
 def test_a_call_that_fails_is_an_error() -> None:
-    """A call that could not be made is no verdict."""
+    """A failed call is an error and gives no verdict."""
 
     async def ask(model: str, role: str, request: Request) -> Reply:
         raise BackendError("no such host", kind="connection")
@@ -382,7 +390,7 @@ def test_a_call_that_fails_is_an_error() -> None:
 
 
 def test_remarks_say_what_an_acceptance_is_worth() -> None:
-    """The coin's bound for the run's own number of tests, with the cases that have none; no turning over."""
+    """The remarks give the coin's bound for the run's number of tests and the number of cases without one."""
     values = {"tests_or": 3.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0}
     unfair = {**values, "fair_coin_or": 0.0}
     some = [
@@ -401,7 +409,7 @@ def test_remarks_say_what_an_acceptance_is_worth() -> None:
 
 @pytest.mark.parametrize(("phi", "unfair"), [({}, 1), ({"phi": 0.0}, 1), ({"phi": 1.0}, 2)])
 def test_the_coin_of_the_runs_own_phi_counts(phi: dict[str, float], unfair: int) -> None:
-    """A coin that was unfair with the other kind of alignment does no harm; a record without phi was decided by or."""
+    """An unfair coin counts only for the run's own phi; a record without phi was decided by "or"."""
     coins = [(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     some = [
         record("no", n, benchmark="oracle", values={
@@ -414,7 +422,7 @@ def test_the_coin_of_the_runs_own_phi_counts(phi: dict[str, float], unfair: int)
 
 @pytest.mark.parametrize(("phi", "number"), [("or", 0), ("and", 1)])
 def test_phi_is_recorded(phi: str, number: int) -> None:
-    """The kind of alignment that decided stands in the values, of every pair."""
+    """The values of every pair contain the kind of alignment that decided it."""
     for item, same in ((ALIKE, None), (UNLIKE, None), (ALIKE, lambda a, b: "eh")):
         assert verdict_on(item, model(same), phi=phi).values["phi"] == number
 
@@ -423,7 +431,7 @@ def test_phi_is_recorded(phi: str, number: int) -> None:
 
 
 class Asks:
-    """A checker that asks once and takes the reply's outcome from a table."""
+    """A checker that asks once and looks up the outcome of the reply in a table."""
 
     name = "asks"
 
@@ -437,7 +445,7 @@ class Asks:
 
 
 class Own(CheckerBenchmark):
-    """As a user writes it."""
+    """A benchmark as a user writes it."""
 
     name = "own"
     protocols = {
@@ -458,7 +466,7 @@ class Own(CheckerBenchmark):
      ("unreadable", "unparsed"), ("unmeasurable", "unparsed")],
 )  # fmt: skip
 def test_a_checkers_decision_is_the_verdict(outcome: str, status: str) -> None:
-    """Accepted is correct; what is not accepted is wrong unless there was nothing to decide; everything is kept."""
+    """An accepted case is correct, others are wrong or have nothing to decide, and all values are kept."""
     asked: list[Chat] = []
 
     async def ask(model: str, role: str, request: Request) -> Reply:
@@ -487,7 +495,7 @@ def test_a_checkers_decision_is_the_verdict(outcome: str, status: str) -> None:
 
 
 def test_a_checker_must_be_named() -> None:
-    """A benchmark without a checker says what to write."""
+    """A benchmark without a checker gives an error that says what to write."""
     with pytest.raises(NotImplementedError, match="must define checker"):
         CheckerBenchmark().checker(TOWNS, None, None, None)  # type: ignore[arg-type]
     assert isinstance(find_benchmark("oracle"), OracleChecker)

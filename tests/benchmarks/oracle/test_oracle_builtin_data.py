@@ -1,4 +1,4 @@
-"""The built-in sentences and pairs of the oracle-checker: their structure, and what their README says of them."""
+"""The structure of the oracle-checker's built-in sentences and pairs, and what their README says about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 
-#: words of a sentence, white space apart
+#: words of a sentence, separated by white space
 SHORTEST, LONGEST = 8, 35
 
 
@@ -48,7 +48,7 @@ def named(item: Item) -> list[str]:
 
 
 def test_sizes() -> None:
-    """There are at least 120 general and 80 technical sentences and 120 pairs, with ids of their own."""
+    """There are at least 120 general sentences, 80 technical sentences and 120 pairs, all with unique ids."""
     assert len(sentences("general")) >= 120
     assert len(sentences("technical")) >= 80
     assert len(pairs()) >= 120
@@ -58,7 +58,7 @@ def test_sizes() -> None:
 
 
 def test_readme_counts_the_rows() -> None:
-    """The README's table has the number of rows of every file."""
+    """The README's table has the row count of every file."""
     readme = DataFolder(builtin_data(), "builtin").text("oracle/README.md")
     result = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme)}
     expected = {domain: len(sentences(domain)) for domain in ("general", "technical")}
@@ -66,7 +66,7 @@ def test_readme_counts_the_rows() -> None:
 
 
 def test_ids_are_the_place_in_the_file() -> None:
-    """Ids count the rows of their file from 001."""
+    """The ids number the rows of each file from 001."""
     for domain in ("general", "technical"):
         result = [item.id for item in sentences(domain)]
         assert [f"oracle/{domain}/{n:03d}" for n in range(1, len(result) + 1)] == result
@@ -74,7 +74,7 @@ def test_ids_are_the_place_in_the_file() -> None:
 
 
 def test_lengths() -> None:
-    """Every sentence has 8 to 35 words, a capital or a name at its start and a mark at its end."""
+    """Every sentence has 8 to 35 words, starts with a capital or a name, and ends with a punctuation mark."""
     for text in texts():
         assert SHORTEST <= len(text.split()) <= LONGEST, text
         assert text == " ".join(text.split()), text
@@ -84,14 +84,14 @@ def test_lengths() -> None:
 
 
 def test_no_sentence_twice() -> None:
-    """No two sentences of all files have the same words in the same order."""
+    """No two sentences in any file have the same words in the same order."""
     twice = [text for text, count in Counter(map(words, texts())).items() if count > 1]
     assert twice == []
 
 
 @pytest.mark.parametrize("domain", ["general", "technical"])
 def test_entities_stand_in_the_text(domain: str) -> None:
-    """Every labelled name is literally in its sentence as whole words, once in the list, with a kind."""
+    """Every label is in its sentence as whole words, occurs once in the list and has a kind."""
     for item in sentences(domain):
         assert all(occurs_in(name, item["text"]) for name in named(item)), item.id
         assert len(set(named(item))) == len(named(item)), item.id
@@ -99,7 +99,7 @@ def test_entities_stand_in_the_text(domain: str) -> None:
 
 
 def test_numbers_of_entities() -> None:
-    """General sentences have 0 to 8 entities, and each of these numbers occurs; some have none."""
+    """General sentences have 0 to 8 entities, and each of these numbers occurs."""
     counts = Counter(len(item["entities"]) for item in sentences("general"))
     assert set(range(9)) == set(counts)
     assert counts[0] >= 8
@@ -107,7 +107,7 @@ def test_numbers_of_entities() -> None:
 
 
 def test_hard_cases_are_there() -> None:
-    """Repeated mentions, names inside names, possessives, chained places and other scripts' letters all occur."""
+    """Repeated mentions, names inside names, possessives, chained places and non-Latin letters all occur."""
     general = sentences("general")
     repeated = [i for i in general if any(mentions(name, i["text"]) > 1 for name in named(i))]
     inside = [i for i in general if any(a != b and mentions(a, b) for a in named(i) for b in named(i))]
@@ -123,13 +123,13 @@ def test_hard_cases_are_there() -> None:
 
 
 def test_commonest_kinds_are_no_majority() -> None:
-    """No kind of entity makes up a third of the labels of the general sentences."""
+    """Each kind of entity makes up less than a third of the labels of the general sentences."""
     kinds = Counter(kind for item in sentences("general") for _, kind in item["entities"])
     assert max(kinds.values()) < sum(kinds.values()) / 3
 
 
 def test_numerals_and_months_are_labelled() -> None:
-    """As the README says, digits, months and days of the week are inside a label wherever they stand."""
+    """As the README says, every digit, month and day of the week is inside a label."""
     months = "January|February|March|April|June|July|August|September|October|November|December"
     pattern = re.compile(rf"\d[\d.,:]*\d|\d|\b(?:{months})\b|\b(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day\b")
     for item in sentences("general"):
@@ -145,14 +145,14 @@ def test_numerals_and_months_are_labelled() -> None:
 
 
 def test_technical_names_are_labelled() -> None:
-    """In technical sentences every word in capitals is inside a label, but for the words of the language."""
+    """In technical sentences every upper-case word is inside a label, except ordinary English words."""
     for item in sentences("technical"):
         for word in re.findall(r"\b[A-Z][A-Z0-9_.]*[A-Z0-9]\b", item["text"]):
             assert any(word in name for name in named(item)), (word, item.id)
 
 
 def test_pairs_are_balanced() -> None:
-    """Both labels and, in each, both levels are equally frequent, and mixed in any stretch of the file."""
+    """Labels, and levels within each label, are equally frequent and mixed throughout the file."""
     counts = Counter((item.task, item["level"]) for item in pairs())
     assert set(counts) == {(task, level) for task in ("yes", "no") for level in ("clear", "subtle")}
     assert len(set(counts.values())) == 1
@@ -162,12 +162,12 @@ def test_pairs_are_balanced() -> None:
 
 
 def test_label_is_the_task() -> None:
-    """Pairs labelled 1 are items of yes, the others of no."""
+    """Pairs labelled 1 have the task "yes", all others "no"."""
     assert all(item["label"] is (item.task == "yes") for item in pairs())
 
 
 def test_changes() -> None:
-    """Each label has pairs of several kinds of change, and none has the other label's."""
+    """Each label has pairs of several kinds of change, and the two labels share no kind."""
     rows = DataFolder(builtin_data(), "builtin").jsonl("oracle/pairs.jsonl", required=("change",))
     changes = {label: {row["change"] for row in rows if row["label"] == label} for label in (0, 1)}
     assert min(map(len, changes.values())) >= 5
@@ -175,13 +175,13 @@ def test_changes() -> None:
 
 
 def overlap(item: Item) -> float:
-    """Shared words of a pair over all its words (Jaccard)."""
+    """Return the Jaccard overlap of the words of a pair."""
     first, second = set(words(item["first"])), set(words(item["second"]))
     return len(first & second) / len(first | second)
 
 
 def test_levels_mean_something() -> None:
-    """By shared words, clear pairs are told apart easily; subtle ones look the other way round."""
+    """Word overlap separates the labels of clear pairs, and points the other way for subtle pairs."""
     mean = {
         key: sum(map(overlap, result)) / len(result)
         for key in {(i.task, i["level"]) for i in pairs()}

@@ -1,4 +1,4 @@
-"""Which entities break linearity, and of what kind they are, from hand-made counts and whole measurements."""
+"""The entities that break linearity and their kinds, from hand-made counts and whole measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X, Y = 0b01, 0b10
 
 
 def replies(x: int, *groups: tuple[int, Sequence[str]]) -> Samples:
-    """Replies about R(x): so many of each list of names; None for an unread one."""
+    """Return replies about R(x): each list of names as often as its count, with None for an unread reply."""
     readings = []
     for times, names in groups:
         readings += [ListReading(tuple(Extracted(name) for name in names))] * times
@@ -39,7 +39,9 @@ def ideal(x: int) -> Samples:
 
 
 def culprits_of(**changed: Samples) -> tuple[Culprit, ...]:
-    """Culprits of the one test, all replies perfect but those given by vector: ``x01``, ``x10``, ``x11``."""
+    """Return the culprits of the one test; replies are perfect except those given for ``x01``, ``x10``,
+    ``x11``.
+    """
     samples = {x: changed.get(f"x{x:02b}", ideal(x)) for x in (X, Y, X ^ Y)}
     vectors = [
         SUBJECT.vector(names)
@@ -52,12 +54,14 @@ def culprits_of(**changed: Samples) -> tuple[Culprit, ...]:
 
 
 def test_no_violation_no_culprit() -> None:
-    """A passed test has none, whatever else wavers."""
+    """A passed test has no culprit, even if other replies vary."""
     assert culprits_of() == ()
 
 
 def test_multi_form() -> None:
-    """Extracted with or inside a longer name in some replies: multi-form, with the form and its count."""
+    """An entity extracted under or inside a longer name in some replies is multi-form, with the form and its
+    count.
+    """
     (culprit,) = culprits_of(
         x11=replies(3, (3, ["Tobias", "Nairobi"]), (8, ["Tobias of Nairobi", "Nairobi"]))
     )
@@ -72,7 +76,7 @@ def test_multi_form() -> None:
 
 
 def test_weak() -> None:
-    """Now here, now not, in the replies about one sentence: weak, with its count."""
+    """An entity that only some replies about one sentence contain is weak, with its count."""
     (culprit,) = culprits_of(x11=replies(3, (4, ["Tobias", "Nairobi"]), (7, ["Nairobi"])))
     assert culprit.kinds[0] == "weak"
     assert culprit.why.startswith("in 4 of 11 replies about one sentence")
@@ -81,7 +85,7 @@ def test_weak() -> None:
 
 
 def test_weak_itself() -> None:
-    """An entity that itself comes and goes within one sentence is weak, and no more than that."""
+    """An entity that varies within one sentence is only weak."""
     wavering = replies(X, (5, ["Tobias", "Lisbon"]), (6, ["Tobias"]))
     (culprit,) = culprits_of(x01=wavering, x11=replies(3, (11, ["Tobias"])))
     assert culprit.name == "Lisbon"
@@ -102,7 +106,7 @@ def test_weak_in_the_original() -> None:
 
 
 def test_assumed_knowledge() -> None:
-    """Found itself with one set of others and never with another: it depends on them."""
+    """An entity found with one set of others and never with another depends on them."""
     (culprit,) = culprits_of(x01=replies(X, (11, ["Tobias"])), x11=replies(3, (11, ["Tobias"])))
     assert culprit.name == "Lisbon"
     assert culprit.kinds == ("assumed knowledge",)
@@ -110,7 +114,7 @@ def test_assumed_knowledge() -> None:
 
 
 def test_synonym_fault() -> None:
-    """Always found itself, with others replaced, too, and in some sentence rarely as its synonym."""
+    """An entity always found under its own name, but rarely as its synonym, has a synonym fault."""
     (culprit,) = culprits_of(x11=replies(3, (11, ["Nairobi"])))
     assert culprit.kinds == ("synonym fault",)
     assert culprit.why == "always extracted itself, its synonym in 0 of 11 replies about one sentence"
@@ -120,14 +124,14 @@ def test_synonym_fault() -> None:
 
 
 def test_unexplained() -> None:
-    """A violation that no count explains is said to be one: the old name in a sentence that has it no more."""
+    """A violation that no count explains is unexplained: for example, a replaced name is still extracted."""
     (culprit,) = culprits_of(x10=replies(Y, (11, ["Adriana", "Tobias", "Nairobi"])))
     assert culprit.kinds == ("unexplained",)
     assert "no count" in culprit.why
 
 
 def test_most_often_first() -> None:
-    """The entity on which most tests fail comes first, with their number; each fails only on its own."""
+    """The entity with the most failed tests comes first, with the number of tests that fail because of it."""
     entities = locate([Extracted(name) for name, _, _ in ENTITIES[:3]], SENTENCE)
     synonyms = tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in zip(entities, ENTITIES[:3], strict=True))
     subject = Subject(SENTENCE, entities, synonyms)
@@ -144,7 +148,7 @@ def test_most_often_first() -> None:
 
 
 def test_unread_replies_have_no_bits() -> None:
-    """A test that fails because a reply could not be read names no entity, and says why."""
+    """A test that fails because of an unread reply names no entity and gives the reason."""
     unread = Samples("", (ListReading(None, "the reply is not a list"),) * 11)
     assert culprits_of(x11=unread) == ()
     text = explanation([OneTest(X, Y, 0, 1)], ())
@@ -152,7 +156,7 @@ def test_unread_replies_have_no_bits() -> None:
 
 
 def test_explanation() -> None:
-    """How many tests failed, and the entities by name and kind."""
+    """The explanation has the number of failed tests, and the entities by name and kind."""
     culprit = Culprit(0, "Adriana", "Tobias", ("multi-form", "weak"), 2, "")
     tests = [OneTest(1, 2, 0, 1), OneTest(1, 2, 4, 8), OneTest(3, 2, 0, 1)]
     assert explanation(tests, [culprit]) == '2 of 3 tests failed; culprits: "Adriana" (multi-form, weak)'
@@ -161,7 +165,7 @@ def test_explanation() -> None:
 
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
 def test_culprit_of_a_whole_measurement(rule: str) -> None:
-    """An entity that is dropped whenever another is replaced is the only culprit of every rejection."""
+    """An entity dropped whenever another is replaced is the only culprit of every rejection."""
 
     def dependent(x: int, sample: int) -> list[str]:
         names = present(x)
@@ -181,7 +185,7 @@ def test_culprit_of_a_whole_measurement(rule: str) -> None:
 
 
 def test_what_passes_has_no_culprits() -> None:
-    """A test that some combination passes is no violation, though its most frequent answers are none."""
+    """A test that some combination passes has no culprits, even if its most frequent answers fail."""
     samples = {x: ideal(x) for x in (X, Y)} | {3: replies(3, (10, []), (1, present(3, 2)))}
     assert violated_bits(OneTest(X, Y, 121, 1331), samples, SUBJECT, "any") == 3
     assert culprits([OneTest(X, Y, 121, 1331)], samples, SUBJECT, "any") == ()

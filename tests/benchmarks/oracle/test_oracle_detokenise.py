@@ -1,4 +1,4 @@
-"""Tokens of a corpus as running text: where spaces stand, and where each token is."""
+"""Corpus tokens joined into running text: the spacing and the span of each token."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.detokenise import detokenised
 
-#: the text that should come out; its tokens are made by hand where they are not what ``split`` gives
+#: the expected text; its tokens are written by hand where ``split`` does not give them
 CASES = [
     ("He left , and she stayed .", "He left, and she stayed."),
     ("Sales rose 5.2 % to $ 7 million ( US$ 7 ) .", "Sales rose 5.2% to $7 million (US$7)."),
@@ -49,12 +49,12 @@ CASES = [
 
 @pytest.mark.parametrize(("tokens", "text"), CASES, ids=[str(n) for n in range(len(CASES))])
 def test_spaces(tokens: str, text: str) -> None:
-    """Punctuation, brackets, quotation marks, hyphens, dashes and possessives stand as a reader writes them."""
+    """Punctuation, brackets, quotation marks, hyphens, dashes and possessives are spaced as in normal text."""
     assert text == detokenised(tokens.split()).text
 
 
 def test_white_space_tokens_are_spaces() -> None:
-    """A token of white space is a space, keeps a dash apart, and has an empty place."""
+    """A white-space token becomes a space, separates a dash from its neighbours and has an empty span."""
     sentence = detokenised(["−5", "\xa0", "°", "C", ",", "3", "\xa0", "km", "\xa0", "–", "far", " "])
     assert sentence.text == "−5 °C, 3 km – far"
     assert [sentence.text[slice(*sentence.spans[i])] for i in (1, 2, 6, 7)] == ["", "°", "", "km"]
@@ -62,14 +62,14 @@ def test_white_space_tokens_are_spaces() -> None:
 
 
 def test_white_space_inside_a_token_is_one_space() -> None:
-    """A line break or several spaces inside a token become one space, and its place is that of the text."""
+    """White space inside a token becomes one space, and the span is that of the resulting text."""
     sentence = detokenised(["7.\n 100 years", "ago"])
     assert sentence.text == "7. 100 years ago"
     assert sentence.text[slice(*sentence.spans[1])] == "ago"
 
 
 def test_quotation_goes_on_in_the_next_sentence() -> None:
-    """A mark that may open or close is read as closing where the sentence before left a quotation open."""
+    """An ambiguous quotation mark is read as closing if the previous sentence left a quotation open."""
     tokens = ["Beat", '"', "in", "Europe"]
     first = detokenised(["the", "single", '"', "Dr."])
     assert first.quoted
@@ -79,19 +79,19 @@ def test_quotation_goes_on_in_the_next_sentence() -> None:
 
 
 def test_pairs_of_marks_are_of_the_sentence_itself() -> None:
-    """An even number of marks is read alike, whatever the sentence before left open."""
+    """An even number of marks is read the same way, regardless of the previous sentence."""
     tokens = ["The", "song", '"', "Foo", '"', "was", "new"]
     assert detokenised(tokens, quoted=True).text == detokenised(tokens).text == 'The song "Foo" was new'
 
 
 def test_quotation_stays_open_over_a_sentence_without_marks() -> None:
-    """A sentence without quotation marks leaves the state as it was; one with a pair closes it."""
+    """A sentence without quotation marks keeps the open state, and one with a pair closes it."""
     assert detokenised(["Yes", "."], quoted=True).quoted
     assert not detokenised(["A", '"', "b", '"', "."], quoted=True).quoted
 
 
 def test_empty_sentence() -> None:
-    """No tokens, and tokens of white space only, give an empty text."""
+    """No tokens, or only white-space tokens, give an empty text."""
     assert detokenised([]).text == ""
     assert detokenised(["", " ", "\u3000"]) == ("", ((0, 0),) * 3, False)
 
@@ -104,7 +104,7 @@ TOKENS = st.lists(
 
 @given(TOKENS, st.booleans())
 def test_tokens_stand_where_their_spans_say(tokens: list[str], quoted: bool) -> None:
-    """Of any tokens, each stands at its place, in order, nothing but single spaces stands between."""
+    """For any tokens, each one is at its span, in order, with at most single spaces in between."""
     sentence = detokenised(tokens, quoted=quoted)
     assert [" ".join(token.split()) for token in tokens] == [sentence.text[a:b] for a, b in sentence.spans]
     assert sentence.text == " ".join(sentence.text.split())

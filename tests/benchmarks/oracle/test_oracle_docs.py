@@ -1,4 +1,4 @@
-"""The checker of docs/oracle.md: it runs as it stands there, in under 40 lines, and does what the page says."""
+"""The checker in docs/oracle.md runs unchanged, has under 40 lines, and does what the page says."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ EXAMPLE, SEARCHED = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
 LENGTHS = ["Nile", "Amur", "Congo", "Volga", "Indus", "Rhine", "Tagus", "Ebro", "Thames"]
 
 MODELS = {
-    # by length, with a word too many
+    # by length, with one word too many
     "knows": "return 'The ' + min(re.findall(r'[A-Z][a-z]+(?= or|\\?)', text), key={lengths}.index) + '.'",
-    # the first one named, which makes cycles
+    # always the first one named, which makes cycles
     "first": "return re.search(r': (\\w+) or', text)[1]",
     "silent": "return 'It depends.'",
 }
 
 
 def model(run: Runner, name: str) -> str:
-    """The specification of one of the models."""
+    """Return the specification of one of the models."""
     body = MODELS[name].format(lengths=LENGTHS) if name == "knows" else MODELS[name]
     file = run.write(f"{name}.py", f"import re\n\ndef reply(chat):\n    text = chat.prompt\n    {body}\n")
     return f"fake:call?file={file}"
 
 
 def test_a_checker_takes_less_than_40_lines() -> None:
-    """Checker, benchmark and test together are as short as the page claims."""
+    """The checker, benchmark and test together are as short as the page claims."""
     assert 20 < len(EXAMPLE.splitlines()) < 40
 
 
@@ -53,7 +53,9 @@ def test_a_checker_takes_less_than_40_lines() -> None:
     ],
 )
 def test_the_checker_runs_as_it_stands(run: Runner, name: str, status: str, reason: str, code: int) -> None:
-    """A model with an order is accepted, one that always takes the first is not, and no answer is no decision."""
+    """A model with an order is accepted, one that always picks the first is rejected, and no answer is
+    undecided.
+    """
     run.write("test_rivers.py", EXAMPLE)
     done = run("--model", model(run, name), "-q")
     assert done.code == code, done.output
@@ -64,7 +66,7 @@ def test_the_checker_runs_as_it_stands(run: Runner, name: str, status: str, reas
 
 @pytest.mark.parametrize(("counts", "code"), [(12, 1), (60, 0)])
 def test_the_search_runs_as_it_stands(run: Runner, counts: int, code: int) -> None:
-    """A model that can count to 12 miscounts 13 letters; one that can count to 60 has no counterexample."""
+    """A model that counts to 12 miscounts 13 letters, and one that counts to 60 has no counterexample."""
     run.write("test_letters.py", SEARCHED)
     body = f"n = chat.prompt.split()[4].count('a')\n    return str(n if n <= {counts} else {counts})"
     file = run.write("counter.py", f"def reply(chat):\n    {body}\n")
@@ -83,7 +85,7 @@ def test_the_search_runs_as_it_stands(run: Runner, counts: int, code: int) -> No
 
 
 def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
-    """A fair coin makes no cycle in three triples with probability .75 to the third."""
+    """A fair coin makes no cycle in three triples with probability 0.75 cubed."""
     module = types.ModuleType("rivers")
     exec(compile(EXAMPLE, "docs/oracle.md", "exec"), module.__dict__)
     rng = random.Random(4)
@@ -103,7 +105,7 @@ def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
 
 
 def test_the_page_names_what_there_is() -> None:
-    """Every metric and every setting of the page exists, every metric stands there, and so many items are built in."""
+    """The page lists every metric, only existing metrics and settings, and the number of built-in items."""
     section = PAGE[PAGE.index("## Metrics") : PAGE.index("```toml")]
     named = {name for row in re.findall(r"^\| .*", section, re.M) for name in re.findall(r"`([a-z_]+)`", row)}
     groups = {"linearity", "accepted", "general", "technical", "yes", "no", "pairs", "or", "and"}

@@ -1,4 +1,4 @@
-"""Entities found in their sentence: mentions, overlaps, what cannot be replaced."""
+"""Entities located in their sentence: mentions, overlaps, and entities that cannot be replaced."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 
 
 def entities_of(sentence: str, *names: str) -> dict[str, Entity]:
-    """Entities by the name the model gave."""
+    """Return the entities by the name the model gave."""
     by_key = {e.key: e for e in locate([Extracted(name, "k") for name in names], sentence)}
     return {name: by_key[normalised(name)] for name in names}
 
 
 def texts(sentence: str, entity: Entity) -> list[str]:
-    """The stretches of its mentions."""
+    """Return the texts of an entity's mentions."""
     return [sentence[start:end] for start, end in entity.spans]
 
 
 def test_all_mentions_as_words() -> None:
-    """Every mention counts, and no part of a longer word; articles and possessives stay outside."""
+    """All whole-word mentions count, and articles and possessives are outside them."""
     sentence = "The Rhine's bank: Rhinestone, Rhine, and the Rhine."
     entity = entities_of(sentence, "the Rhine")["the Rhine"]
     assert entity.spans == ((4, 9), (30, 35), (45, 50))
@@ -35,7 +35,7 @@ def test_all_mentions_as_words() -> None:
 
 
 def test_own_case_first() -> None:
-    """A name in its own case leaves the same letters in another case alone; else any case is found."""
+    """A name found in its own case does not match other cases; otherwise any case matches."""
     sentence = "May may come in May to us in the US."
     both = entities_of(sentence, "May", "US", "IN THE us")
     assert texts(sentence, both["May"]) == ["May", "May"]
@@ -47,7 +47,7 @@ def test_own_case_first() -> None:
 
 @pytest.mark.parametrize("name", ["dogs", "Dogs"])
 def test_the_sentences_first_letter(name: str) -> None:
-    """A mention at the sentence's beginning and those within are one name; elsewhere case tells names apart."""
+    """Case is ignored for a mention at the start of the sentence, and distinguishes names elsewhere."""
     [result] = locate([Extracted(name)], '"Dogs bark at dogs," he said.')
     assert result.spans == ((1, 5), (14, 18))
     [signal] = locate([Extracted("mode")], "In mode 1 the Mode bit is set.")
@@ -57,7 +57,7 @@ def test_the_sentences_first_letter(name: str) -> None:
 
 
 def test_longest_first() -> None:
-    """Where mentions overlap the longer name has the stretch; the shorter keeps its other mentions."""
+    """If mentions overlap, the longer name gets the span, and the shorter keeps its other mentions."""
     sentence = "Mohammed's family met Mohammed in New York City Hall."
     entities = entities_of(sentence, "Mohammed", "Mohammed's family", "City Hall", "New York City", "York")
     assert texts(sentence, entities["Mohammed's family"]) == ["Mohammed's family"]
@@ -69,7 +69,7 @@ def test_longest_first() -> None:
 
 
 def test_not_in_the_sentence() -> None:
-    """A name that is not there is no mention, and stays as the model wrote it."""
+    """A name that is not in the sentence has no mentions and keeps the model's spelling."""
     entity = entities_of("Bella loves Edward.", "Twilight saga")["Twilight saga"]
     assert entity == Entity("Twilight saga", "k")
     assert entity.state == "not_literal"
@@ -77,7 +77,7 @@ def test_not_in_the_sentence() -> None:
 
 
 def test_order_is_that_of_the_sentence() -> None:
-    """Entities stand in the order of their first mentions, those without any last, as they were listed."""
+    """Entities are ordered by first mention; those without mentions come last, in list order."""
     sentence = "Ada met Bob and Cleo."
     order = locate([Extracted(n) for n in ("Zoe", "Cleo", "Yan", "Bob", "Ada")], sentence)
     assert [e.name for e in order] == ["Ada", "Bob", "Cleo", "Zoe", "Yan"]
@@ -101,13 +101,13 @@ def test_order_is_that_of_the_sentence() -> None:
     ],
 )
 def test_marks_and_spaces(sentence: str, name: str, mention: str) -> None:
-    """Apostrophes, dashes and spaces of any kind are found; the full stop of an abbreviation is part of it."""
+    """Any apostrophe, dash or space matches, and the full stop of an abbreviation is part of the name."""
     assert texts(sentence, entities_of(sentence, name)[name]) == [mention]
 
 
 @given(st.text("ab -'.A", max_size=30), st.lists(st.text("ab -'.A", min_size=1, max_size=8), max_size=6))
 def test_spans_never_overlap(sentence: str, names: list[str]) -> None:
-    """Whatever is extracted, mentions lie in the sentence, do not overlap, and are the entity's name."""
+    """For any extraction, mentions are inside the sentence, do not overlap, and equal the entity's name."""
     unique = {normalised(name): Extracted(name) for name in names if normalised(name)}
     entities = locate(list(unique.values()), sentence)
     spans = sorted(span for entity in entities for span in entity.spans)

@@ -1,4 +1,4 @@
-"""Prompt 1, lists read leniently, normalised names, repeated samples."""
+"""Prompt 1, lenient list parsing, normalised names and repeated samples."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ONE = [("Mission: Impossible", "movie"), ("Tom Cruise", "person")]
 
 
 def read(reply: str, text: str = TEXT) -> list[tuple[str, str]] | None:
-    """Names and classes, or None."""
+    """Return names and classes, or None."""
     entities = read_list(reply, text).entities
     return None if entities is None else [(e.name, e.kind) for e in entities]
 
 
 def test_prompt_is_the_papers() -> None:
-    """Prompt 1 word for word, with its example list and its quotation marks."""
+    """Prompt 1 equals the paper's word for word, including its example list and quotation marks."""
     assert PROMPT.replace("{text}", "TEXT").splitlines() == [
         'Please perform entity recognition for all entities in the following sentence: "TEXT"',
         "",
@@ -69,7 +69,7 @@ def test_prompt_is_the_papers() -> None:
     ],
 )
 def test_one_list_in_many_guises(reply: str) -> None:
-    """Numbers, bullets, bold, quotes, fences, preambles, classes after the name, repeats: the same two entities."""
+    """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two entities."""
     assert read(reply) == ONE
 
 
@@ -91,12 +91,12 @@ def test_one_list_in_many_guises(reply: str) -> None:
     ],
 )
 def test_what_the_sentence_decides(reply: str, names: list[str]) -> None:
-    """Which half of a line is the name, and whether it is one name or several, is seen in the sentence."""
+    """The sentence decides which half of a line is the name, and whether it is one name or several."""
     assert [name for name, _ in read(reply) or []] == names
 
 
 def test_without_the_sentence_form_decides() -> None:
-    """Class before the first colon, everything after it the name."""
+    """Without the sentence, the class is before the first colon and the name after it."""
     assert read("1. film: Mission: Impossible\n2. x", "") == [("Mission: Impossible", "film"), ("x", "")]
     assert read("1. Tom Cruise (actor)", "") == [("Tom Cruise", "actor")]
 
@@ -116,7 +116,7 @@ def test_without_the_sentence_form_decides() -> None:
     ],
 )
 def test_no_entities_is_an_answer(reply: str) -> None:
-    """A reply that says there are none is the empty set."""
+    """A reply that says there are no entities is the empty set."""
     assert read(reply) == []
 
 
@@ -133,7 +133,7 @@ def test_no_entities_is_an_answer(reply: str) -> None:
     ],
 )
 def test_no_list_is_no_answer(reply: str, problem: str) -> None:
-    """Anything else is not read, and the problem said; it is not the empty set."""
+    """A reply that is not a list is unread with a stated problem, which differs from the empty set."""
     reading = read_list(reply, TEXT)
     assert reading.entities is None
     assert problem in reading.problem
@@ -141,7 +141,7 @@ def test_no_list_is_no_answer(reply: str, problem: str) -> None:
 
 
 def test_bullets_below_numbered_classes() -> None:
-    """A numbered class with nothing after it has the bullets below; bullets below a whole item are remarks."""
+    """Bullets below an empty numbered class are its items; bullets below a complete item are remarks."""
     text = "Tom Cruise flew from Paris to Rome."
     reading = read_list("1. **Person**:\n   - Tom Cruise\n2. City:\n   - Paris\n   - Rome", text)
     assert reading.entities == (
@@ -155,14 +155,14 @@ def test_bullets_below_numbered_classes() -> None:
     "reply", ["1. No entities found in this sentence.", "1. There are no entities.", "1. None found."]
 )
 def test_an_item_that_says_none(reply: str) -> None:
-    """A list of which the only item says that there is none is empty; such words of the sentence are a name."""
+    """A list whose only item says "none" is empty, unless the sentence contains these words."""
     assert read_list(reply, TEXT).entities == ()
     song = "Here Are No Entities"
     assert read_list(f"1. song: {song}", f"They sang {song} aloud.").names == frozenset({song.lower()})
 
 
 def test_several_names_with_remarks_on_a_line() -> None:
-    """Each of them is one, without its remark."""
+    """Several names on one line are separate entities, without their remarks."""
     reading = read_list(
         "1. Person: Tom Cruise (actor), Nicole Kidman (actress)", "Tom Cruise met Nicole Kidman."
     )
@@ -170,14 +170,14 @@ def test_several_names_with_remarks_on_a_line() -> None:
 
 
 def test_a_first_item_on_the_line_of_the_preamble() -> None:
-    """It is not lost."""
+    """A first item on the line of the preamble is kept."""
     reading = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
     assert reading.names == frozenset({"tom cruise", "paris"})
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
-    """Whatever comes back is read or refused; names are never empty and never stand twice."""
+    """Any reply is read or refused, and names are never empty or repeated."""
     for reading in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):
         assert (reading.entities is None) == bool(reading.problem)
         keys = [normalised(e.name) for e in reading.entities or ()]
@@ -186,7 +186,7 @@ def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
 
 
 def test_long_replies_are_read_in_no_time() -> None:
-    """A rambling or hostile reply of a million characters costs no more than its first part."""
+    """A reply of a million characters takes no longer than its first part."""
     for reply in (
         "1. a: " * 200_000,
         "*" * 10**6,
@@ -221,7 +221,9 @@ def test_long_replies_are_read_in_no_time() -> None:
     ],
 )
 def test_names_that_are_the_same(one: str, other: str) -> None:
-    """Case, quotes, possessives, leading articles, outer punctuation and Unicode forms do not tell names apart."""
+    """Case, quotes, possessives, leading articles, outer punctuation and Unicode form do not distinguish
+    names.
+    """
     assert normalised(one) == normalised(other)
 
 
@@ -235,18 +237,18 @@ def test_names_that_are_the_same(one: str, other: str) -> None:
     ],
 )
 def test_names_that_differ(one: str, other: str) -> None:
-    """Longer and shorter forms are different names; a name that is an article alone stays."""
+    """Longer and shorter forms are different names, and a name that is only an article is kept."""
     assert normalised(one) != normalised(other)
 
 
 @given(st.text(max_size=40))
 def test_normalising_twice_is_once(name: str) -> None:
-    """The normalised form is its own."""
+    """Normalising a name twice gives the same result as once."""
     assert normalised(normalised(name)) == normalised(name)
 
 
 def test_words_are_whole() -> None:
-    """A part counts where no letter or digit joins it; an empty part never."""
+    """A part matches if no letter or digit adjoins it, and an empty part never matches."""
     assert contains_words("new york city", "york")
     assert contains_words("x (ab)", "ab")
     assert not contains_words("new yorker", "york")
@@ -255,7 +257,7 @@ def test_words_are_whole() -> None:
 
 
 def test_most_frequent_set() -> None:
-    """The set that came most often; the first seen among equals; none of none."""
+    """The most frequent set wins, the first seen wins a tie, and no sets give none."""
     a, b = frozenset("a"), frozenset("ab")
     assert most_frequent([b, a, a, b]) == (b, 2)
     assert most_frequent([b, a, a]) == (a, 2)
@@ -263,7 +265,7 @@ def test_most_frequent_set() -> None:
 
 
 def test_samples() -> None:
-    """Cut-off and filtered replies are unread; a set's entities come as its first reply writes them."""
+    """Cut-off and filtered replies are unread, and a set keeps the spelling of its first reply."""
     replies = [
         Reply("1. person: Tom Cruise\n2. a: b", finish_reason="length"),
         Reply("1. Person: TOM CRUISE"),

@@ -1,4 +1,4 @@
-"""The readers of sentences and pairs of the oracle-checker: what they take, and what they refuse in one line."""
+"""The readers of sentences and pairs: what they accept, and what they refuse in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def put(root: Path, path: str, text: str) -> None:
 def builtin(
     root: Path, *, general: Any = SENTENCE, technical: Any = SENTENCE, pair: Any = PAIR
 ) -> DataFolder:
-    """A folder of built-in data; a list is several rows."""
+    """Return a folder of built-in data; a list is written as several rows."""
     for name, rows in (("general", general), ("technical", technical), ("pairs", pair)):
         text = "".join(json.dumps(row) + "\n" for row in (rows if isinstance(rows, list) else [rows]))
         put(root, f"oracle/{name}.jsonl", text)
@@ -33,7 +33,7 @@ def builtin(
 
 
 def msrp(root: Path, *rows: str, name: str = "train", header: str = HEADER) -> DataFolder:
-    """A folder with a file in the layout of MSRP: byte-order mark, CRLF."""
+    """Return a folder with a file in the MSRP layout: byte-order mark and CRLF."""
     put(root, f"msrp/msr_paraphrase_{name}.txt", "\ufeff" + "".join(f"{row}\r\n" for row in (header, *rows)))
     return DataFolder(root, "published")
 
@@ -48,7 +48,7 @@ def refusal(files: DataFolder) -> str:
 
 
 def test_builtin_items(tmp_path: Path) -> None:
-    """Sentences come as linearity items with their entities, pairs as items of their label's task."""
+    """Sentences become linearity items with their entities, and pairs become items of their label's task."""
     yes = PAIR | {"id": "b", "label": 1}
     general, technical, no, other = items(builtin(tmp_path, pair=[PAIR, yes]))
     assert [i.id for i in (general, technical, no, other)] == [
@@ -87,7 +87,7 @@ def entity(*names: str) -> dict[str, Any]:
     ],
 )
 def test_bad_sentences(row: Any, said: str, tmp_path: Path) -> None:
-    """A row that is no labelled sentence is named with its file."""
+    """An error about a row that is not a labelled sentence names its file."""
     message = refusal(builtin(tmp_path, general=row))
     assert "oracle/general.jsonl" in message
     assert said in message
@@ -106,14 +106,14 @@ def test_bad_sentences(row: Any, said: str, tmp_path: Path) -> None:
     ],
 )
 def test_bad_pairs(row: Any, said: str, tmp_path: Path) -> None:
-    """A row that is no labelled pair is named with its file."""
+    """An error about a row that is not a labelled pair names its file."""
     message = refusal(builtin(tmp_path, pair=row))
     assert "oracle/pairs.jsonl" in message
     assert said in message
 
 
 def test_published_pairs(tmp_path: Path) -> None:
-    """Pairs of both files of MSRP are read with their ids; quotation marks are characters of the text."""
+    """Pairs of both MSRP files are read with their ids, and quotation marks are part of the text."""
     msrp(tmp_path, '1\t12\t34\tHe said "no".\t"No", he said. ', "0\t34\t56\tA.\tB.")
     files = msrp(tmp_path, '1\t7\t8\t"A quote begins\tand does not end.', name="test")
     loaded = list(items(files))
@@ -140,20 +140,20 @@ def test_published_pairs(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_bad_published_pairs(rows: list[str], said: str, tmp_path: Path) -> None:
-    """A row of MSRP that is none is named with its file and place."""
+    """An error about an invalid MSRP row names its file and line."""
     message = refusal(msrp(tmp_path, *rows))
     assert "msrp/msr_paraphrase_train.txt" in message
     assert said in message
 
 
 def test_missing_column(tmp_path: Path) -> None:
-    """A file without one of the columns of MSRP is refused, and the message has its name."""
+    """A file without one of the MSRP columns is refused with a message that names the column."""
     files = msrp(tmp_path, "1\t1\t2\tA.", header="Quality\t#1 ID\t#2 ID\t#1 String")
     assert "no column '#2 String'" in refusal(files)
 
 
 def test_own_sentences_are_items(tmp_path: Path) -> None:
-    """A user's file gives an item a sentence, without labels, marked as generated."""
+    """Each sentence of a user's file becomes an item without labels, marked as generated."""
     put(tmp_path, OWN, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")
     put(tmp_path, "oracle/SOURCE.json", '{"source": "generated"}')
     files = DataFolder(tmp_path, DataFolder(tmp_path, "published").source_for("oracle"))
@@ -164,7 +164,7 @@ def test_own_sentences_are_items(tmp_path: Path) -> None:
 
 
 def test_own_sentences_beside_published_pairs(tmp_path: Path) -> None:
-    """In a folder that is not marked they are read beside what is published; in a marked one alone."""
+    """In an unmarked folder a user's file is read together with published data; in a marked one, alone."""
     put(tmp_path, OWN, "One.\n")
     msrp(tmp_path, "1\t1\t2\tA.\tB.")
     loaded = {source: [(i.id, i.source) for i in items(DataFolder(tmp_path, source))]
@@ -182,7 +182,7 @@ def test_own_sentences_beside_published_pairs(tmp_path: Path) -> None:
     ],
 )
 def test_bad_own_sentences(text: str, said: str) -> None:
-    """A file without sentences, and lines that cannot be one, are refused."""
+    """A file without sentences, or with lines that cannot be sentences, is refused."""
     with pytest.raises(DataError, match="; write") as caught:
         own_sentences(text, "mine.txt")
     assert str(caught.value).startswith("mine.txt")
@@ -191,7 +191,7 @@ def test_bad_own_sentences(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("source", ["published", "generated"])
 def test_no_file_at_all(source: str, tmp_path: Path) -> None:
-    """Where there is nothing to read, a missing file is named with the way to get it."""
+    """If there is no file to read, the error names the missing file and how to get it."""
     message = refusal(DataFolder(tmp_path, source))
     assert "no such file" in message
     assert ("data pull" in message) is (source == "published")

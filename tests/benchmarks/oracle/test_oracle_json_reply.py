@@ -1,4 +1,4 @@
-"""Replies to prompts 5 to 7: strict JSON, one repair, and the prompts' wording."""
+"""Replies to prompts 5 to 7: strict JSON, one repair, and the wording of the prompts."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_yes_or_no_in_any_case(word: str) -> None:
 
 @pytest.mark.parametrize("reply", ["```json\n{}\n```", "```\n{}```", "```{}```", "  ```JSON\n{}\n```\n"])
 def test_fences_are_noted(reply: str) -> None:
-    """JSON between fences, labelled or not, is accepted and noted."""
+    """JSON between fences, with or without a label, is accepted and noted."""
     answer = read_answer(reply.replace("{}", YES))
     assert answer.said is True
     assert answer.notes.fenced
 
 
 def test_what_was_not_asked_for_is_ignored() -> None:
-    """Further keys do no harm, and the explanation may be missing or no text."""
+    """Extra keys are ignored, and the explanation may be missing or not a text."""
     assert read_answer('{"answer": "no", "sure": 0.9}').said is False
     assert read_answer('{"answer": "no", "explanation": ["a"]}').explanation == ""
 
@@ -96,7 +96,7 @@ def test_what_was_not_asked_for_is_ignored() -> None:
     ],
 )
 def test_unreadable_answers(reply: str, problem: str) -> None:
-    """Anything else is neither yes nor no, for a reason in one line."""
+    """Any other reply is neither yes nor no, and has a one-line reason."""
     answer = read_answer(reply)
     assert answer.said is None
     assert answer.word == "unreadable"
@@ -106,14 +106,14 @@ def test_unreadable_answers(reply: str, problem: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_reply_is_read(text: str) -> None:
-    """No reply makes the reader fail, and only an object with an answer is one."""
+    """No reply makes the reader fail, and only an object with an answer counts as an answer."""
     answer = read_answer(text)
     assert (answer.said is None) is bool(answer.notes.problem)
     assert bool(read_paraphrases(text).texts) is not bool(read_paraphrases(text).notes.problem)
 
 
 def test_paraphrases() -> None:
-    """A list of texts, in order; line breaks inside become spaces."""
+    """A list of texts is read in order, and line breaks inside a text become spaces."""
     paraphrases = read_paraphrases('{"paraphrases": ["It rains.", " Rain\\n falls. "]}')
     assert paraphrases.texts == ("It rains.", "Rain falls.")
     assert not paraphrases.notes.problem
@@ -133,7 +133,7 @@ def test_paraphrases() -> None:
     ],
 )
 def test_unreadable_paraphrases(value: object, problem: str) -> None:
-    """What is no list of texts gives no paraphrase at all, for a reason."""
+    """A reply that is not a list of texts yields no paraphrase, and has a reason."""
     paraphrases = read_paraphrases(json.dumps({"paraphrases": value}))
     assert paraphrases.texts == ()
     assert problem in paraphrases.notes.problem
@@ -145,7 +145,9 @@ def _ask(replies: Replies, *, sample: int = 0) -> Answer:
 
 
 def test_one_repair() -> None:
-    """An unreadable reply is sent back once with its problem, as the same sample; the second reply counts."""
+    """An unreadable reply is sent back once with its problem, as the same sample, and the second reply
+    counts.
+    """
     replies = Replies("Yes!", YES)
     answer = _ask(replies, sample=3)
     assert answer.said is True
@@ -160,14 +162,14 @@ def test_one_repair() -> None:
 
 
 def test_an_empty_reply_is_no_empty_turn() -> None:
-    """The conversation that asks for a repair has no empty turn, which servers refuse."""
+    """The repair conversation has no empty turn, because servers refuse one."""
     replies = Replies(" \n", YES)
     assert _ask(replies).said is True
     assert replies.chats[1].messages[2].content == "(empty)"
 
 
 def test_no_second_repair() -> None:
-    """Two unreadable replies are no answer; the problem is the second's."""
+    """Two unreadable replies give no answer, with the problem of the second."""
     replies = Replies("Yes!", "")
     answer = _ask(replies)
     assert answer.said is None
@@ -177,14 +179,14 @@ def test_no_second_repair() -> None:
 
 
 def test_no_repair_of_a_readable_reply() -> None:
-    """A reply that can be read is asked for once."""
+    """A readable reply is requested only once."""
     replies = Replies(YES)
     assert _ask(replies).said is True
     assert len(replies.chats) == 1
 
 
 def test_a_filtered_reply_is_refused() -> None:
-    """A content filter's reply is not asked to be repaired; a readable one is read whatever the filter said."""
+    """A filtered reply is not repaired, but a readable one is read despite the filter."""
     replies = Replies(Reply("", finish_reason="content_filter"))
     answer = _ask(replies)
     assert answer.notes.refused
@@ -196,7 +198,7 @@ def test_a_filtered_reply_is_refused() -> None:
 
 
 def test_a_cut_off_reply_says_so() -> None:
-    """The model is told that its reply was cut off, with no more of it than is needed."""
+    """The repair prompt says that the reply was cut off, and quotes only the necessary part of it."""
     replies = Replies(Reply('{"answer": "' + "x" * 10_000, finish_reason="length"), YES)
     assert _ask(replies).said is True
     sent = replies.chats[1].messages
@@ -205,7 +207,7 @@ def test_a_cut_off_reply_says_so() -> None:
 
 
 def test_paraphrases_are_repaired_too() -> None:
-    """Prompt 7 has the same one repair, in its own form."""
+    """Prompt 7 also has one repair, in its own format."""
     replies = Replies("1. It rains.", '{"paraphrases": ["Rain falls."]}')
     result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
     assert result.texts == ("Rain falls.",)
@@ -214,14 +216,14 @@ def test_paraphrases_are_repaired_too() -> None:
 
 
 def test_a_call_that_fails_is_no_answer() -> None:
-    """An error of the backend passes through, in the repair as well."""
+    """A backend error is passed through, also during a repair."""
     for replies in (Replies(BackendError("down")), Replies("Yes!", BackendError("down"))):
         with pytest.raises(BackendError, match="down"):
             _ask(replies)
 
 
 def test_wording_of_the_prompts() -> None:
-    """Prompts 5, 6 and 7 of appendix B.1; braces and quotes in a sentence stay as they are."""
+    """Prompts 5, 6 and 7 equal appendix B.1, and keep braces and quotes in a sentence unchanged."""
     system, human = sentences_prompt("He said {sentence2}.", "It's {so}.")
     assert system.role == "system"
     assert human.role == "user"

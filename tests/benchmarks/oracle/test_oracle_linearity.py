@@ -1,4 +1,4 @@
-"""The linearity checker against extractors whose behaviour is known."""
+"""The linearity checker on extractors of known behaviour."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ RULES_OF_DECISION = ("any", "majority", "single")
 
 
 def a_rate(acceptance: Acceptance) -> float:
-    """Share of passing combinations."""
+    """Return the share of passing combinations."""
     return acceptance.values["combinations_passed"] / acceptance.values["combinations"]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(RULES_OF_DECISION))
 def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
-    """It passes every test in every combination, and is faithful everywhere."""
+    """An ideal extractor passes every test in every combination and is always faithful."""
     acceptance = check(Fake(lambda x, _: present(x, m), m), seed, rule=rule, samples=3)
     values = acceptance.values
     assert acceptance.accepted
@@ -82,7 +82,9 @@ for flips in ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}):
 
 @pytest.mark.parametrize("epsilon", sorted(FAR))
 def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> None:
-    """Single tests and whole measurements of extractors at a verified distance, drawn with 400 seeds each."""
+    """Extractors at a verified distance fail single tests and measurements at the expected rate over 400
+    seeds.
+    """
     table = FAR[epsilon]
     assert distance_to_homomorphisms(table, 3) == epsilon
     n = 400
@@ -99,7 +101,7 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
 
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
 def test_rules_agree_on_one_that_never_changes_its_mind(rule: str) -> None:
-    """With equal samples a sentence is decided alike by every rule, whatever f is."""
+    """If all samples are equal, every rule decides a sentence the same way, for any f."""
     table = FAR[0.375]
     for seed in range(20):
         first = check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule="single", samples=1)
@@ -109,7 +111,9 @@ def test_rules_agree_on_one_that_never_changes_its_mind(rule: str) -> None:
 
 
 def test_inseparable_entities_are_rejected_and_named() -> None:
-    """Two entities extracted only together fail as often as counted over all pairs; they alone are the culprits."""
+    """Two entities extracted only together are the only culprits, and fail as often as counted over all
+    pairs.
+    """
 
     def together(x: int, sample: int) -> list[str]:
         names = present(x)
@@ -132,11 +136,12 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
 
 @pytest.mark.parametrize("p", [0.1, 0.35])
 def test_a_rate_follows_the_dropping_probability(p: float) -> None:
-    """An extractor that drops one entity with probability p: A_rate has the expectation that follows from p.
+    """If an extractor drops one entity with probability p, A_rate has the expectation derived from p.
 
-    f's bit of the entity is wrong only where its synonym stands, so two of the three sentences of a test must agree
-    on it, or none has the synonym (one test in four). Two sentences agree with probability q = p^2 + (1 - p)^2; they
-    are one sentence in one case of 2^(m-1), where a sample also meets itself.
+    f's bit of the entity is wrong only in a sentence with its synonym. Therefore two of the three
+    sentences of a test must agree on it, or none has the synonym (one test in four). Two sentences agree
+    with probability q = p^2 + (1 - p)^2. They are the same sentence in one case of 2^(m-1), where a sample
+    is also compared with itself.
     """
     m, samples, n = 3, 11, 400
     q = p * p + (1 - p) ** 2
@@ -158,24 +163,24 @@ def test_a_rate_follows_the_dropping_probability(p: float) -> None:
 
 
 def nothing_after_first() -> Any:
-    """Extracts all from the original sentence, and nothing ever after."""
+    """Extract everything from the original sentence and nothing from any other."""
     return lambda x, _: present(0) if x == 0 else []
 
 
 def always_the_same() -> Any:
-    """Extracts the original's entities whatever the sentence says."""
+    """Extract the original's entities from any sentence."""
     return lambda x, _: present(0)
 
 
 def swapping() -> Any:
-    """Takes the first two entities for each other: says the one's synonym where the other's stands."""
+    """Swap the first two entities: return the synonym of one if the other is replaced."""
     return lambda x, _: present(x & 4 | (x & 1) << 1 | x >> 1 & 1)
 
 
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
 @pytest.mark.parametrize("make", [nothing_after_first, always_the_same, swapping])
 def test_linear_but_not_faithful(make: Any, rule: str) -> None:
-    """Maps that are linear without extracting what stands there are accepted by the rule, and labelled."""
+    """Maps that are linear but not faithful are accepted by the rule and labelled as unfaithful."""
     labelled = 0
     for seed in range(30):
         acceptance = check(Fake(make()), seed, rule=rule, samples=3)
@@ -185,12 +190,14 @@ def test_linear_but_not_faithful(make: Any, rule: str) -> None:
         assert acceptance.values["linear_not_faithful"] == (not faithful)
         assert ("linear, not faithful" in acceptance.why) == (not faithful)
         labelled += not faithful
-    # drawn vectors on which such a map is the complement are rare
+    # It is rare to draw vectors on which such a map is the complement.
     assert labelled >= 28
 
 
 def test_lost_both_and_extra_are_counted() -> None:
-    """Entities in neither form, in both, and names of nothing, over the different tested sentences."""
+    """Entities in neither form, entities in both forms and extra names are counted over distinct tested
+    sentences.
+    """
     fake = Fake(nothing_after_first())
     empty = check(fake, 3)
     vectors = {fake.vector(text) for text, _ in fake.asked}
@@ -203,8 +210,10 @@ def test_lost_both_and_extra_are_counted() -> None:
 
 
 def test_one_that_changes_its_mind() -> None:
-    """Every other reply to a changed sentence leaves everything out: ``any`` accepts, without a bound; half of the
-    combinations pass or fail as counted; ``single`` and ``majority`` see only what decides for them.
+    """If every other reply to a changed sentence is empty, ``any`` accepts without a bound.
+
+    Half of the combinations pass or fail as counted; ``single`` and ``majority`` use only the replies that
+    decide for them.
     """
 
     def wavering(x: int, sample: int) -> list[str]:
@@ -232,7 +241,7 @@ def test_one_that_changes_its_mind() -> None:
 
 
 def test_paper_protocol_asks_165() -> None:
-    """Eleven askings of the original and of each different transformed sentence; none is asked twice."""
+    """The original and each distinct transformed sentence get eleven requests each, and none is repeated."""
     for seed in range(6):
         fake = Fake(lambda x, _: present(x, 5), 5)
         check(fake, seed)
@@ -245,7 +254,7 @@ def test_paper_protocol_asks_165() -> None:
 
 
 def test_all_questions_of_the_tests_go_out_at_once() -> None:
-    """Nothing about a transformed sentence is answered before all have been asked."""
+    """All requests about transformed sentences are sent before the first answer is read."""
 
     async def run() -> Acceptance:
         most = flying = 0
@@ -263,7 +272,7 @@ def test_all_questions_of_the_tests_go_out_at_once() -> None:
         fake = Fake(lambda x, _: present(x))
         checker = LinearityChecker(PAPER, RULES, SMALL_POOL)
         acceptance = await checker.check(SENTENCE, Oracle(ask), random.Random(1))
-        # of different sentences, less the original if some vector is 0
+        # number of distinct sentences, without the original if some vector is 0
         assert most % 11 == 0
         assert most >= 11 * (acceptance.values["sentences"] - 1)
         return acceptance
@@ -272,7 +281,7 @@ def test_all_questions_of_the_tests_go_out_at_once() -> None:
 
 
 def test_same_seed_same_measurement() -> None:
-    """A measurement depends on nothing but the seed and the replies, and tests do not depend on the entities."""
+    """A measurement depends only on the seed and the replies, and the tests do not depend on the entities."""
     one, two = Fake(lambda x, _: present(x)), Fake(lambda x, _: present(x))
     assert check(one, 9) == check(two, 9)
     assert one.asked == two.asked
@@ -280,7 +289,7 @@ def test_same_seed_same_measurement() -> None:
 
 
 def test_no_entities_are_accepted_and_counted_apart() -> None:
-    """An empty answer is accepted, without tests and without a bound."""
+    """An empty answer is accepted without tests or a bound, and counted separately."""
     acceptance = check(Fake(lambda x, _: []))
     assert acceptance.accepted
     assert acceptance.outcome == "accepted"
@@ -292,7 +301,7 @@ def test_no_entities_are_accepted_and_counted_apart() -> None:
 
 
 def test_more_than_twelve_entities_are_unmeasurable() -> None:
-    """Thirteen entities are refused with their number, and no test and no synonym is asked for; twelve are tested."""
+    """Thirteen entities are refused with their number before any test or synonym request; twelve are tested."""
     sentence = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper larch maple nutmeg"
     words = sentence.split()
     prompts: list[str] = []
@@ -324,7 +333,9 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
 
 
 def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
-    """They are counted and shown, and the others tested; where none is in it the sentence is unmeasurable."""
+    """Entities not in the sentence are counted but not tested; if all are missing, the sentence is
+    unmeasurable.
+    """
     acceptance = check(Fake(lambda x, _: [*present(x), "Twilight"]))
     assert acceptance.accepted
     assert acceptance.values["entities"] == 4
@@ -339,7 +350,7 @@ def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
 
 
 def test_contained_entities_are_left_out() -> None:
-    """An entity that stands only inside another is no bit of the vectors."""
+    """An entity that occurs only inside another has no bit in the vectors."""
     acceptance = check(Fake(lambda x, _: [*present(x, 5), "Season"], 5))
     assert acceptance.accepted
     assert acceptance.values["contained"] == 1
@@ -360,7 +371,7 @@ def test_contained_entities_are_left_out() -> None:
     ],
 )
 def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
-    """A sentence on which nothing could be read is neither accepted nor rejected."""
+    """A sentence without a readable reply is neither accepted nor rejected."""
 
     async def ask(chat: Chat) -> Reply:
         return reply
@@ -374,8 +385,10 @@ def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
 def test_a_filter_on_changed_sentences(rule: str) -> None:
-    """Where a content filter withholds every changed sentence the sentence is refused, and in no rate; a filter that
-    spares some of the failed tests leaves it rejected."""
+    """If a content filter withholds every changed sentence, the sentence is refused and counts in no rate.
+
+    If some failed tests are unfiltered, the sentence stays rejected.
+    """
 
     def extractor(withheld: Any) -> Any:
         async def ask(chat: Chat) -> Reply:
@@ -398,7 +411,7 @@ def test_a_filter_on_changed_sentences(rule: str) -> None:
 
 
 def test_unread_replies_never_pass() -> None:
-    """A changed sentence without any readable reply fails its tests under every rule, and counts in A_rate."""
+    """A changed sentence without a readable reply fails its tests under every rule and counts in A_rate."""
 
     async def ask(chat: Chat) -> Reply:
         text = sentence_in(chat)
@@ -420,7 +433,7 @@ def test_unread_replies_never_pass() -> None:
 
 
 def test_unread_replies_are_counted_once() -> None:
-    """Those about the original sentence count once, however often a drawn vector is 0."""
+    """Unread replies about the original sentence count once, even if several drawn vectors are 0."""
 
     async def ask(chat: Chat) -> Reply:
         text = sentence_in(chat)
@@ -435,7 +448,7 @@ def test_unread_replies_are_counted_once() -> None:
 
 
 def test_errors_of_a_call_pass_through() -> None:
-    """A call that could not be made is no answer: the error reaches the caller, from any stage."""
+    """A call error in any stage reaches the caller."""
     for stage in ("original", "changed"):
 
         async def ask(chat: Chat, stage: str = stage) -> Reply:
@@ -466,7 +479,7 @@ TRICKY = (
 
 @pytest.mark.parametrize(("text", "names"), TRICKY)
 def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> None:
-    """In R(x), for every x, each tested entity stands in the form that is due, and the ideal extractor is faithful."""
+    """For every x, R(x) has the correct form of each tested entity, and the ideal extractor is faithful."""
     kinds = {"1987": "date", "14 March 1931": "date", "1960": "date"}
 
     async def ask(chat: Chat) -> Reply:
@@ -498,7 +511,9 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
 
 
 def test_groups_of_equal_answers() -> None:
-    """The answer is the largest group's; the other groups' sizes are kept, largest first."""
+    """The answer is that of the largest group, and the sizes of the other groups are kept in descending
+    order.
+    """
     groups = [4, 6, 1]
     lists = [present(0)[:1], present(0), present(0)[:2]]
     replies = [names for size, names in zip(groups, lists, strict=True) for _ in range(size)]
@@ -509,7 +524,9 @@ def test_groups_of_equal_answers() -> None:
 
 
 def test_labels_are_matched_by_normalised_name() -> None:
-    """Labelled entities found in the answer are counted; a sentence without labels has no such values."""
+    """Labelled entities are matched to the answer by normalised name, and unlabelled sentences have no such
+    values.
+    """
     sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
     acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
     assert acceptance.values["labelled"] == 3
@@ -518,7 +535,7 @@ def test_labels_are_matched_by_normalised_name() -> None:
 
 
 def test_paraphrase_as_replacement() -> None:
-    """With paraphrases each R(x) is one that keeps the entities' words; those that never do are taken as they are."""
+    """With paraphrases, each R(x) keeps the entities' words; if no paraphrase does, R(x) itself is used."""
 
     def asking(keeps: bool) -> Any:
         seen: list[str] = []
@@ -542,14 +559,14 @@ def test_paraphrase_as_replacement() -> None:
     assert len(set(seen)) > 5
     ask, seen = asking(False)
     missed = check(ask, 4, paraphrase=True)
-    # R(0) has its paraphrase, too.
+    # R(0) is paraphrased as well.
     assert missed.values["paraphrase_missed"] - missed.values["changed"] in (0, 1)
     assert missed.values["changed"] == missed.values["sentences"] > 3
     assert not any("said" in text for text in seen)
 
 
 def test_plan_asks_what_an_ordinary_sentence_would() -> None:
-    """From a plan's empty replies: the original, one entity's synonyms, and the tested sentences."""
+    """A plan counts requests for the original, one entity's synonyms and the tested sentences."""
     prompts: list[str] = []
 
     async def ask(chat: Chat) -> Reply:
@@ -565,7 +582,7 @@ def test_plan_asks_what_an_ordinary_sentence_would() -> None:
 
 
 def test_bounds_in_words() -> None:
-    """The printed sentence: the run's own n and samples; no number beside ``any``."""
+    """The printed bound uses the run's n and samples, and ``any`` has no number."""
     paper = bound_of(PAPER)
     assert paper.text == "no bound: best of 1,331 combinations"
     assert paper.epsilon is None
@@ -584,13 +601,13 @@ def test_bounds_in_words() -> None:
     "wrong", [{"samples": 0}, {"tests": 101}, {"rule": "all"}, {"max_tokens": 0}, {"named_votes": -1}]
 )
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
-    """A setting that cannot be used is refused with its name."""
+    """An error about an invalid setting names it."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
         LinearitySettings(**wrong)
 
 
 def test_linear_at_is_shared_by_measurement_and_search() -> None:
-    """The property takes any f: a violation of a function of one's own is found at x and y, and nowhere else."""
+    """The property accepts any f, and a violation by a custom function is found only at its x and y."""
     table = {x: complement(x, 2) for x in range(4)} | {3: 0b10}
 
     async def f(x: int) -> Answers:

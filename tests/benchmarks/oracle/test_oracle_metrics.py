@@ -1,4 +1,4 @@
-"""The oracle-checker's metrics from values alone, against cases worked out by hand."""
+"""The oracle-checker's metrics, computed from values alone and compared with cases worked out by hand."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 
-#: a sentence of which everything is as it should be
+#: a sentence that is fully correct
 GOOD: dict[str, float] = {
     "accepted": 1, "linear_not_faithful": 0, "entities": 4, "tested": 4, "named": 3, "not_literal": 0, "contained": 0,
     "no_synonym": 0, "con_o": 10, "con_rs": 8, "samples": 10, "unread": 0, "tests": 5, "tests_passed": 5,
     "combinations": 5000, "combinations_passed": 4000, "changed": 16, "sentences": 15, "identity": 12, "lost": 3,
     "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3,
 }  # fmt: skip
-#: another, rejected
+#: a rejected sentence
 BAD = {
     **GOOD, "accepted": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2, "tests_passed": 2,
     "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
@@ -63,7 +63,7 @@ def rows(records: Iterable[VerdictRecord]) -> dict[tuple[str, str, str], Metric]
 
 
 def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | None]:
-    """``name/group`` -> value of a task."""
+    """Return ``name/group`` -> value of a task."""
     return {
         f"{name}/{group}".rstrip("/"): m.value for (t, name, group), m in rows(records).items() if t == task
     }
@@ -73,7 +73,9 @@ def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | Non
 
 
 def test_linearity_by_hand() -> None:
-    """Means are over sentences that were tested, shares are ratios of sums; what was not tested is counted apart."""
+    """Means are over tested sentences, shares are ratios of sums, and untested sentences are counted
+    separately.
+    """
     measured = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
     expected = {
         "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
@@ -89,7 +91,9 @@ def test_linearity_by_hand() -> None:
 
 
 def test_intervals_and_numbers() -> None:
-    """A share of sentences has Wilson's interval and their number, a ratio of sums the number of its parts."""
+    """A share of sentences has Wilson's interval and their number; a ratio of sums has the number of its
+    parts.
+    """
     metrics = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
     accepted = metrics["linearity", "acceptance_rate", ""]
     assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *wilson(7, 10)[:2])
@@ -99,7 +103,7 @@ def test_intervals_and_numbers() -> None:
 
 
 def test_clusters_widen_intervals() -> None:
-    """Sentences of one document are not independent: their interval is a bootstrap over documents."""
+    """Sentences of one document are dependent, so their interval is a bootstrap over documents."""
     alone = sentences(*[GOOD] * 12, *[BAD] * 12)
     together = [replace(r, cluster=f"oracle/p/{n // 6}") for n, r in enumerate(alone)]
     narrow, wide = (rows(some)["linearity", "acceptance_rate", ""] for some in (alone, together))
@@ -110,7 +114,7 @@ def test_clusters_widen_intervals() -> None:
 
 
 def test_domains_are_told_apart() -> None:
-    """General and technical sentences have rows of their own beside the row of all; one domain alone has none."""
+    """General and technical sentences have rows in addition to the total; a single domain has only the total."""
     both = [*sentences(GOOD), *sentences(BAD, EMPTY, domain="technical")]
     measured = values(both, "linearity")
     assert measured["acceptance_rate"] == 0.5
@@ -122,7 +126,7 @@ def test_domains_are_told_apart() -> None:
 
 
 def test_correlations_by_hand() -> None:
-    """Spearman's coefficient of ranks, per domain; none for fewer than three sentences or where one does not vary."""
+    """Spearman's coefficient is per domain, and missing for fewer than three sentences or a constant side."""
     some = [{**GOOD, "con_o": o, "con_rs": 4, "tests_passed": t, "combinations_passed": 9 - o, "entities": e}
             for o, t, e in ((1, 1, 3), (2, 3, 2), (3, 2, 1), (4, 5, 3))]  # fmt: skip
     measured = values(sentences(*some), "linearity")
@@ -136,7 +140,7 @@ def test_correlations_by_hand() -> None:
 
 
 def test_nothing_to_test() -> None:
-    """Sentences without entities, or of which no reply could be read, leave no rate of acceptance."""
+    """Sentences without entities or readable replies give no acceptance rate."""
     assert values(sentences(EMPTY, EMPTY), "linearity") == {
         "no_entities_rate": 1.0, "unmeasurable_rate": 0.0, "label_overlap": 0.0,
     }  # fmt: skip
@@ -151,7 +155,7 @@ def test_nothing_to_test() -> None:
 def yes(
     number: int, label: float = 1, accepted: bool = True, phi_or: bool = True, phi_and: bool = False
 ) -> VerdictRecord:
-    """A pair that is called equivalent."""
+    """A pair that the model calls equivalent."""
     proof = {"phi_or": float(phi_or), "phi_and": float(phi_and)}
     return record(
         "yes", number, {"said_yes": 1, "label": label, "accepted": float(accepted), **proof}, "pair"
@@ -161,7 +165,7 @@ def yes(
 def no(
     number: int, trust: tuple[int, int], category: tuple[int, int] = (4, 4), label: float = 0, **more: float
 ) -> VerdictRecord:
-    """A pair that is called not equivalent; ``trust`` and ``category`` by or, and."""
+    """A pair that the model calls not equivalent; ``trust`` and ``category`` are by "or" and by "and"."""
     result: dict[str, float] = {"said_yes": 0, "label": label, "accepted": float(trust[0] == 1), **more}
     result["accepted_paper"] = float(trust[0] in (1, 3))
     for phi, code, place in zip(("or", "and"), trust, category, strict=True):
@@ -174,12 +178,12 @@ def no(
 
 
 def unreadable(number: int) -> VerdictRecord:
-    """A pair to which no answer could be read; its task is its label's."""
+    """A pair with an unreadable answer; its task is its label's."""
     return record("yes", number, {"said_yes": -1, "label": 1, "accepted": 0, "accepted_paper": 0}, "pair")
 
 
 def test_yes_by_hand() -> None:
-    """Of the answers of yes, how many were proved, by the rule and by each kind; agreement beside them."""
+    """The share of "yes" answers proved by the rule and by each kind, and their agreement with the label."""
     some = [
         yes(0),
         yes(1, label=0, accepted=False, phi_or=False),
@@ -192,9 +196,9 @@ def test_yes_by_hand() -> None:
 
 
 def test_no_by_hand() -> None:
-    """Of the answers of no, what was accepted under either rule, why the others were not, and table 5's categories.
+    """The "no" answers accepted under each rule, the reasons for the others, and the categories of table 5.
 
-    The paper's rule says nothing on a no that was not tested or whose tests cannot be read: it is in no rate of it.
+    A "no" without readable tests counts in no rate of the paper's rule.
     """
     some = [
         no(0, (1, 2), (1, 1)),
@@ -219,7 +223,7 @@ def test_no_by_hand() -> None:
 
 
 def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
-    """However many noes have unreadable tests, the paper's rule is measured on the others, by the run's own phi."""
+    """A "no" with unreadable tests is excluded from the paper's rule, which uses the run's own phi."""
     some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
     metrics = rows(some)
     for group in ("", "ĀĪ or", "ĀĪ and"):
@@ -227,7 +231,7 @@ def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
         assert (paper.value, paper.n) == (1 / 2, 2)
         ours = metrics["no", "acceptance_rate", group]
         assert (ours.value, ours.n) == (1 / 9, 9)
-    # Decided by "and", of which the first cannot be read; by "or" neither could.
+    # Decided by "and": the first is unreadable. By "or", both are.
     by_and = [
         no(0, (3, 4), phi=1.0, accepted=0.0),
         no(1, (4, 3), phi=1.0, accepted=0.0),
@@ -241,7 +245,7 @@ def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
 
 
 def test_tables_2_and_3_by_hand() -> None:
-    """Over all pairs, whatever the answer: agreement, answers by label, provable pairs by label and by answer."""
+    """Over all pairs: agreement, answers by label, and provable pairs by label and by answer."""
     proved: dict[str, Any] = {"phi_or": 1.0, "phi_and": 0.0}
     not_proved: dict[str, Any] = {"phi_or": 0.0, "phi_and": 0.0}
     some = [
@@ -262,7 +266,7 @@ def test_tables_2_and_3_by_hand() -> None:
 
 
 def test_pairs_without_a_proof_give_no_rate() -> None:
-    """Where only answers of yes were put to the prover, provable pairs are known of these alone."""
+    """If only "yes" answers were given to the prover, provable pairs are counted for these alone."""
     measured = values([yes(0), no(1, (1, 1)), no(2, (1, 1), label=1)], "pairs")
     assert {name for name in measured if "provable" in name} == {
         "provable_rate/or, answer yes",
@@ -271,7 +275,7 @@ def test_pairs_without_a_proof_give_no_rate() -> None:
 
 
 def test_sources_are_told_apart() -> None:
-    """Built-in and published pairs are never thrown together."""
+    """Built-in and published pairs have separate metrics."""
     some = [yes(0), replace(no(1, (1, 1)), source="published")]
     places = {(m.task, m.source) for m in metric_rows(some)}
     assert places == {("yes", "builtin"), ("no", "published"), ("pairs", "builtin"), ("pairs", "published")}
@@ -281,9 +285,11 @@ def test_sources_are_told_apart() -> None:
 
 
 def test_sanity_checks_by_hand() -> None:
-    """Consistency over askings, table 4 by the first answer, and random pairs; what was not tested is in none.
+    """Consistency over repeats, table 4 by the first answer, and random pairs all exclude what was not
+    tested.
 
-    Nor is a case of which no answer can be read in the rate of consistency: it has no answers that could differ.
+    A case without a readable answer is not in the consistency rate, because it has no answers that could
+    differ.
     """
 
     def askings(yes: int, no: int, unreadable: int = 0) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The paraphrase checker on oracles of known behaviour: decisions, what they cost, what is recorded, bad input."""
+"""The paraphrase checker on oracles of known behaviour: decisions, number of requests, records and bad input."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ PAPER = ParaphraseSettings()
 
 
 class Stub:
-    """An ``align`` by a table of pairs of sentences, in any order.
+    """An ``align`` that looks up pairs of sentences in a table, in either order.
 
-    ``and``: aligned in both directions; ``or``: in one; a pair that is not in the table is not aligned.
+    ``and``: aligned in both directions; ``or``: aligned in one direction. A pair missing from the table is
+    not aligned.
     """
 
     def __init__(self, table: Table[tuple[str, str], str] | None = None) -> None:
@@ -64,7 +65,7 @@ def _brackets(text: str) -> str:
 
 
 def _perfect(first: str, second: str) -> bool:
-    """Knows which of the sentences each text says."""
+    """Return an oracle that knows which of the sentences each text paraphrases."""
     return (first in (DOG, *OF_DOG)) == (second in (DOG, *OF_DOG))
 
 
@@ -80,7 +81,7 @@ def _check(
 
 
 def test_a_proved_yes_is_accepted() -> None:
-    """Yes, aligned, phrases confirmed: accepted, with the phrase pairs as evidence."""
+    """An aligned "yes" with confirmed phrases is accepted, with the phrase pairs as evidence."""
     fake = _fake(lambda first, second: True)
     acceptance = _check(fake, Stub({(DOG, CAT): "and"}))
     assert acceptance.accepted
@@ -103,7 +104,9 @@ def test_a_proved_yes_is_accepted() -> None:
 
 
 def test_an_unaligned_yes_is_rejected() -> None:
-    """Yes without an alignment: rejected with the leftover words, nothing more asked, never turned into a no."""
+    """An unaligned "yes" is rejected with its leftover words, without further requests, and never becomes a
+    "no".
+    """
     fake = _fake(lambda first, second: True)
     acceptance = _check(fake)
     assert not acceptance.accepted
@@ -115,7 +118,7 @@ def test_an_unaligned_yes_is_rejected() -> None:
 
 
 def test_a_yes_whose_phrases_are_refused_is_rejected() -> None:
-    """Yes on the sentences and no on a phrase that is needed: rejected, and the refused pair is shown."""
+    """A "yes" whose proof needs a phrase pair that the oracle refuses is rejected, and the pair is shown."""
     fake = _fake(lambda first, second: True, phrases=lambda first, second: first == "the dog")
     acceptance = _check(fake, Stub({(DOG, CAT): "and"}))
     assert acceptance.outcome == "rejected"
@@ -129,7 +132,7 @@ def test_a_yes_whose_phrases_are_refused_is_rejected() -> None:
 
 @pytest.mark.parametrize(("phi", "accepted"), [("or", True), ("and", False)])
 def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
-    """A one-way alignment proves under phi_or only; both kinds are recorded."""
+    """A one-way alignment is a proof under phi_or only, and both kinds are recorded."""
     acceptance = _check(_fake(lambda first, second: True), Stub({(DOG, CAT): "or"}), phi=phi)
     assert acceptance.accepted is accepted
     assert acceptance.values["phi_or"] == 1
@@ -137,9 +140,9 @@ def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
 
 
 def test_a_perfect_judges_no_is_accepted() -> None:
-    """No, and every test passed, whichever paraphrases are indifferentiable: accepted with the bound."""
+    """A "no" that passes every test is accepted with the bound, whichever paraphrases are indifferentiable."""
     of_dog, of_cat = {(OF_DOG[0], CAT): "and"}, {(OF_CAT[1], DOG): "or"}
-    # With an indifferentiable paraphrase of one sentence only, the coin has no choice.
+    # If only one sentence has an indifferentiable paraphrase, the coin has no choice.
     tables: list[tuple[dict[tuple[str, str], str], float | None]] = [
         ({}, 0.125),
         (of_dog, None),
@@ -156,7 +159,9 @@ def test_a_perfect_judges_no_is_accepted() -> None:
 
 
 def test_triangular_evidence() -> None:
-    """No on the pair, yes on a paraphrase with both: rejected under both rules, the three sentences shown."""
+    """A "no" contradicted by a paraphrase equivalent to both is rejected under both rules, with all three
+    texts.
+    """
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
     acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "and"}))
     assert acceptance.outcome == "rejected"
@@ -171,7 +176,7 @@ def test_triangular_evidence() -> None:
 
 @pytest.mark.parametrize(("phi", "category"), [("or", "ĀI"), ("and", "ĀĪ")])
 def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> None:
-    """Category, outcome and tests in the evidence are those of the kind of alignment by which the run decides."""
+    """Category, outcome and tests in the evidence are those of the kind of alignment that decides the run."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
     acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "or"}), phi=phi, tests=3)
     shown = PairEvidence.from_json(acceptance.evidence)
@@ -181,7 +186,9 @@ def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> 
 
 
 def test_constant_no() -> None:
-    """Always no denies its own paraphrases: rejected, though the paper's rule would accept it."""
+    """An oracle that always says "no" denies its own paraphrases and is rejected, but the paper's rule
+    accepts it.
+    """
     acceptance = _check(_fake(lambda first, second: False))
     assert acceptance.outcome == "rejected"
     assert "self-inconsistent" in acceptance.why
@@ -191,12 +198,14 @@ def test_constant_no() -> None:
 
 @pytest.mark.parametrize(("kind", "outcome"), [("and", "accepted-yes"), ("none", "rejected")])
 def test_constant_yes(kind: str, outcome: str) -> None:
-    """Always yes is accepted where the trees align and nowhere else: there the checker has nothing against it."""
+    """An oracle that always says "yes" is accepted if and only if the trees align."""
     assert _check(_fake(lambda *_: True), Stub({(DOG, CAT): kind})).outcome == outcome
 
 
 def test_a_fair_coin_is_rarely_accepted() -> None:
-    """Random answers: a "no" (half) that passes a test (a quarter); a "yes" on unaligned sentences never."""
+    """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never
+    does.
+    """
     rng, trials = generator("coin"), 2_000
     checker = ParaphraseChecker(ParaphraseSettings(indifferentiable="random", reference=False), Stub())
 
@@ -223,13 +232,13 @@ CATEGORIES = [
 @pytest.mark.parametrize(("table", "by_or", "by_and"), CATEGORIES)
 @pytest.mark.parametrize("how", ["asked", "potential"])
 def test_categories(table: dict[tuple[str, str], str], by_or: int, by_and: int, how: str) -> None:
-    """Table 5's categories, for both kinds of alignment apart."""
+    """The categories of table 5 are determined separately for both kinds of alignment."""
     acceptance = _check(_fake(), Stub(table), indifferentiable=how)
     assert (acceptance.values["category_or"], acceptance.values["category_and"]) == (by_or, by_and)
 
 
 def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
-    """One aligned paraphrase of each sentence: each is drawn by the coin, no other, and the bound holds."""
+    """If each sentence has one aligned paraphrase, the coin draws only these two, and the bound holds."""
     seen = set()
     for seed in range(20):
         fake = _fake()
@@ -241,7 +250,7 @@ def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
 
 
 def test_any_paraphrase_is_drawn_where_none_is_indifferentiable() -> None:
-    """In the categories with no indifferentiable paraphrase, a random one of all."""
+    """In categories without an indifferentiable paraphrase, a random one of all paraphrases is drawn."""
     seen = set()
     for seed in range(40):
         fake = _fake()
@@ -251,7 +260,7 @@ def test_any_paraphrase_is_drawn_where_none_is_indifferentiable() -> None:
 
 
 def test_one_indifferentiable_paraphrase_leaves_the_coin_no_choice() -> None:
-    """Where only one sentence has any, it is drawn, and no bound is claimed."""
+    """If only one sentence has an indifferentiable paraphrase, it is drawn and no bound is claimed."""
     acceptance = _check(_fake(), Stub({(OF_DOG[1], CAT): "and"}))
     assert acceptance.accepted
     assert acceptance.bound is not None
@@ -260,7 +269,7 @@ def test_one_indifferentiable_paraphrase_leaves_the_coin_no_choice() -> None:
 
 
 def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
-    """Asked, the alignment of a paraphrase needs the oracle's phrases; potential, it does not."""
+    """An alignment with "asked" needs the oracle to confirm its phrases; one with "potential" does not."""
     table = {(OF_DOG[0], CAT): "and"}
     counts = {}
     for how in ("asked", "potential"):
@@ -271,7 +280,9 @@ def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
 
 
 def test_tests_are_shared_where_both_kinds_draw_from_the_same() -> None:
-    """One series of tests serves phi_or and phi_and with the same paraphrases; else each has its own."""
+    """phi_or and phi_and share a series of tests if their paraphrases are the same, and otherwise have
+    separate series.
+    """
     fake = _fake()
     same = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), tests=2)
     assert len(fake.asked("sentences")) == 1 + 4
@@ -305,7 +316,7 @@ def test_both_kinds_are_judged_apart() -> None:
 
 
 def test_random_paraphrases_need_no_alignment() -> None:
-    """With ``random`` nothing is aligned but, for reference, the pair itself."""
+    """With ``random`` only the pair itself is aligned, as a reference."""
     align = Stub({(DOG, CAT): "and"})
     acceptance = _check(_fake(), align, indifferentiable="random", reference=False)
     assert align.asked == []
@@ -318,7 +329,7 @@ def test_random_paraphrases_need_no_alignment() -> None:
 
 
 def test_reference_alignments() -> None:
-    """Table 3's reference columns: a "no" is also tried to be proved; without, only what is free is recorded."""
+    """A "no" is also aligned for table 3's reference columns; without them, only free results are recorded."""
     table = {(DOG, CAT): "and"}
     fake = _fake()
     with_it = _check(fake, Stub(table), indifferentiable="potential")
@@ -338,7 +349,9 @@ def test_reference_alignments() -> None:
 
 
 def test_questions_of_a_no() -> None:
-    """Prompt 5, prompt 7 twice, the phrases of one aligned paraphrase, one test; five alignments are sought."""
+    """A "no" takes prompt 5, prompt 7 twice, the phrases of one aligned paraphrase, one test and five
+    alignments.
+    """
     fake, align = _fake(), Stub({(OF_DOG[0], CAT): "and"})
     _check(fake, align)
     assert [kind for kind, _ in fake.log].count("paraphrases") == 2
@@ -351,7 +364,7 @@ def test_questions_of_a_no() -> None:
 
 @pytest.mark.parametrize("reference", [True, False])
 def test_an_unreadable_answer(reference: bool) -> None:
-    """Neither yes nor no, even when repaired: an outcome of its own, neither proved nor tested."""
+    """An answer that stays unreadable after repair is an outcome in itself, and is neither proved nor tested."""
     fake = _fake(lambda first, second: "Perhaps.")
     acceptance = _check(fake, Stub({(DOG, CAT): "and"}), reference=reference)
     assert not acceptance.accepted
@@ -365,7 +378,7 @@ def test_an_unreadable_answer(reference: bool) -> None:
 
 
 def test_a_refusal_of_a_content_filter() -> None:
-    """A filtered answer is refused, and not asked to be repaired."""
+    """A filtered answer is refused and not repaired."""
     chats: list[Chat] = []
 
     async def reply(chat: Chat) -> Reply:
@@ -379,7 +392,7 @@ def test_a_refusal_of_a_content_filter() -> None:
 
 
 def test_fenced_and_repaired_answers_are_counted() -> None:
-    """How prompt 5's answer was read is recorded."""
+    """The record says whether the answer to prompt 5 was fenced or repaired."""
     acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
     assert (acceptance.values["fenced"], acceptance.values["repaired"], acceptance.values["said_yes"]) == (
         1,
@@ -389,7 +402,7 @@ def test_fenced_and_repaired_answers_are_counted() -> None:
 
 
 def test_paraphrases_equal_to_their_source() -> None:
-    """They cannot be drawn, which is said; where no other is left, nothing is tested and nothing accepted."""
+    """A paraphrase equal to its source is not drawn; if no other is left, nothing is tested or accepted."""
     given = {DOG: ["The dog slept quietly!", OF_DOG[0], OF_DOG[0]], CAT: OF_CAT}
     acceptance = _check(_fake(given=given))
     assert acceptance.values["paraphrases_1"] == 1
@@ -403,7 +416,9 @@ def test_paraphrases_equal_to_their_source() -> None:
 
 
 def test_unreadable_paraphrases_of_one_sentence() -> None:
-    """Those of the other are used; the problem is shown, and no bound is claimed."""
+    """If one sentence's paraphrases are unreadable, the other's are used, the problem is shown and no bound
+    is claimed.
+    """
     fake = FakeOracle(_perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
     acceptance = _check(fake)
     assert acceptance.accepted
@@ -415,7 +430,7 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
 
 
 def test_at_most_five_paraphrases() -> None:
-    """More than were asked for are not looked at."""
+    """Paraphrases beyond the requested number are ignored."""
     given = {DOG: [f"a dog slept {n}" for n in range(9)], CAT: OF_CAT}
     values = _check(_fake(lambda *_: False, given)).values
     assert values["paraphrases_1"] == 5
@@ -424,7 +439,7 @@ def test_at_most_five_paraphrases() -> None:
 
 
 def test_sentences_without_a_tree() -> None:
-    """A "yes" cannot be proved and is rejected for that reason; a "no" is tested with a random paraphrase."""
+    """Without a tree, a "yes" is rejected with that reason and a "no" is tested with a random paraphrase."""
     world = World({})
     yes = _check(_fake(lambda *_: True), world.align)
     assert yes.outcome == "rejected"
@@ -437,7 +452,7 @@ def test_sentences_without_a_tree() -> None:
 
 
 def test_one_word_sentences() -> None:
-    """A sentence of one word has no phrase; with its full stop a phrase can be mapped onto it."""
+    """A one-word sentence has no phrase, but a phrase can be mapped onto it if it has a full stop."""
     said = (
         "(S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S (NP (DT no) (NN one)) (VP (VBD came))))) (. .))"
     )
@@ -459,7 +474,7 @@ def test_one_word_sentences() -> None:
     assert bare.values["potential_or"] == 0
     assert "s1: { No }" in bare.why
     stopped = _check(_fake(lambda *_: True), world.align, Pair("No .", "he said that no one came ."))
-    # Algorithm 1 rules out the root of the sentence that is mapped, not that of the other one.
+    # Algorithm 1 excludes the root of the source sentence, but not that of the other one.
     assert stopped.outcome == "accepted-yes"
     proof = PairEvidence.from_json(stopped.evidence).proof
     assert proof is not None
@@ -468,7 +483,7 @@ def test_one_word_sentences() -> None:
 
 
 def test_trees_and_vectors_of_a_world() -> None:
-    """From trees and token vectors to an accepted yes, with no table of alignments in between."""
+    """Trees and token vectors lead to an accepted "yes" without a table of alignments."""
     world = World(
         {
             DOG: (_brackets(DOG), "the dog sleep quiet"),
@@ -477,12 +492,12 @@ def test_trees_and_vectors_of_a_world() -> None:
         }
     )
     assert _check(_fake(), world.align, Pair(DOG, OF_DOG[0])).outcome == "accepted-yes"
-    # Against the cat every similarity is 0: all ties, and no parent is the match of a parent.
+    # All similarities to the cat are 0, so all are ties, and no parent is the match of a parent.
     assert _check(_fake(lambda *_: True), world.align).outcome == "rejected"
 
 
 def test_an_error_of_a_call_is_no_decision() -> None:
-    """A BackendError passes through: the case is an error."""
+    """A BackendError is passed through and makes the case an error."""
 
     async def fails(first: str, second: str) -> Alignments:
         raise BackendError("parser down")
@@ -492,14 +507,14 @@ def test_an_error_of_a_call_is_no_decision() -> None:
 
 
 def test_the_same_generator_gives_the_same_decision() -> None:
-    """Everything but the oracle is determined by the generator."""
+    """With the same oracle, the generator determines all decisions."""
     judge = lambda first, second: first == OF_DOG[0]  # noqa: E731
     first, second = (_check(_fake(judge), seed=3, tests=4) for _ in range(2))
     assert first == second
 
 
 def test_values_are_flat_numbers() -> None:
-    """All values are floats, and each is in the table of paraphrase_record."""
+    """All values are floats, and each one is in the table of paraphrase_record."""
     for judge in (_perfect, lambda *_: True, lambda *_: "?"):
         values = _check(_fake(judge), Stub({(OF_DOG[0], CAT): "and"})).values
         assert all(type(value) is float for value in values.values())
@@ -508,13 +523,13 @@ def test_values_are_flat_numbers() -> None:
 
 @pytest.mark.parametrize(("name", "settings"), [("tests", {"tests": 0}), ("paraphrases", {"paraphrases": 0})])
 def test_settings_that_measure_nothing(name: str, settings: dict[str, Any]) -> None:
-    """At least one test and one paraphrase."""
+    """At least one test and one paraphrase are required."""
     with pytest.raises(ValueError, match=f"{name} must be at least 1"):
         ParaphraseSettings(**settings)
 
 
 def test_quick_asks_less() -> None:
-    """The quick settings ask about no phrase of a "no"."""
+    """The quick settings ask about no phrases of a "no"."""
     table = {(DOG, CAT): "and", **{(x, CAT): "and" for x in OF_DOG}}
     fakes = {}
     for name, settings in (("paper", PAPER), ("quick", QUICK)):
@@ -525,7 +540,7 @@ def test_quick_asks_less() -> None:
 
 
 def test_self_consistency() -> None:
-    """First sanity check: five askings, each its own sample, must agree and be readable."""
+    """In the first sanity check five repeated answers, each its own sample, must agree and be readable."""
     fake = _fake()
     acceptance = asyncio.run(self_consistency(PAIR, fake.oracle))
     assert acceptance.accepted
@@ -540,7 +555,9 @@ def test_self_consistency() -> None:
 
 
 def test_own_paraphrases() -> None:
-    """Second sanity check: the first paraphrase that differs is asked about five times and proved (table 4)."""
+    """In the second sanity check the first distinct paraphrase is asked about five times and proved (table
+    4).
+    """
     fake = _fake(given={DOG: [DOG, *OF_DOG]})
     checker = ParaphraseChecker(PAPER, Stub({(DOG, OF_DOG[0]): "or"}))
     acceptance = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
@@ -569,7 +586,7 @@ def test_own_paraphrases() -> None:
 def test_a_denied_paraphrase_is_not_accepted(
     answers: list[bool | str], outcome: str, consistent: int
 ) -> None:
-    """Only yes each time is accepted; always no is consistent, as the paper counts, and denies the own paraphrase."""
+    """Only five "yes" answers are accepted: five "no" answers are consistent, but deny the own paraphrase."""
     said = iter(answers)
     checker = ParaphraseChecker(PAPER, Stub())
     acceptance = asyncio.run(own_paraphrase(DOG, _fake(lambda *_: next(said)).oracle, checker))
@@ -579,7 +596,9 @@ def test_a_denied_paraphrase_is_not_accepted(
 
 
 def test_random_pairs() -> None:
-    """Third sanity check: different sentences, labelled not equivalent, tried to be proved and tested at random."""
+    """In the third sanity check different sentences, labelled not equivalent, are aligned and tested at
+    random.
+    """
     sentences = [*GIVEN, *GIVEN]
     pairs = random_pairs(sentences, generator(0), 20)
     assert len(pairs) == 20

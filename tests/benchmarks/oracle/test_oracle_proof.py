@@ -1,4 +1,4 @@
-"""The proof strategy: which phrase pairs are asked, and what refusals leave."""
+"""The proof strategy: the phrase pairs it asks about, and the effect of refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _proof(alignments: Alignments, fake: FakeOracle, **settings: bool) -> Proof:
 
 
 def test_a_confirmed_proof() -> None:
-    """Each distinct pair is asked once, the first sentence's phrase first; the proof is shown as its pairs."""
+    """Each distinct pair is asked once, with the first sentence's phrase first, and the proof lists its
+    pairs.
+    """
     fake = FakeOracle()
     proof = _proof(_alignments(), fake)
     assert fake.asked("phrases") == [NOUNS, VERBS]
@@ -41,7 +43,7 @@ def test_a_confirmed_proof() -> None:
 
 
 def test_a_refused_pair_breaks_the_proof() -> None:
-    """Coverage is computed again without the refused pair; the failure is shown as the leftover words."""
+    """Coverage is recomputed without the refused pair, and the failed proof shows the leftover words."""
     fake = FakeOracle(phrases=lambda first, second: first != "slept quietly")
     proof = _proof(_alignments(), fake)
     assert proof.potential.rho.phi_and
@@ -56,7 +58,7 @@ def test_a_refused_pair_breaks_the_proof() -> None:
 
 
 def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
-    """A pair inside another is not needed: without it the sentence is still covered."""
+    """A refused pair inside another is not needed, and the sentence is still covered."""
     first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
     mappings = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)), Mapping((1, 3), (1, 3)))
     fake = FakeOracle(phrases=lambda one, two: one != "b c")
@@ -68,7 +70,7 @@ def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
 
 
 def test_nothing_is_asked_without_a_potential_alignment() -> None:
-    """Where words are left over before any question, the proof fails for free (439 of 500 random pairs did)."""
+    """If words are left over before any request, the proof fails without one (439 of 500 random pairs did)."""
     fake = FakeOracle()
     proof = _proof(_alignments().without([PhrasePair(*VERBS)]), fake)
     assert fake.log == []
@@ -77,7 +79,7 @@ def test_nothing_is_asked_without_a_potential_alignment() -> None:
 
 
 def test_pairs_of_an_uncovered_direction_are_not_asked() -> None:
-    """A direction that cannot hold any more has nothing to ask."""
+    """No pair is asked for a direction that is not covered."""
     first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
     forward = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
     fake = FakeOracle()
@@ -90,7 +92,7 @@ def test_pairs_of_an_uncovered_direction_are_not_asked() -> None:
 
 
 def test_identical_phrases_can_be_taken_as_given() -> None:
-    """With ``ask_identical`` off, only phrases that differ are asked."""
+    """With ``ask_identical`` off, only phrases that differ are asked about."""
     first = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
     second = parsed("(S (NP (DT A) (NN b)) (VP (V e) (N f)))")
     pairs = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
@@ -102,7 +104,7 @@ def test_identical_phrases_can_be_taken_as_given() -> None:
 
 
 def test_an_unreadable_answer_confirms_nothing() -> None:
-    """A reply that is no JSON, even when repaired, is counted as refused and as unreadable."""
+    """A reply that is not JSON even after repair counts as refused and as unreadable."""
     fake = FakeOracle(phrases=lambda first, second: "well, yes")
     proof = _proof(_alignments(), fake)
     assert len(fake.asked("phrases")) == 4
@@ -112,7 +114,7 @@ def test_an_unreadable_answer_confirms_nothing() -> None:
 
 
 def test_without_trees() -> None:
-    """A sentence that the parser fails on cannot be proved; the reason is shown and nothing is asked."""
+    """A sentence that the parser fails on cannot be proved; the reason is shown and no request is sent."""
     fake = FakeOracle()
     proof = _proof(Alignments.without_trees("the parser gave no tree for s1"), fake)
     assert fake.log == []
@@ -124,7 +126,7 @@ def test_without_trees() -> None:
 
 
 def test_an_oracle_that_confirms_everything_proves_no_unaligned_pair() -> None:
-    """Constant yes is stopped by the trees alone: a passive whose verb matches nothing is not proved."""
+    """A constant "yes" does not prove a passive whose verb matches nothing, because the trees do not align."""
     alignments = aligned(
         "(S (NP (DT the) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))",
         "(S (NP (DT a) (NN dog)) (VP (VBD admired) (NP (DT the) (NN moon))))",
@@ -138,7 +140,7 @@ def test_an_oracle_that_confirms_everything_proves_no_unaligned_pair() -> None:
 
 @pytest.mark.parametrize("said", [True, False])
 def test_values(said: bool) -> None:
-    """All numbers are floats, and tell what was potential from what was confirmed."""
+    """All values are floats, and potential and confirmed values are separate."""
     values = _proof(_alignments(), FakeOracle(phrases=lambda first, second: said)).values
     assert all(isinstance(value, float) for value in values.values())
     assert values["potential_or"] == values["potential_and"] == 1

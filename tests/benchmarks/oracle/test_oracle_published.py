@@ -1,4 +1,4 @@
-"""The published data of the oracle-checker, where it is there: all of it is read, and ours is not taken from it."""
+"""The published data, if available, is read completely, and the built-in data is not taken from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCUMENTS = {REDOCRED["d"]: 500, REDOCRED["t"]: 500, REDOCRED["r"]: 3053}
 
 @pytest.fixture
 def files(published: Path) -> DataFolder:
-    """The published data, or a skip where neither corpus is among it."""
+    """Return the published data files, or skip the test if neither corpus is available."""
     result = DataFolder(published, "published")
     if not any(map(result.exists, (*PAIRS, *DOCUMENTS))):
         pytest.skip("needs MSRP or Re-DocRED")
@@ -34,7 +34,7 @@ def files(published: Path) -> DataFolder:
 
 @pytest.fixture
 def corpora(files: DataFolder) -> list[str]:
-    """The files of Re-DocRED that are there."""
+    """Return the available files of Re-DocRED."""
     result = [path for path in DOCUMENTS if files.exists(path)]
     return result or pytest.skip("needs Re-DocRED")
 
@@ -44,7 +44,7 @@ def bare(texts: Iterable[str]) -> str:
 
 
 def sentences(documents: Any) -> Iterator[tuple[list[str], Detokenised, list[list[int]]]]:
-    """Tokens, text and the mentions' places of every sentence."""
+    """Return the tokens, text and mention spans of every sentence."""
     for document in documents:
         quoted = False
         for index, tokens in enumerate(document["sents"]):
@@ -55,14 +55,14 @@ def sentences(documents: Any) -> Iterator[tuple[list[str], Detokenised, list[lis
 
 
 def test_pairs_are_complete(files: DataFolder) -> None:
-    """Every pair of the corpus is read, with its label."""
+    """Every pair of the corpus is read with its label."""
     there = [path for path in PAIRS if files.exists(path)]
     tasks = Counter(item.task for item in items(files))
     assert (tasks["yes"], tasks["no"]) == tuple(sum(PAIRS[path][n] for path in there) for n in (0, 1))
 
 
 def test_items_are_fast_and_unique(files: DataFolder) -> None:
-    """Ids differ, from the built-in ones, too, and a thousand items are read in less than a second."""
+    """Ids are unique, also among the built-in ones, and a thousand items are read in less than a second."""
     start = time.perf_counter()
     loaded = list(items(files))
     assert time.perf_counter() - start < max(1.0, len(loaded) / 1000)
@@ -78,7 +78,7 @@ def test_documents_are_complete(files: DataFolder, corpora: list[str]) -> None:
 
 
 def test_mentions_stand_in_the_text(files: DataFolder, corpora: list[str]) -> None:
-    """Every labelled mention stands in the text at its place, in its own characters, and as whole words."""
+    """Every labelled mention is in the text at its span, with its own characters and as whole words."""
     total = cut = 0
     for path in corpora:
         for tokens, (text, spans, _), mentions in sentences(files.json(path)):
@@ -92,7 +92,7 @@ def test_mentions_stand_in_the_text(files: DataFolder, corpora: list[str]) -> No
 
 
 def test_labels_are_the_mentions(files: DataFolder, corpora: list[str]) -> None:
-    """An item's entities are the distinct texts of its sentence's mentions, and stand literally in it."""
+    """An item's entities are the distinct texts of its sentence's mentions, and occur literally in it."""
     loaded = iter([i for i in items(files) if i.task == "linearity" and i["domain"] == "published"])
     for path in corpora:
         for _, (text, spans, _), mentions in sentences(files.json(path)):
@@ -105,7 +105,7 @@ def test_labels_are_the_mentions(files: DataFolder, corpora: list[str]) -> None:
 
 
 def test_text_has_all_characters_and_good_spacing(files: DataFolder, corpora: list[str]) -> None:
-    """No character is lost, and hardly a space stands before a closing mark or after an opening bracket."""
+    """No character is lost, and very few spaces precede a closing mark or follow an opening bracket."""
     total, wrong = 0, []
     for path in corpora:
         for tokens, (text, _, _), _ in sentences(files.json(path)):
@@ -121,13 +121,13 @@ def own_texts(result: Iterable[Item]) -> list[str]:
 
 
 def shingles(text: str, n: int = 8) -> set[tuple[str, ...]]:
-    """All runs of ``n`` words; the whole text where it is shorter."""
+    """Return all runs of ``n`` words, or the whole text if it is shorter."""
     words = re.findall(r"\w+", text.casefold())
     return {tuple(words[k : k + n]) for k in range(max(1, len(words) - n + 1))}
 
 
 def test_builtin_sentences_are_not_the_authors(files: DataFolder) -> None:
-    """No built-in sentence shares eight words in a row with a published one, and so none equals one."""
+    """No built-in sentence shares eight consecutive words with a published one."""
     theirs = {run for text in own_texts(items(files)) for run in shingles(text)}
     ours = own_texts(items(DataFolder(builtin_data(), "builtin")))
     assert [text for text in ours if shingles(text) & theirs] == []

@@ -1,4 +1,4 @@
-"""The oracle suite on a real small model, whose result is recorded as it is: nothing here asks for a right answer."""
+"""The oracle suite on a small real model; no test requires a correct answer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SETTINGS = ("--llm-set", "oracle.max_tokens=100", "--llm-set", "oracle.search=al
 
 
 def strip(verdicts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Verdicts without what says where their replies came from."""
+    """Return verdicts without the fields that say where their replies came from."""
     return {name: {k: v for k, v in row.items() if k != "requests"} for name, row in verdicts.items()}
 
 
 def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
-    """Every item has an outcome with its reason, from replies that the model gave; the record alone says it again."""
+    """Every item gets an outcome and a reason from the model's replies, and the record alone reproduces them."""
     suite = str(ROOT / "suites" / "test_oracle.py")
     options = ("--model", "smollm2", "-k", ITEMS, *SETTINGS)
     done = run(suite, *options)
@@ -45,7 +45,7 @@ def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
         if record.task == "linearity":
             assert record.given in ("accepted", "rejected", "unmeasurable", "unparsed")
             assert record.reason
-            # Three askings of the sentence; where it is measured also its synonyms and its tests.
+            # Three requests for the sentence. If it is measurable, also its synonyms and tests.
             assert len(texts) >= 3 if record.status == "unparsed" else len(texts) > 3
             assert len({replies[key].request["sample"] for key in record.requests}) >= 3
     again = run(suite, *options, "--llm-cache", "only")

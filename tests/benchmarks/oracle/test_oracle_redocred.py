@@ -1,4 +1,4 @@
-"""The reader of Re-DocRED files: sentences with their labelled names, and what it refuses."""
+"""The reader of Re-DocRED files: the sentences with their labelled names, and the files it refuses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def put(root: Path, documents: Any, name: str = "dev_revised.json") -> DataFolde
 
 
 def test_sentences_and_names() -> None:
-    """A document gives its sentences as text, each with the names labelled in it, by place, longest first."""
+    """A document gives its sentences as text, each with its labelled names by position, longest first."""
     first, second = labelled_sentences([DOCUMENT], "dev.json")
     assert first.text == 'Ada "Countess" Byron (1815-52) knew Ada.'
     assert first.entities == (('Ada "Countess" Byron', "person"), ("Ada", "other"), ("1815-52", "date"))
@@ -54,7 +54,7 @@ def test_sentences_and_names() -> None:
 
 
 def test_mention_with_white_space_at_its_ends() -> None:
-    """A mention that begins or ends with tokens of white space is the words between them."""
+    """The span of a mention excludes white-space tokens at its ends."""
     document = {
         "sents": [["About", "\xa0", "20", "\xa0", "km", " ", "off"]],
         "vertexSet": [[{"name": "20 km", "type": "NUM", "sent_id": 0, "pos": [1, 6]}]],
@@ -64,7 +64,7 @@ def test_mention_with_white_space_at_its_ends() -> None:
 
 
 def test_items_of_a_file(tmp_path: Path) -> None:
-    """Items have the letter of their file, their document's number and their own; a document is a cluster."""
+    """An item id has the file's letter and the document's and item's numbers; a document is a cluster."""
     for name in ("dev", "test", "train"):
         put(tmp_path, [DOCUMENT, DOCUMENT], f"{name}_revised.json")
     loaded = list(items(DataFolder(tmp_path, "published")))
@@ -79,7 +79,7 @@ def test_items_of_a_file(tmp_path: Path) -> None:
 
 
 def test_quotations_do_not_cross_documents() -> None:
-    """A quotation left open at the end of a document is closed for the next one."""
+    """A quotation left open at the end of a document does not affect the next one."""
     sentences = [["so", '"', "he"], ["a", '"', "b"]]
     documents = [{"sents": [s], "vertexSet": []} for s in sentences]
     assert [s.text for s in labelled_sentences(documents, "x")] == ['so "he', 'a "b']
@@ -122,7 +122,7 @@ def mention(document: dict[str, Any]) -> dict[str, Any]:
     ids=str,
 )  # fmt: skip
 def test_bad_documents(documents: Any, said: str, tmp_path: Path) -> None:
-    """Anything else is one line that names the file, the document, what is wrong and a fix."""
+    """An invalid document gives one line with the file, the document, the problem and a fix."""
     with pytest.raises(DataError) as caught:
         list(items(put(tmp_path, documents)))
     message = str(caught.value)

@@ -1,4 +1,4 @@
-"""R(x): mentions replaced by occurrence, articles, capitals, positions; paraphrases that keep the entities."""
+"""R(x): replaced mentions, articles, capitals and positions, and paraphrases that keep the entities."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ ENTITIES = locate([Extracted(name) for name in NAMES], SENTENCE)
     ],
 )
 def test_each_vector_is_its_sentence(x: int, text: str) -> None:
-    """All mentions of the replaced entities change and nothing else, articles as they sound."""
+    """All mentions of the replaced entities change, with the right articles, and nothing else does."""
     assert replaced(SENTENCE, ENTITIES, SYNONYMS, x).text == text
 
 
 def test_capital_at_the_start() -> None:
-    """A synonym takes the sentence's capital at its beginning, quotes or not, and nowhere else."""
+    """A synonym is capitalised at the start of the sentence, also after a quotation mark, and nowhere else."""
     for sentence in ("Dogs bark at dogs.", '"Dogs bark," he said of dogs.'):
         spans = tuple(result.span() for result in re.finditer("[Dd]ogs", sentence))
         expected = sentence.replace("Dogs", "Hounds").replace("dogs", "hounds")
@@ -63,7 +63,7 @@ def test_capital_at_the_start() -> None:
 
 @given(st.integers(0, 63))
 def test_positions(x: int) -> None:
-    """Positions give each mention's text: the synonym where the bit is 1, else the entity; in order, all of them."""
+    """Positions list the text of each mention in order: the synonym if the bit is 1, otherwise the entity."""
     made = replaced(SENTENCE, ENTITIES, SYNONYMS, x)
     assert len(made.mentions) == 7
     assert [m.start for m in made.mentions] == sorted(m.start for m in made.mentions)
@@ -75,7 +75,7 @@ def test_positions(x: int) -> None:
 
 
 def test_a_synonym_keeps_its_article_where_there_is_none() -> None:
-    """ "The" of a title is dropped after an article only."""
+    """A title's "The" is dropped only after an article."""
     sentence = "He saw Rain Season and the Rain Season crew."
     entities = locate([Extracted("Rain Season")], sentence)
     assert (
@@ -95,14 +95,14 @@ def test_a_or_an() -> None:
 
 
 def test_shouted_article() -> None:
-    """The article keeps its case."""
+    """A replaced article keeps its upper case."""
     sentence = "A cat. AN owl. An owl."
     entities = [Entity("cat", spans=((2, 5),)), Entity("owl", spans=((10, 13), (18, 21)))]
     assert replaced(sentence, entities, ["eel", "cow"], 3).text == "An eel. A cow. A cow."
 
 
 def test_paraphrases_must_keep_the_entities() -> None:
-    """A paraphrase is taken with all words of the entities as they stand, and when it is another sentence."""
+    """A paraphrase is accepted if it has all words of the entities unchanged and differs from the sentence."""
     made = replaced(SENTENCE, ENTITIES, SYNONYMS, 1)
     prompt = paraphrase_prompt("Say {text} otherwise; keep {entities}.", made)
     assert prompt.startswith(f'Say {made.text} otherwise; keep "Tobias", "actor"')

@@ -1,4 +1,4 @@
-"""The oracle-checker through pytest: tasks by the answer, helpers, gates and comparisons of unlike runs."""
+"""The oracle-checker through pytest: tasks by the answer, helpers, gates and comparisons of different runs."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ def reply(chat):
 """
 HELPERS = ("--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs")
 PAIRS = ("-k", "oracle/pair and not +")
-#: everything is equivalent; nothing is, but a text to its own paraphrase; nothing is
+#: all texts are equivalent; only a text and its own paraphrase are; no texts are
 YES, HONEST, NO = "True", "sorted(first.split()) == sorted(second.split())", "False"
 
 
 def model(run: Runner, same: str, name: str = "model") -> str:
-    """A model that judges by this expression."""
+    """Return a model that judges by this expression."""
     return f"fake:call?file={run.write(f'{name}.py', MODEL.format(same=same))}"
 
 
 def ask(run: Runner, same: str, *more: str, name: str = "model") -> Finished:
-    """A run on built-in pairs."""
+    """Run the suite on built-in pairs."""
     run.write("test_oracle.py", SUITE)
     run.write("conftest.py", CONFTEST)
     return run("--model", model(run, same, name), *HELPERS, *more, "-q")
 
 
 def tasks(done: Finished) -> dict[str, int]:
-    """Verdicts by task."""
+    """Return the verdicts by task."""
     return dict(Counter(v["task"] for v in done.verdicts.values()))
 
 
 def rule(run: Runner, text: str, head: str = "") -> str:
-    """A gate file of one rule on the oracle-checker."""
+    """Write a gate file with one rule for the oracle-checker."""
     return str(run.write("gate.toml", f'{head}\n[[rule]]\nbenchmark = "oracle"\nmin_items = 1\n{text}\n'))
 
 
 def test_the_answer_decides_the_task(run: Runner, workers: str) -> None:
-    """Summary and metrics stand under what the model answered; how many pairs there are is the label's affair."""
+    """Summary and metrics are by the model's answer, and the number of pairs is by the label."""
     limited = (*PAIRS, "--llm-limit", "4", "-n", workers)
     said_yes, honest = ask(run, YES, *limited), ask(run, HONEST, *limited, name="other")
     assert tasks(said_yes) == {"yes": 8}
@@ -92,7 +92,7 @@ def test_the_answer_decides_the_task(run: Runner, workers: str) -> None:
 
 
 def test_sentences_need_no_helper(run: Runner) -> None:
-    """Linearity is measured with a model alone; the bound stands in the summary, and nothing else was asked."""
+    """Linearity is measured without a helper, and the summary has the bound."""
     run.write("test_oracle.py", SUITE)
     done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
     assert tasks(done) == {"linearity": 3}
@@ -105,7 +105,7 @@ def test_sentences_need_no_helper(run: Runner) -> None:
 
 
 def test_own_sentences(run: Runner) -> None:
-    """A text file becomes items by `llmprops oracle sentences`, and only they are measured."""
+    """`llmprops oracle sentences` turns a text file into items, and only these are measured."""
     run.write("mine.txt", "Then Oslo wrote.\nThen Lima wrote.\n")
     assert command(run, "oracle", "sentences", "mine.txt", "--out", "mine").code == 0
     run.write("test_oracle.py", SUITE)
@@ -124,7 +124,7 @@ def test_own_sentences(run: Runner) -> None:
 def test_a_gate_pairs_items_that_were_answered_differently(
     run: Runner, sequential: bool, workers: str
 ) -> None:
-    """Against a baseline that says no, a model that says yes is judged on all pairs: none is missing, none is new."""
+    """If the baseline says "no" and the model "yes", the gate judges all pairs, with none missing or new."""
     before = ask(run, HONEST, *PAIRS, "--llm-limit", "40")
     file = rule(run, "max_drop = 0.2", "sequential = true" if sequential else "")
     limited = (*PAIRS, "--llm-limit", "40", "-n", workers, "--llm-concurrency", "16")
@@ -142,7 +142,7 @@ def test_a_gate_pairs_items_that_were_answered_differently(
 
 
 def test_a_rule_on_a_task_counts_the_answers(run: Runner) -> None:
-    """A rule on "no" judges all pairs that the model calls not equivalent, those labelled yes as well."""
+    """A rule on "no" judges all pairs that the model calls not equivalent, including those labelled "yes"."""
     file = rule(run, 'task = "no"\nmin_accuracy = 0.8')
     done = ask(run, HONEST, *PAIRS, "--llm-limit", "30", "--llm-gate", file)
     assert done.run["gate"]["decision"] == "pass", gate_lines(done.output)
@@ -151,7 +151,7 @@ def test_a_rule_on_a_task_counts_the_answers(run: Runner) -> None:
 
 
 def test_a_rule_fits_what_may_be_answered(run: Runner) -> None:
-    """Pairs that are all labelled yes may be answered with no: a rule on "no" is taken, one on another task is not."""
+    """A rule on "no" is accepted if all pairs are labelled "yes", but a rule on another task is not."""
     labelled_yes = ("-k", "oracle/pair/001] or oracle/pair/003]")
     done = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "no"\nmin_accuracy = 0.1'))
     assert tasks(done).keys() == {"no"}, done.output
@@ -163,7 +163,7 @@ def test_a_rule_fits_what_may_be_answered(run: Runner) -> None:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> None:
-    """Which items are "no" is not known before they are asked: one line says so, and nothing is asked."""
+    """A sequential rule on "no" is refused in one line, because the answers are unknown before the requests."""
     file = rule(run, 'task = "n*"\nmin_accuracy = 0.5', "sequential = true")
     done = ask(run, HONEST, "-k", "oracle", "--llm-limit", "3", "-n", workers, "--llm-gate", file)
     assert done.code == 4, done.output
@@ -175,14 +175,14 @@ def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> N
 
 @pytest.mark.parametrize("task", ["linearity", "*", "[ny]*"])
 def test_other_sequential_rules_stand(run: Runner, task: str) -> None:
-    """A sequential rule on another task, or on both answers alike, is taken."""
+    """A sequential rule on another task, or on both answers together, is accepted."""
     file = rule(run, f'task = "{task}"\nmin_accuracy = 0.05', "sequential = true")
     done = ask(run, HONEST, "-k", "oracle/pair or oracle/general", "--llm-limit", "6", "--llm-gate", file)
     assert done.run["gate"]["decision"] in ("pass", "fail", "inconclusive"), done.output
 
 
 def test_two_runs_are_compared(run: Runner) -> None:
-    """`llmprops compare` shows the pairs that flipped, under the newer answer, and `report` can be written."""
+    """`llmprops compare` shows the flipped pairs under the newer answer, and `report` writes its page."""
     before = ask(run, YES, *PAIRS, "--llm-limit", "4")
     after = ask(run, HONEST, *PAIRS, "--llm-limit", "4", name="other")
     flipped = [n for n, v in before.verdicts.items() if v["status"] != after.verdicts[n]["status"]]

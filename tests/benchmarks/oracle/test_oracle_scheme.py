@@ -1,4 +1,4 @@
-"""The scheme in general: an oracle's questions, filled templates, and a checker of one's own."""
+"""The general scheme: an oracle's requests, filled templates and custom checkers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pytest_llmprops.core.requests import Chat, Message, Reply
 
 
 def test_oracle_asks_with_its_settings() -> None:
-    """A text is one user turn, a conversation goes as it is; settings, sample and a question's own limit arrive."""
+    """A text is sent as one user turn and a conversation unchanged, with settings, sample and the request's
+    limit.
+    """
     chats: list[Chat] = []
 
     async def ask(chat: Chat) -> Reply:
@@ -33,7 +35,7 @@ def test_oracle_asks_with_its_settings() -> None:
 
 
 class Sorting:
-    """Accepts a sorted list when the oracle sorts it alike, however it is shuffled first."""
+    """Accept a sorted list if the oracle sorts every shuffle of it the same way."""
 
     name = "sorting"
 
@@ -50,7 +52,7 @@ class Sorting:
 
 
 def test_a_checker_of_ones_own() -> None:
-    """A class with a name and a check is a checker; what it decides is true or false by itself."""
+    """A class with a name and a check is a checker, and its decision has a truth value."""
     checker: Checker[list[int]] = Sorting(5)
 
     async def sorts(chat: Chat) -> Reply:
@@ -68,7 +70,7 @@ def test_a_checker_of_ones_own() -> None:
 
 
 def test_templates_are_filled_once() -> None:
-    """Each field is replaced wherever it stands; other braces and braces in values stay as they are."""
+    """Every occurrence of a field is replaced; other braces and braces in values are unchanged."""
     assert fill('{a} and {b}, {a}; {c} {"k": 1} {', a="{b}", b="x") == '{b} and x, {b}; {c} {"k": 1} {'
     assert fill("never {a", a=1) == "never {a"
     assert fill("type {entity-type}", entity_type="city") == "type city"
@@ -76,6 +78,6 @@ def test_templates_are_filled_once() -> None:
 
 @given(st.text(), st.text())
 def test_any_text_fills(value: str, template: str) -> None:
-    """Filling never fails, and without the field the template is unchanged."""
+    """Filling never fails, and a template without the field is unchanged."""
     assert fill(f"<{{text}}>{value.replace('{', '')}", text=value) == f"<{value}>{value.replace('{', '')}"
     assert "{text}" in template or fill(template, text=value) == template

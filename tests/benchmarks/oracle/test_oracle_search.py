@@ -1,4 +1,4 @@
-"""Searches for counterexamples through pytest: what is found, counted, recorded, and what stays as it was."""
+"""Searches for counterexamples through pytest: results, counts, records and unchanged measurements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.plugin.hypothesis_search import Search
 
-#: an extractor of what stands in the sentence, of six entities; each question is a line of asked.jsonl beside it
+#: an extractor of six entities; it appends each request as a line to asked.jsonl in its folder
 EXTRACTOR = """
 import json, pathlib
 from pytest_llmprops import BackendError
@@ -47,7 +47,7 @@ def reply(chat):
     BEHAVIOUR
     return "\\n".join(f"{n}. {kinds[i]}: {name}" for n, (i, name) in enumerate(found, 1)) or "None"
 """
-#: sentences that begin with Pair: Lisbon and Globex are extracted together or not at all
+#: in sentences that begin with Pair, Lisbon and Globex are extracted only together
 PAIRED = """
     if sentence.startswith("Pair") and x[1] != x[3]:
         found = [(i, name) for i, name in found if i not in (1, 3)]
@@ -57,7 +57,7 @@ SUITE = "test_oracle.py"
 
 
 class Project:
-    """A folder with the suite, sentences, a pool of one name a class, and the extractor."""
+    """A folder with the suite, sentences, a pool of one name per class, and the extractor."""
 
     def __init__(self, run: Runner) -> None:
         self.runner = run
@@ -85,7 +85,7 @@ class Project:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """pytest's options: ten tests a sentence, so that the paired ones are rejected."""
+        """pytest's options: ten tests per sentence, so that the paired ones are rejected."""
         data = str(self.folder / "data")
         model = f"fake:call?file={self.folder / 'extractor.py'}"
         return (
@@ -108,30 +108,32 @@ class Project:
 
     @property
     def asked(self) -> list[tuple[str, int]]:
-        """Every question that reached the model."""
+        """Return every request that reached the model."""
         lines = (self.folder / "asked.jsonl").read_text(encoding="utf-8").splitlines()
         return [tuple(json.loads(line)) for line in lines]
 
 
 @pytest.fixture
 def project(run: Runner) -> Project:
-    """A folder ready to be searched."""
+    """A folder ready for a search."""
     return Project(run)
 
 
 def searches(done: Finished) -> dict[str, dict[str, Any]]:
-    """``searches.jsonl`` by item."""
+    """Return ``searches.jsonl`` by item."""
     lines = (done.folder / "searches.jsonl").read_text(encoding="utf-8").splitlines()
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
 def verdicts(done: Finished) -> dict[str, Any]:
-    """The verdicts, without what differs from run to run."""
+    """Return the verdicts without the fields that differ between runs."""
     return {name: {k: v for k, v in row.items() if k != "requests"} for name, row in done.verdicts.items()}
 
 
 def test_the_inseparable_entities_are_named(project: Project, workers: str) -> None:
-    """The counterexample of a rejected sentence has the two entities that break it, of six; others are skipped."""
+    """The counterexample of a rejected sentence has the two entities that cause it, and other sentences are
+    skipped.
+    """
     done = project("-n", workers, "-rs")
     assert done.code == 1
     assert "4 failed, 2 passed, 2 skipped" in done.output
@@ -158,7 +160,7 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
 
 
 def test_verdicts_are_as_without_searching(project: Project, workers: str) -> None:
-    """Searching changes no verdict, count, metric or completeness; its own counts stand apart."""
+    """A search changes no verdict, count, metric or completeness, and has separate counts."""
     with_it, without = project("-n", workers), project("-n", workers, search="none")
     assert verdicts(with_it) == verdicts(without)
     assert len(with_it.verdicts) == 4
@@ -174,20 +176,22 @@ def test_verdicts_are_as_without_searching(project: Project, workers: str) -> No
 
 
 def test_nothing_is_asked_twice(project: Project) -> None:
-    """Measurement and search together put each question once: shrinking costs the new sentences that it tries."""
+    """Measurement and search together send each request once: shrinking costs only the new sentences it
+    tries.
+    """
     done = project()
     assert len(project.asked) == len(set(project.asked)) == done.run["calls"]["sent"]
     [row] = done.run["searches"]
     alone = project("--llm-cache", "off", search="none")
     assert done.run["calls"]["sent"] == alone.run["calls"]["sent"] + row["calls"]
     assert row["examples"] > row["calls"] / 3
-    # Beside its own, each search repeats three requests: the sentence's extraction. The verdict is remembered.
+    # Each search also repeats three requests, those of the extraction. The verdict is cached.
     own = sum(3 + row["requests"] for row in searches(done).values())
     assert done.run["calls"]["requests"] == alone.run["calls"]["requests"] + own
 
 
 def test_searched_again_it_is_the_same(project: Project, workers: str) -> None:
-    """A second search, from the store alone, tries the same examples and finds the same, without a call."""
+    """A second search uses only the store, tries the same examples and finds the same counterexample."""
     first = project()
     again = project("--llm-cache", "only", "-n", workers)
     assert again.code == 1
@@ -202,7 +206,7 @@ def test_searched_again_it_is_the_same(project: Project, workers: str) -> None:
 
 
 def test_only_the_searches_are_selected(project: Project, workers: str) -> None:
-    """Without its measurement's case a search measures the sentence itself, and records no verdict."""
+    """If its measurement is deselected, a search measures the sentence itself and records no verdict."""
     done = project("-k", "test_oracle_search", "-n", workers)
     assert "2 failed, 2 skipped" in done.output
     assert (done.folder / "verdicts.jsonl").read_text(encoding="utf-8") == ""
@@ -212,7 +216,7 @@ def test_only_the_searches_are_selected(project: Project, workers: str) -> None:
 
 
 def test_one_search_by_its_node_id(project: Project) -> None:
-    """A search is called test_oracle_search[<model>-<item id>]."""
+    """The test id of a search is test_oracle_search[<model>-<item id>]."""
     names = project("--collect-only").output.splitlines()
     [name] = [n for n in names if "test_oracle_search[" in n and n.endswith("-oracle/own/0003]")]
     assert sum("test_oracle_search[" in n for n in names) == 4
@@ -221,7 +225,7 @@ def test_one_search_by_its_node_id(project: Project) -> None:
 
 
 def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -> None:
-    """Searched all over, it passes, and the record says how much was tried."""
+    """An ideal extractor passes all its searches, and the record has the number of examples tried."""
     project.extractor("")
     done = project("-n", workers, search="all")
     assert done.code == 0
@@ -232,7 +236,7 @@ def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -
 
 
 def test_flaky_extractor(project: Project) -> None:
-    """One that drops names at random, anew at each call, is no trouble to hypothesis: replies are remembered."""
+    """An extractor that drops names at random does not disturb hypothesis, because replies are cached."""
     project.extractor(
         "import random; found = [f for f in found if random.random() < 0.6 or sentence.endswith(TAIL)]"
     )
@@ -247,7 +251,7 @@ def test_flaky_extractor(project: Project) -> None:
 
 @pytest.mark.parametrize("most", [1, 10, 30])
 def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
-    """oracle.shrink_calls is never exceeded; what was found until then is reported, and that it was cut short."""
+    """A search never exceeds oracle.shrink_calls, and reports what it found and that it was cut short."""
     done = project(shrink_calls=most)
     found = searches(done)
     assert all(row["calls"] <= most and row["spent"] for row in found.values())
@@ -255,7 +259,7 @@ def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
     whole = {name: row["counterexample"] for name, row in searches(project()).items()}
     for name, row in found.items():
         assert row["requests"] <= most
-        # Hypothesis would try a hundred.
+        # Without the limit, hypothesis would try a hundred.
         assert row["examples"] < 100
         assert row["examples"] > 0 or most == 1
         if row["counterexample"]:
@@ -268,7 +272,7 @@ def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
 
 
 def test_many_items(project: Project) -> None:
-    """More than a thousand searches in one process: settings do not nest, which would end in a RecursionError."""
+    """More than a thousand searches run in one process without a RecursionError from nested settings."""
     project.sentences(*(f"On day {n} the ferry left Lisbon." for n in range(1100)))
     done = project("-k", "test_oracle_search", search="all", samples=1, tests=1)
     assert "RecursionError" not in done.output
@@ -281,7 +285,7 @@ GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nbasis = "point"\nmin_accu
 
 @pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.6", 1)])
 def test_a_gate_decides_by_verdicts_alone(project: Project, workers: str, least: str, code: int) -> None:
-    """Counterexamples neither fail a gate that passes nor are needed by one that fails."""
+    """A gate ignores counterexamples, whether it passes or fails."""
     gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
     done = project("--llm-gate", gate, "-n", workers)
     assert done.code == code, done.output
@@ -290,7 +294,7 @@ def test_a_gate_decides_by_verdicts_alone(project: Project, workers: str, least:
 
 
 def test_a_sequential_gate_searches_nothing(project: Project) -> None:
-    """It is there to save calls."""
+    """A sequential gate runs no searches, because it saves calls."""
     gate = str(project.runner.write("gate.toml", "sequential = true\n" + GATE + "0.5\n"))
     done = project("--llm-gate", gate, "-rs")
     assert "not searched: a sequential gate ends the run early" in done.output
@@ -298,7 +302,7 @@ def test_a_sequential_gate_searches_nothing(project: Project) -> None:
 
 
 def test_expected_failures(project: Project) -> None:
-    """With --llm-failures xfail a counterexample is an expected failure, as a wrong answer is."""
+    """With --llm-failures xfail a counterexample is an expected failure, like a wrong answer."""
     done = project("--llm-failures", "xfail")
     assert done.code == 0
     assert "4 xfailed" in done.output
@@ -314,11 +318,13 @@ BROKEN = """
 
 
 def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
-    """A model that fails in a search makes it an error in one line, no counterexample; verdicts stay."""
+    """A model failure during a search is a one-line error and not a counterexample, and verdicts are
+    unchanged.
+    """
     known = project(search="none")
     asked = sorted({sentence for sentence, _ in project.asked})
     project.extractor(BROKEN.replace("MARKED", f"sentence not in {asked!r}"))
-    # Another model to the store: everything is asked again.
+    # For the store this is another model, so every request is sent again.
     done = project("-n", workers)
     assert done.code == 1
     assert "2 failed, 2 passed, 2 skipped, 2 errors" in done.output
@@ -335,7 +341,7 @@ def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
 
 
 class Failing:
-    """A property that cannot be asked about from the third point on."""
+    """A property that fails to get a reply from the third point on."""
 
     size, tried = 5, 0
 
@@ -346,11 +352,11 @@ class Failing:
         return True
 
     async def counterexample(self) -> None:
-        """Never asked."""
+        """Not called."""
 
 
 def test_hypothesis_shrinks_no_error() -> None:
-    """The first point that cannot be asked about is the last: hypothesis would try to find a simpler one."""
+    """The search ends at the first point that gives an error; otherwise hypothesis would try to shrink it."""
     item = Item("doubles/1", "double", "en")
     case = Case(Benchmark(), item, None, Protocol("quick", None), "m")
 
@@ -372,7 +378,7 @@ def test_hypothesis_shrinks_no_error() -> None:
 
 
 def test_a_measurement_in_error_is_not_searched(project: Project) -> None:
-    """Where the sentence itself could not be measured, its search is skipped, and asks nothing."""
+    """If the measurement of the sentence is an error, its search is skipped without requests."""
     project.extractor(BROKEN.replace("MARKED", 'sentence.startswith("Fine")'))
     done = project("-rs", search="all")
     assert "4 failed, 2 skipped, 2 errors" in done.output
@@ -381,7 +387,7 @@ def test_a_measurement_in_error_is_not_searched(project: Project) -> None:
 
 
 def test_budget_of_the_run_ends_a_search(project: Project) -> None:
-    """--llm-max-calls spent in a search stops the run, and the next run continues from the store."""
+    """A search that uses up --llm-max-calls stops the run, and the next run continues from the store."""
     measured = project("--llm-cache", "off", search="none").run["calls"]["sent"]
     done = project("--llm-max-calls", str(measured + 30))
     assert done.code == 2
@@ -393,7 +399,7 @@ def test_budget_of_the_run_ends_a_search(project: Project) -> None:
 
 
 def test_interrupted(project: Project) -> None:
-    """Ctrl-C in a search ends the run; every verdict and every finished search is recorded."""
+    """Ctrl-C in a search ends the run, and every verdict and every finished search is recorded."""
     project.sentences(*(f"Pair {n}: {TAIL}" for n in range(12)))
     slow = project.options[1] + "&delay=0.02"
     folder = project.runner.next_folder()
@@ -421,7 +427,7 @@ def test_interrupted(project: Project) -> None:
 
 
 def test_live_line_counts_searches(project: Project, workers: str) -> None:
-    """On a terminal the line goes on to the last search, skipped ones included, and no letter stands beside it."""
+    """The terminal progress line counts all searches, including skipped ones, and prints no result letters."""
     options = [f"{o}&delay=0.05" if o == project.options[1] else o for o in project.options]
     shown = on_terminal(project.runner, SUITE, *options, "-n", workers)
     lines = [line for line in shown.split("\r") if "/8 cases" in line]
@@ -434,7 +440,7 @@ def _lines(path: Path) -> int:
 
 
 def test_without_a_model(project: Project) -> None:
-    """One line says what to pass, and hypothesis is not imported."""
+    """Without a model, one line says which option to pass, and hypothesis is not imported."""
     project.runner.write(
         "conftest.py",
         "import sys\ndef pytest_sessionfinish():\n    print('IMPORTED', 'hypothesis' in sys.modules)\n",
@@ -447,7 +453,7 @@ def test_without_a_model(project: Project) -> None:
 
 
 def test_without_hypothesis(project: Project, workers: str) -> None:
-    """Without the package searches are skipped with one line that says how to get it; the measurement runs."""
+    """Without hypothesis, searches are skipped with one line on how to install it, and the measurement runs."""
     project.runner.write("conftest.py", "import sys\nsys.modules['hypothesis'] = None\n")
     done = project("-rs", "-n", workers, "-p", "no:anyio", "-p", "no:hypothesispytest")
     assert "2 failed, 2 passed, 1 skipped" in done.output
@@ -456,7 +462,7 @@ def test_without_hypothesis(project: Project, workers: str) -> None:
 
 
 def test_collection_does_not_import_hypothesis(project: Project) -> None:
-    """Nor does collecting with a model."""
+    """Collection does not import hypothesis, even with a model."""
     project.runner.write(
         "conftest.py",
         "import sys\ndef pytest_sessionfinish():\n    print('IMPORTED', 'hypothesis' in sys.modules)\n",
@@ -467,14 +473,14 @@ def test_collection_does_not_import_hypothesis(project: Project) -> None:
 
 
 def test_plan_says_what_it_leaves_out(project: Project) -> None:
-    """The plan counts the measurement; searches depend on how it turns out."""
+    """The plan counts only the measurement, because the searches depend on its results."""
     done = project("--llm-plan")
     assert "not included: the searches of 4 items" in done.output
     assert not (project.folder / "asked.jsonl").exists()
 
 
 def test_junit_carries_the_counterexample(project: Project, workers: str) -> None:
-    """JUnit output has examples, calls and the counterexample as properties of the search's case."""
+    """JUnit output has the examples, calls and counterexample as properties of the search's test case."""
     project("-n", workers, "--junitxml", "out.xml")
     cases = ElementTree.parse(project.folder / "out.xml").getroot().iter("testcase")
     own = [
@@ -486,7 +492,7 @@ def test_junit_carries_the_counterexample(project: Project, workers: str) -> Non
 
 
 def test_allure_shows_the_counterexample(project: Project, workers: str) -> None:
-    """A search has a result of its own, named and labelled like its item's, with the counterexample attached."""
+    """A search has its own Allure result, with the item's name and labels and the counterexample attached."""
     folder = project.folder / "allure"
     project("--alluredir", str(folder), "-n", workers)
     found = results(folder)
@@ -503,7 +509,7 @@ def test_allure_shows_the_counterexample(project: Project, workers: str) -> None
 
 @pytest.mark.parametrize("failures", ["fail", "xfail"])
 def test_allure_has_a_category_of_counterexamples(project: Project, failures: str) -> None:
-    """Allure's category takes the searches that found something, and they are in no other."""
+    """Searches that found a counterexample are in Allure's category of counterexamples and in no other."""
     folder = project.folder / "allure"
     project("--alluredir", str(folder), "--llm-failures", failures)
     categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
@@ -590,7 +596,9 @@ def reply(chat):
 
 @pytest.mark.parametrize(("more", "found"), [("pass", True), ('assert n < 20, "mine"', False)])
 def test_a_benchmark_of_ones_own(run: Runner, workers: str, more: str, found: bool) -> None:
-    """Any benchmark can be searched; an assertion of the test's own fails with pytest's report, and is no find."""
+    """Any benchmark can be searched, and an assertion in the test itself fails normally and is not a
+    counterexample.
+    """
     run.write("doubler.py", DOUBLER)
     run.write("test_doubles.py", OWN.replace("MORE", more))
     done = run("--model", f"fake:call?file={run.folder / 'doubler.py'}", "-n", workers)

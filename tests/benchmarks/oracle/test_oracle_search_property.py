@@ -1,4 +1,4 @@
-"""The search for a counterexample of linearity: its strategy, what it asks, and what it finds."""
+"""The search for a counterexample to linearity: its strategy, its requests and its results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Asking, Case, evaluate
 
 Table = Callable[[int], int]
-#: every name of the pool's that may stand in the sentence, as a line of a list
+#: every pool name that may occur in the sentence, as one list line each
 KNOWN = [
     "person: Adriana",
     "city: Lisbon",
@@ -53,7 +53,7 @@ KNOWN = [
 
 
 def shrunk(f: Table, m: int, examples: int = 100) -> tuple[int, int] | None:
-    """The last (x, y) at which hypothesis sees a test of f fail, as the search runs it; None where it sees none."""
+    """Return the last (x, y) at which hypothesis sees a test of f fail, or None if there is no such point."""
     last = None
 
     @settings(
@@ -79,13 +79,13 @@ def shrunk(f: Table, m: int, examples: int = 100) -> tuple[int, int] | None:
 
 
 def fewest(f: Table, m: int) -> int:
-    """The fewest entities that have to be replaced for a test of f to fail, by trying all."""
+    """Return the smallest number of replaced entities that makes a test of f fail, by trying all."""
     points = ((x, y) for x in range(1 << m) for y in range(1 << m))
     return min((x | y).bit_count() for x, y in points if not is_linear_test(f(x), f(y), f(x ^ y), m))
 
 
 def inseparable(a: int, b: int, m: int) -> Table:
-    """Both entities are lost where one of them alone is replaced."""
+    """Both entities are lost if exactly one of them is replaced."""
 
     def f(x: int) -> int:
         apart = (x >> a ^ x >> b) & 1
@@ -95,7 +95,7 @@ def inseparable(a: int, b: int, m: int) -> Table:
 
 
 def fragile(places: tuple[int, ...], m: int) -> Table:
-    """The first entity is lost where all of these are replaced."""
+    """The first entity is lost if all of these are replaced."""
 
     def f(x: int) -> int:
         return complement(x, m) | (all(x >> place & 1 for place in places) << places[0])
@@ -105,7 +105,7 @@ def fragile(places: tuple[int, ...], m: int) -> Table:
 
 @given(st.data(), st.integers(1, 12))
 def test_vectors_are_drawn_over_the_entities(data: st.DataObject, m: int) -> None:
-    """Both vectors have m bits at most."""
+    """Both vectors have at most m bits."""
     x, y = data.draw(replacements(m))
     assert 0 <= x < 1 << m
     assert 0 <= y < 1 << m
@@ -113,7 +113,7 @@ def test_vectors_are_drawn_over_the_entities(data: st.DataObject, m: int) -> Non
 
 @pytest.mark.parametrize("m", [1, 2])
 def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
-    """No x and y is out of the search's reach."""
+    """The search can draw every x and y."""
     seen = set()
 
     @settings(max_examples=500, derandomize=True, deadline=None)
@@ -127,7 +127,7 @@ def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
 
 @pytest.mark.parametrize("m", [4, 6, 9, 12])
 def test_two_inseparable_entities_are_all_that_is_left(m: int) -> None:
-    """Whichever two they are, hypothesis shrinks to x with one and y with the other."""
+    """For any two inseparable entities, hypothesis shrinks to x with one and y with the other."""
     rng = random.Random(m)
     for _ in range(4):
         a, b = rng.sample(range(m), 2)
@@ -137,7 +137,7 @@ def test_two_inseparable_entities_are_all_that_is_left(m: int) -> None:
 
 
 def test_shrinks_to_the_fewest_entities() -> None:
-    """A violation that takes three entities is shown by three, whatever else the first example replaced."""
+    """A violation that needs three entities shrinks to three, whatever the first example replaces."""
     rng = random.Random(0)
     for m in (4, 5, 6):
         for _ in range(4):
@@ -149,7 +149,7 @@ def test_shrinks_to_the_fewest_entities() -> None:
 
 
 def test_order_of_violations() -> None:
-    """Fewer replaced entities come first, of those fewer bits in x and y together."""
+    """Violations are ordered by the number of replaced entities, then by the number of bits in x and y."""
     points = ((0b100, 0), (0b10, 0b01), (0b100, 0b10), (0b11, 0b01), (0b11, 0b11), (0b1, 0b110))
     tests = [OneTest(x, y, 0, 1) for x, y in points]
     for seed in range(5):
@@ -161,14 +161,14 @@ def test_order_of_violations() -> None:
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop for one search: replies are remembered in it."""
+    """An event loop for one search, with a cache of its replies."""
     made = asyncio.new_event_loop()
     yield made
     made.close()
 
 
 class Searching:
-    """A search of SENTENCE on a fake that extracts as ``behave`` says, run point by point."""
+    """A search of SENTENCE, run point by point, on a fake that extracts as ``behave`` says."""
 
     def __init__(
         self,
@@ -183,42 +183,42 @@ class Searching:
         search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most))
         assert isinstance(search, LinearitySearch)
         self.search = search
-        #: questions before the search itself
+        #: requests before the search itself
         self.before = len(self.fake.asked)
 
     def holds(self, x: int, y: int) -> bool | None:
-        """One point."""
+        """Return whether the property holds at one point."""
         return self._loop.run_until_complete(self.search.holds(x, y))
 
     def all_points(self) -> list[bool | None]:
-        """Every x and y, the largest first."""
+        """Check every x and y, the largest first."""
         size = 1 << self.search.size
         return [self.holds(x, y) for x in reversed(range(size)) for y in range(size)]
 
     @property
     def counterexample(self) -> Counterexample | None:
-        """The smallest counterexample so far."""
+        """Return the smallest counterexample so far."""
         return self._loop.run_until_complete(self.search.counterexample())
 
     @property
     def asked(self) -> list[tuple[str, int]]:
-        """What the search asked, in order."""
+        """Return the search's requests in order."""
         return self.fake.asked[self.before :]
 
 
 def ideal(x: int, sample: int) -> list[str]:
-    """What stands in R(x)."""
+    """Extract the names in R(x)."""
     return present(x, 5)
 
 
 def lisbon_and_globex(x: int, sample: int) -> list[str]:
-    """Entities 1 and 3 are extracted together or not at all."""
+    """Extract entities 1 and 3 only together."""
     apart = (x >> 1 ^ x >> 3) & 1
     return [name for i, name in enumerate(present(x, 5)) if not (apart and i in (1, 3))]
 
 
 def test_ideal_extractor_holds_everywhere(loop: asyncio.AbstractEventLoop) -> None:
-    """The property is the measurement's: an ideal extractor breaks it nowhere."""
+    """An ideal extractor satisfies the property everywhere, as in the measurement."""
     searching = Searching(loop, ideal, m=5)
     assert set(searching.all_points()) == {True}
     assert searching.counterexample is None
@@ -226,7 +226,7 @@ def test_ideal_extractor_holds_everywhere(loop: asyncio.AbstractEventLoop) -> No
 
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
 def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEventLoop, rule: str) -> None:
-    """Of all violations the smallest is kept; it names these two entities, their kind, and both sentences."""
+    """The smallest violation is kept, with its two entities, their kind and both sentences."""
     searching = Searching(loop, lisbon_and_globex, rule=rule)
     assert searching.search.size == 5
     assert False in searching.all_points()
@@ -243,7 +243,7 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
 
 
 def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
-    """However often a vector comes up, its sentence costs its samples once; the sentence itself is known."""
+    """Each sentence is requested once per sample, however often its vector is drawn; the original is known."""
     searching = Searching(loop, ideal, samples=3)
     for x, y in ((0, 0), (1, 2), (1, 2), (3, 2), (3, 1), (2, 2)):
         assert searching.holds(x, y)
@@ -255,7 +255,7 @@ def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
 @given(st.integers(0, 100), st.lists(st.tuples(st.integers(0, 31), st.integers(0, 31)), max_size=20))
 @settings(deadline=None)
 def test_no_more_is_asked_than_allowed(most: int, points: list[tuple[int, int]]) -> None:
-    """Whatever is tried, the requests stay within the limit, and a point of known sentences is still told."""
+    """Requests stay within the limit, and a point whose sentences are known is still decided."""
     loop = asyncio.new_event_loop()
     try:
         searching = Searching(loop, ideal, most=most)
@@ -274,7 +274,7 @@ def test_no_more_is_asked_than_allowed(most: int, points: list[tuple[int, int]])
 
 
 def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.AbstractEventLoop) -> None:
-    """A search that may ask no more still has its counterexample."""
+    """A search that has used up its calls keeps its counterexample."""
     searching = Searching(loop, lisbon_and_globex, most=9)
     assert searching.holds(0b00010, 0b01000) is False
     assert searching.holds(0b00100, 0b00001) is None
@@ -283,7 +283,9 @@ def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.Abstract
 
 
 def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop) -> None:
-    """With R as a paraphrase, a sentence may take three askings more, and so may the one that replaces nothing."""
+    """If R is a paraphrase, a sentence takes up to three more requests, including the one that replaces
+    nothing.
+    """
     checker = LinearityChecker(LinearitySettings(samples=2, paraphrase=True), RULES, SMALL_POOL)
     prepared = loop.run_until_complete(
         LinearityChecker(LinearitySettings(samples=2), RULES, SMALL_POOL).prepare(
@@ -299,14 +301,14 @@ def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop)
 
     searching = LinearitySearch(checker, prepared, Oracle(unwilling), most=2 * (2 + PARAPHRASE_TRIES))
     assert loop.run_until_complete(searching.holds(0, 1)) is not None
-    # The original's extraction is known, as no paraphrase of it could be made.
+    # The original's extraction is known, because no paraphrase of the original could be made.
     assert len(asked) == PARAPHRASE_TRIES + PARAPHRASE_TRIES + 2
     assert searching.asked == 2 * (2 + PARAPHRASE_TRIES)
     assert loop.run_until_complete(searching.holds(0, 2)) is None
 
 
 def test_flaky_extractor_is_searched_as_it_was_first_heard(loop: asyncio.AbstractEventLoop) -> None:
-    """One that changes its mind at each call gives the same answer to a point that is tried again."""
+    """For an extractor that changes its answer at each call, a repeated point gives the first answer."""
     rng = random.Random(1)
     searching = Searching(loop, lambda x, sample: [n for n in present(x, 5) if rng.random() < 0.7])
     size = 1 << searching.search.size
@@ -318,7 +320,7 @@ def test_flaky_extractor_is_searched_as_it_was_first_heard(loop: asyncio.Abstrac
 
 
 def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
-    """They break the property as in the measurement; nobody is blamed for it."""
+    """Unreadable replies break the property as in the measurement, without culprits."""
 
     async def ask(chat: Chat) -> Reply:
         known = SENTENCE in chat.messages[-1].content
@@ -338,7 +340,7 @@ def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
     [("None", "no entities"), ("Hello.", "not a list"), ("1. city: Atlantis", "is in the sentence")],
 )
 def test_nothing_to_search(loop: asyncio.AbstractEventLoop, reply: str, why: str) -> None:
-    """A sentence that cannot be tested cannot be searched, and the reason is the measurement's."""
+    """A sentence that cannot be tested cannot be searched, for the same reason as in the measurement."""
 
     async def ask(chat: Chat) -> Reply:
         return Reply(reply)
@@ -350,7 +352,7 @@ def test_nothing_to_search(loop: asyncio.AbstractEventLoop, reply: str, why: str
 
 
 def test_a_call_that_fails_passes_through(loop: asyncio.AbstractEventLoop) -> None:
-    """A backend's error is no violation."""
+    """A backend error is passed through and is not a violation."""
 
     async def ask(chat: Chat) -> Reply:
         if SENTENCE not in chat.messages[-1].content:
@@ -366,7 +368,7 @@ def test_a_call_that_fails_passes_through(loop: asyncio.AbstractEventLoop) -> No
 
 
 def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
-    """At the points that the measurement drew, the search finds the same tests violated."""
+    """At the points drawn by the measurement, the search finds the same violations."""
     seed, tests = 3, 40
     acceptance = check(Fake(lisbon_and_globex, 5), seed, samples=3, tests=tests, rule="majority")
     rng = random.Random(seed)
@@ -379,7 +381,7 @@ def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
 
 @pytest.mark.parametrize("which", ["rejected", "all"])
 def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
-    """What the benchmark prepares asks nothing new, and puts the same names in place as its measurement."""
+    """The benchmark's preparation sends no new requests and uses the same synonyms as its measurement."""
     benchmark, given = OracleChecker(), Context(RULES, POOL)
     protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which, "tests": "9"}, 0)
     item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
@@ -421,7 +423,7 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
     ("given", "searched"), [("rejected", True), ("accepted", False), ("unparsed", False)]
 )
 def test_only_rejected_sentences_are_searched(given: str, searched: bool) -> None:
-    """Under oracle.search=rejected the others are left alone, before anything is asked."""
+    """With oracle.search=rejected, other sentences are skipped before any request."""
     benchmark = OracleChecker()
     protocol = resolve("oracle", benchmark.protocols, "quick", {}, 0)
     item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
@@ -443,7 +445,7 @@ def test_only_rejected_sentences_are_searched(given: str, searched: bool) -> Non
 
 
 def test_items_that_are_searched() -> None:
-    """Those of linearity, unless the settings say none."""
+    """Only linearity items are searched, and none if the settings turn the search off."""
     benchmark = OracleChecker()
     for task, which, wanted in (
         ("linearity", "all", True),

@@ -1,4 +1,4 @@
-"""The synonym generator: named or not, pool and prompts, votes, guards; and the data it reads."""
+"""The synonym generator and its data: named or not, pool and prompts, votes and guards."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def synonyms(
     seed: int = 1,
     pool: Pool = POOL,
 ) -> tuple[list[Synonym], list[Chat]]:
-    """What the generator chooses, and what it asked."""
+    """Return the generator's choices and its requests."""
     asked: list[Chat] = []
 
     async def ask(chat: Chat) -> Reply:
@@ -84,7 +84,9 @@ def synonyms(
     ],
 )
 def test_rules_on_names(name: str, kind: str, at_start: bool, named: bool | None) -> None:
-    """Appendix A.2's rules, by capitals, digits and class; a capital at the sentence's start proves little."""
+    """Appendix A.2's rules use capitals, digits and class; a capital at the start of the sentence is weak
+    evidence.
+    """
     decided, rule = RULES.named(name, kind, at_start=at_start)
     assert decided is named
     assert bool(rule) == (named is not None)
@@ -105,12 +107,12 @@ def test_rules_on_names(name: str, kind: str, at_start: bool, named: bool | None
     ],
 )
 def test_reading_prompt_2(text: str, named: bool | None) -> None:
-    """The last double brackets count, else the only one of the two that the reply names."""
+    """The last double brackets decide; without brackets, a reply that names only one of the two does."""
     assert read_named(Reply(text)) is named
 
 
 def test_named_by_vote() -> None:
-    """Where no rule fits, prompt 2 is put 11 times, and more than half of the readable replies decide."""
+    """If no rule applies, prompt 2 is sent 11 times, and more than half of the readable replies decide."""
     sentence = "The RV32E core has few registers."
 
     def answer(chat: Chat) -> str:
@@ -132,7 +134,9 @@ def test_named_by_vote() -> None:
 
 
 def test_pool_names() -> None:
-    """Named entities of pool classes cost no question, get different names, and by chance: the seed's and theirs."""
+    """Named entities of pool classes need no request and get different names, chosen by the seed and the
+    entity.
+    """
     sentence = "Aaron Hill and Bella saw Kraków and Lyon in France in May 2011."
     entities = [
         ("Aaron Hill", "actor"),
@@ -161,7 +165,7 @@ def test_pool_names() -> None:
 
 
 def test_pool_order_is_of_chance() -> None:
-    """Over many seeds a name is replaced by all that the pool has for it, none much more often than another."""
+    """Over many seeds a name is replaced by all of its pool's names, with similar frequencies."""
     pool = Pool({"city": ("Oslo", "Rome", "Cairo", "Lima")})
     counts = Counter(
         synonyms("He left Bern.", [("Bern", "city")], seed=seed, pool=pool)[0][0].text for seed in range(400)
@@ -175,7 +179,7 @@ def test_pool_order_is_of_chance() -> None:
     [("1872", "9999"), ("14 March 1931", "9 X 9999"), ("March 3, 1931", "X 9, 9999"), ("1960s", "9999x")],
 )
 def test_dates_keep_their_form(name: str, shaped: str) -> None:
-    """A year is replaced by a year, a day by a day written alike."""
+    """A year is replaced by a year, and a day by a day in the same format."""
     assert form(name) == shaped
     for seed in range(5):
         (result,), _ = synonyms(f"It was {name} then.", [(name, "date")], seed=seed)
@@ -184,13 +188,13 @@ def test_dates_keep_their_form(name: str, shaped: str) -> None:
 
 
 def test_form_without_a_name_asks() -> None:
-    """A date written as none of the pool's is replaced by prompt 3."""
+    """A date in a format that the pool does not have is replaced by prompt 3."""
     (result,), asked = synonyms("It was Tuesday.", [("Tuesday", "date")], lambda chat: "1. Friday\n2. Monday")
     assert (result.text, result.how, len(asked)) == ("Friday", "replace", 7)
 
 
 def test_non_named_ask_for_synonyms() -> None:
-    """Prompt 4, seven times; the valid candidate that most replies offer, written as the sentence needs it."""
+    """Prompt 4 is sent seven times, and the most frequent valid candidate is used, in the sentence's form."""
     lists = [
         "1. Building\n2. Works",
         "1. Building\n2. Assembly",
@@ -211,7 +215,7 @@ def test_non_named_ask_for_synonyms() -> None:
 
 
 def test_nothing_valid() -> None:
-    """Where prompt 4 offers nothing valid prompt 3 is put; where that fails, too, there is no synonym, with reasons."""
+    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym, with reasons."""
 
     def answer(chat: Chat) -> str:
         return "1. dogs\n2. the cat" if "synonyms for" in chat.prompt else "1. cat\n2. the mat"
@@ -223,7 +227,7 @@ def test_nothing_valid() -> None:
 
 
 def test_synonyms_of_one_sentence_do_not_clash() -> None:
-    """Two entities never get the same replacement, nor one that contains the other's."""
+    """Two entities never get the same replacement, nor replacements that contain each other."""
 
     def answer(chat: Chat) -> str:
         return "1. beast\n2. big beast\n3. brute"
@@ -271,14 +275,14 @@ def _entity(name: str, kind: str, named: bool) -> tuple[Entity, tuple[Entity, ..
     ],
 )
 def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> None:
-    """Appendix A.3, type 3: what a replacement must not be; each reason on a candidate that only it refuses."""
+    """Each guard of appendix A.3, type 3, refuses a candidate that no other guard refuses."""
     entity, entities = _entity(name, kind, named)
     reason = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
     assert (why in reason) if why else not reason
 
 
 def test_a_short_name_is_taken_out_as_a_word() -> None:
-    """What stands around "art" includes "artful": a candidate that says it again repeats the sentence."""
+    """The text around "art" includes "artful", so a candidate that contains it repeats the sentence."""
     sentence = "The statue was given to art near the artful river."
     entity = locate([Extracted("art")], sentence)[0]
     assert (
@@ -288,7 +292,7 @@ def test_a_short_name_is_taken_out_as_a_word() -> None:
 
 
 def test_numbers_in_words_stay_numbers() -> None:
-    """ "two grants" is a number; one in words or in digits may come, a word may not."""
+    """Only a number, in words or digits, may replace "two grants"."""
     sentence = "They made twenty-two grants."
     entity = Entity("twenty-two", "number", False, ((10, 20),))
     assert "number for a word" in objection("several", entity, sentence, [entity], [], RULES)
@@ -300,7 +304,7 @@ def test_numbers_in_words_stay_numbers() -> None:
     "reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6]
 )
 def test_long_replies_are_read_in_no_time(reply: str) -> None:
-    """A hostile reply costs no more than its first part."""
+    """A hostile reply takes no longer than its first part."""
     started = time.process_time()
     assert read_named(Reply(reply)) is None
     counted([Reply(reply)], Entity("dog", "animal", False, ((0, 3),)), False)
@@ -308,7 +312,7 @@ def test_long_replies_are_read_in_no_time(reply: str) -> None:
 
 
 def test_numbers_stay_numbers() -> None:
-    """The paper's third example: a sum of money is not replaced by a word."""
+    """A sum of money is not replaced by a word (the paper's third example)."""
     sentence = "It was worth US$ 1.826 billion."
     entity = locate([Extracted("US$ 1.826 billion", "money")], sentence)[0]
     for named in (True, False):
@@ -332,7 +336,7 @@ def test_numbers_stay_numbers() -> None:
     ],
 )
 def test_plurals(phrase: str, plural: bool) -> None:
-    """The head of the phrase decides."""
+    """The head of the phrase decides whether it is plural."""
     assert RULES.is_plural(phrase) is plural
 
 
@@ -350,19 +354,21 @@ def test_plurals(phrase: str, plural: bool) -> None:
     ],
 )
 def test_cleaned_candidates(candidate: str, name: str, named: bool, clean: str) -> None:
-    """Labels, remarks, marks and indefinite articles go; a list's capital goes where the entity has none."""
+    """Labels, remarks, marks and indefinite articles are removed, and a list's capital if the entity has
+    none.
+    """
     assert cleaned(candidate, Entity(name, "", named)) == clean
 
 
 def test_candidates_are_counted_once_a_reply() -> None:
-    """Replies vote, not lines; among equals the higher place in the lists wins."""
+    """Each reply has one vote per candidate, and the higher place in the lists wins a tie."""
     replies = [Reply("1. a\n2. b\n3. A"), Reply("1. c\n2. b"), Reply("1. c"), Reply("")]
     assert counted(replies, Entity("x"), False) == [("c", 2), ("b", 2), ("a", 1)]
 
 
 @given(st.text(max_size=200))
 def test_no_reply_breaks_the_generator(text: str) -> None:
-    """Whatever is offered, what is chosen passes the guards."""
+    """For any offered candidates, the chosen one passes the guards."""
     sentence = "A cat saw Bella."
     result, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")
     for synonym in result:
@@ -372,14 +378,14 @@ def test_no_reply_breaks_the_generator(text: str) -> None:
 
 
 def test_shapes() -> None:
-    """Letters, digits and the capital at a sentence's start."""
+    """A shape encodes upper case, lower case and digits, and marks a capital at the start of a sentence."""
     assert shape("Vigra 2b-É") == "Xxxxx 9x-X"
     assert shape("Dogs", at_start=True) == "^xxx"
     assert shape("dogs", at_start=True) == "xxxx"
 
 
 def test_data_of_this_project() -> None:
-    """The pool has at least 40 names a class, in the classes the rules ask for; dates in forms with choices."""
+    """The pool has at least 40 names per class for the classes in the rules, and several dates per format."""
     for cls in ("person", "location", "city", "country", "organization", "date", "film", "book"):
         assert cls in RULES.pool_classes
     assert all(len(POOL.names[cls]) >= 40 for cls in RULES.pool_classes)
@@ -422,7 +428,7 @@ def _change(path: list[Any], value: Any) -> Callable[[Any], None]:
     ],
 )
 def test_damaged_rules(change: Callable[[Any], None], says: str) -> None:
-    """What an editor may have broken is one line with file, place and fix."""
+    """A damaged rules file gives one line with the file, the place and a fix."""
     data = json.loads((DATA / "synonym_rules.json").read_text("utf-8"))
     change(data)
     with pytest.raises(DataError) as caught:
@@ -444,7 +450,7 @@ def test_damaged_rules(change: Callable[[Any], None], says: str) -> None:
     ],
 )
 def test_damaged_pool(change: Callable[[Any], None], says: str) -> None:
-    """The same for the pool."""
+    """A damaged pool file gives one line with the file, the place and a fix."""
     data = copy.deepcopy(json.loads((DATA / "pool.json").read_text("utf-8")))
     change(data)
     with pytest.raises(DataError) as caught:
@@ -455,7 +461,7 @@ def test_damaged_pool(change: Callable[[Any], None], says: str) -> None:
 
 @pytest.mark.parametrize("document", [None, [], "x", 3])
 def test_no_objects(document: object) -> None:
-    """A document that is no object is refused."""
+    """A document that is not an object is refused."""
     with pytest.raises(DataError, match="not a JSON object"):
         parse_rules(document)
     with pytest.raises(DataError, match="not a JSON object"):

@@ -1,4 +1,6 @@
-"""Constituency trees: reading brackets, unary chains, what an alignment must cover, places in the text."""
+"""Constituency trees: bracket parsing, unary chains, tokens that an alignment must cover, and positions in
+the text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ BRACKETS = """(ROOT (S (NP (NP (DT The) (JJ old) (NN dog)) (, ,) (ADJP (JJ tired
 
 
 def test_brackets_and_unary_chains() -> None:
-    """Chains become one node with joined labels; a leaf is its token under all labels of its chain."""
+    """A unary chain becomes one node with joined labels, and a leaf is its token with all labels of its
+    chain.
+    """
     tree = Tree.from_brackets(BRACKETS)
     assert tree.tokens == ("The", "old", "dog", ",", "tired", "of", "barking", ",", "slept", ".")
     assert tree.tags == ("DT", "JJ", "NN", ",", "JJ", "IN", "VBG", ",", "VBD", ".")
@@ -26,14 +30,14 @@ def test_brackets_and_unary_chains() -> None:
 
 
 def test_kept_chains() -> None:
-    """Without collapsing every bracket is a node, and collapsing that tree gives the collapsed one."""
+    """Without collapsing, every bracket is a node, and collapsing that tree gives the collapsed one."""
     kept = Tree.from_brackets(BRACKETS, collapse=False)
     assert len(kept.nodes) == BRACKETS.count("(")
     assert collapsed(kept.root) == Tree.from_brackets(BRACKETS).root
 
 
 def test_walking() -> None:
-    """Nodes stand in pre-order with their parents; siblings are the parent's other parts."""
+    """Nodes are in pre-order with their parents, and siblings are the other parts of the parent."""
     tree = Tree.from_brackets("(S (NP (DT a) (NN b)) (VP (V c) (NP (DT d) (NN e))))")
     assert [(node.label, node.start, node.end) for node in tree.nodes] == [
         ("S", 0, 5),
@@ -67,7 +71,7 @@ def test_several_trees_get_one_root() -> None:
 
 
 def test_one_word() -> None:
-    """A one-word sentence is a single node, root and leaf at once; a bare bracket around a tree adds nothing."""
+    """A one-word sentence is a single node, both root and leaf, and an unlabelled outer bracket adds no node."""
     tree = Tree.from_brackets("( (NP (NN Rain)))")
     assert tree.nodes == (Node("NP+NN", 0, 1),)
     assert tree.leaves == (0,)
@@ -75,7 +79,7 @@ def test_one_word() -> None:
 
 
 def test_whole_sentence_is_whole_without_punctuation() -> None:
-    """A node that lacks only punctuation lacks nothing; one that lacks a word does."""
+    """A node that lacks only punctuation is the whole sentence; one that lacks a word is not."""
     tree = Tree.from_brackets("(S (`` ``) (S (NP (A a) (B b)) (VP (C c) (D d))) ('' '') (. .))")
     whole = [node.label for place, node in enumerate(tree.nodes) if tree.is_whole(place)]
     assert whole == ["S", "S"]
@@ -96,7 +100,7 @@ def test_whole_sentence_is_whole_without_punctuation() -> None:
     ],
 )
 def test_malformed_brackets(brackets: str, problem: str) -> None:
-    """What is no tree is refused in one line that says why."""
+    """Text that is not a tree is refused in one line with the reason."""
     with pytest.raises(DataError, match=problem) as error:
         Tree.from_brackets(brackets)
     assert "\n" not in str(error.value)
@@ -104,7 +108,7 @@ def test_malformed_brackets(brackets: str, problem: str) -> None:
 
 @given(st.text(alphabet="() ab\n", max_size=40))
 def test_any_text_is_a_tree_or_refused(text: str) -> None:
-    """Whatever a parser prints, the result is a tree over its tokens or a DataError."""
+    """For any parser output, the result is a tree over its tokens or a DataError."""
     try:
         tree = Tree.from_brackets(text)
     except DataError:
@@ -115,13 +119,13 @@ def test_any_text_is_a_tree_or_refused(text: str) -> None:
 
 
 def test_a_deep_tree() -> None:
-    """Depth does not matter to reading or walking."""
+    """A deep tree can be read and walked."""
     deep = "(A (B b) " * 5_000 + "(C c)" + ")" * 5_000
     assert len(Tree.from_brackets(deep).nodes) == 10_001
 
 
 def test_leaves_must_be_the_tokens() -> None:
-    """A tree made by hand must have a leaf and a tag for each token."""
+    """A tree built directly needs a leaf and a tag for each token."""
     root = Node("S", 0, 2, (Node("A", 0, 1), Node("B", 1, 2)))
     with pytest.raises(DataError, match="leaves of a tree are not exactly its tokens"):
         Tree(root, ("a", "b", "c"), ("A", "B", "C"))
@@ -147,18 +151,22 @@ def test_leaves_must_be_the_tokens() -> None:
     ],
 )
 def test_what_must_be_covered(tag: str, token: str, must: bool) -> None:
-    """Prepositions by their tag and punctuation need no cover; conjunctions tagged alike, signs and words do."""
+    """Prepositions (by tag) and punctuation need no cover; conjunctions with the same tag, signs and words
+    do.
+    """
     assert Tree.from_brackets(f"({tag} {token})").must_be_covered(0) is must
 
 
 def test_punctuation() -> None:
-    """Every mark of a token must be punctuation."""
+    """A token is punctuation if every character of it is."""
     assert all(map(is_punctuation, (".", "--", "…", "''", "“", "?!")))
     assert not any(map(is_punctuation, ("U.S.", "%", "'s", "&", "$", "€", "3")))
 
 
 def test_places_in_the_text() -> None:
-    """Tokens are found in order, treebank brackets and quotes as what they stand for; phrases are the text's."""
+    """Tokens are located in order, treebank brackets and quotes as their characters, and phrases quote the
+    text.
+    """
     text = 'He (the "boss") didn\'t  go.'
     tokens = ("He", "(", "the", "``", "boss", "''", ")", "did", "n't", "go", ".")
     spans = token_spans(text, tokens)
@@ -174,7 +182,7 @@ def test_places_in_the_text() -> None:
 
 @pytest.mark.parametrize("text", ["See -LRB-a) or b.", "See (a-RRB- or b.", "See -LRB-a-RRB- or b."])
 def test_brackets_that_stand_in_the_text_as_treebanks_write_them(text: str) -> None:
-    """A tree has the same token for a bracket and for its name: either is found, as it stands in the text."""
+    """A treebank name of a bracket is located as either the bracket or the name, whichever is in the text."""
     brackets = "(S (VB See) (NP (-LRB- -LRB-) (NN a) (-RRB- -RRB-)) (CC or) (NN b) (. .))"
     sentence = Parsed.of(text, brackets)
     assert sentence.phrase((1, 4)) == text[4:-6]
@@ -189,7 +197,7 @@ def test_brackets_that_stand_in_the_text_as_treebanks_write_them(text: str) -> N
 
 @pytest.mark.parametrize("tokens", [("He", "goes"), ("go", "He"), ("He",) * 2, ("He", "home")])
 def test_tokens_that_are_not_in_the_text(tokens: tuple[str, ...]) -> None:
-    """A token that does not come next is refused: its phrases would be another sentence's."""
+    """A token that does not come next in the text is refused."""
     with pytest.raises(DataError, match="does not follow"):
         token_spans("He did go home", tokens)
 
@@ -201,7 +209,7 @@ def test_one_span_per_token() -> None:
 
 
 def test_leftover_words() -> None:
-    """Runs as they stand in the text, without punctuation at the ends; lone prepositions are not left over."""
+    """Leftover words are runs of the text without punctuation at their ends, and exclude single prepositions."""
     sentence = Parsed.of(TEXT, BRACKETS)
     assert sentence.uncovered([False] * 10) == ("The old dog, tired of barking, slept",)
     assert sentence.uncovered([True] * 3 + [False] * 2 + [True] * 5) == ("tired",)

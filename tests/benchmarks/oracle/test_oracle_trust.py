@@ -1,4 +1,4 @@
-"""The trust strategy against oracles of known behaviour, and its bound."""
+"""The trust strategy on oracles of known behaviour, and its bound."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from pytest_llmprops.benchmarks.oracle.trust import (
 from pytest_llmprops.core.seeds import generator
 
 SENTENCES = ("The dog slept.", "The cat ran.")
-#: five paraphrases of each, which say which sentence they are of
+#: five paraphrases of each sentence, which name their sentence
 CANDIDATES = [Candidate(f"{source}-{number}", source) for source in (1, 2) for number in range(5)]
 TRIALS = 20_000
 Judge = Callable[[str, str], bool]
 
 
 def _perfect(first: str, second: str) -> bool:
-    """Knows which sentence each paraphrase is of."""
+    """Return an oracle that knows which sentence each paraphrase comes from."""
     return SENTENCES[int(first[0]) - 1] == second
 
 
@@ -43,7 +43,7 @@ def _coin(seed: int) -> Judge:
 
 
 def _always(source: int) -> Judge:
-    """Names the same source whatever it is asked."""
+    """Return an oracle that names the same source for every paraphrase."""
     return lambda first, second: second == SENTENCES[source - 1]
 
 
@@ -53,7 +53,7 @@ def _trust(judge: Judge, tests: int = 1, seed: int = 0, candidates: list[Candida
 
 
 def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
-    """Of so many cases, in how many the judge passes the first test, the first two, and so on to all."""
+    """Return the number of cases in which the judge passes the first test, the first two, and so on to all."""
 
     async def run() -> list[int]:
         fake, rng, passed = FakeOracle(sentences=judge), generator("trials", tests), [0] * tests
@@ -81,12 +81,12 @@ def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
     ],
 )
 def test_one_test(other: bool | None, own: bool | None, outcome: str) -> None:
-    """No, then yes is passed; two yes are triangular evidence; the rest is inconsistent, or cannot be read."""
+    """A "no" then a "yes" passes, two "yes" are triangular evidence, others are inconsistent or unreadable."""
     assert outcome_of(other, own) == outcome
 
 
 def test_questions() -> None:
-    """The paraphrase is put first, with the other sentence, then with its own; test t asks its own sample."""
+    """The paraphrase is compared with the other sentence, then with its own, and test t uses sample t."""
     fake = FakeOracle(sentences=_perfect)
     trust = asyncio.run(run_trust_tests(SENTENCES, CANDIDATES, fake.oracle, generator(1), 20))
     assert len(fake.log) == 40
@@ -99,7 +99,7 @@ def test_questions() -> None:
 
 
 def test_a_perfect_judge_passes() -> None:
-    """Whoever knows the source passes every test, whatever the coin."""
+    """An oracle that knows the source passes every test, for any coin."""
     for seed in range(20):
         trust = _trust(_perfect, tests=10, seed=seed)
         assert trust.outcome == "accepted"
@@ -108,14 +108,16 @@ def test_a_perfect_judge_passes() -> None:
 
 
 def test_constant_yes_is_triangular_evidence() -> None:
-    """Always yes is rejected under both rules."""
+    """An oracle that always says "yes" is rejected under both rules."""
     trust = _trust(lambda first, second: True)
     assert trust.outcome == "triangular"
     assert not trust.accepted_by_paper
 
 
 def test_constant_no_is_inconsistent() -> None:
-    """Always no denies its own paraphrases: rejected here, though the paper's rule accepts it."""
+    """An oracle that always says "no" denies its own paraphrases and is rejected, but the paper's rule
+    accepts it.
+    """
     trust = _trust(lambda first, second: False, tests=3)
     assert trust.outcome == "inconsistent"
     assert trust.accepted_by_paper
@@ -138,7 +140,7 @@ def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
 
 
 def test_learning_from_earlier_tests_does_not_help() -> None:
-    """A guesser that names the source that came up more often before is no better: coins have no memory."""
+    """Guessing the source that came up more often is no better than the bound, because draws are independent."""
     seen: Counter[int] = Counter()
     questions = itertools.count()
     named = 1
@@ -158,7 +160,7 @@ def test_learning_from_earlier_tests_does_not_help() -> None:
 
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=4).filter(any))
 def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int]) -> None:
-    """For any joint distribution of (answer on s1, answer on s2), a fair coin leaves at most one half."""
+    """For any joint distribution of (answer on s1, answer on s2), the pass probability is at most one half."""
     pairs = list(itertools.product((False, True), repeat=2))
     passed = 0
     for (on_first, on_second), weight in zip(pairs, weights, strict=True):
@@ -169,7 +171,7 @@ def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int])
 
 
 def test_the_bound_in_words() -> None:
-    """2^-n for the run's own n, for an oracle whose answers do not depend on the coin."""
+    """The printed bound is 2^-n for the run's n, for an oracle whose answers do not depend on the coin."""
     assert _trust(_perfect).bound.text == (
         "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
     )
@@ -179,7 +181,7 @@ def test_the_bound_in_words() -> None:
 
 
 def test_no_bound_without_a_choice() -> None:
-    """Where one sentence only has paraphrases, naming it always passes, and no bound is printed."""
+    """If only one sentence has paraphrases, naming it always passes, so no bound is printed."""
     second = [c for c in CANDIDATES if c.source == 2]
     trust = _trust(_always(2), tests=10, candidates=second)
     assert trust.outcome == "accepted"
@@ -190,7 +192,7 @@ def test_no_bound_without_a_choice() -> None:
 
 
 def test_no_paraphrase() -> None:
-    """Without a paraphrase nothing is asked, nothing accepted under either rule, and no bound claimed."""
+    """Without a paraphrase nothing is asked, accepted under either rule, or given a bound."""
     fake = FakeOracle()
     trust = asyncio.run(run_trust_tests(SENTENCES, [], fake.oracle, generator(0), 3))
     assert fake.log == []
@@ -203,7 +205,9 @@ def test_no_paraphrase() -> None:
 
 
 def test_the_worst_test_decides() -> None:
-    """Triangular evidence in any test is what is reported, then inconsistency, then an unreadable answer."""
+    """The reported outcome is triangular evidence if any test has it, then inconsistency, then an unreadable
+    answer.
+    """
     said = {SENTENCES[0]: True, SENTENCES[1]: True}
     trust = _trust(lambda first, second: said[second] if first.endswith("0") else _perfect(first, second), 50)
     assert {test.outcome for test in trust.tests} == {"accepted", "triangular"}
@@ -218,7 +222,7 @@ def test_the_worst_test_decides() -> None:
 
 
 def test_unreadable_answers() -> None:
-    """Replies that are no JSON pass no test, under neither rule."""
+    """Replies that are not JSON pass no test under either rule."""
     trust = _trust(lambda first, second: "hm")  # type: ignore[arg-type, return-value]
     assert trust.outcome == "unreadable"
     assert trust.values["passed"] == 0
@@ -226,7 +230,9 @@ def test_unreadable_answers() -> None:
 
 
 def test_the_coin_is_fair_whatever_the_numbers() -> None:
-    """Each source is drawn in half of the cases though one has five candidates and the other one; each as often."""
+    """Each source is drawn in half of the cases, even with five candidates against one, and candidates
+    equally often.
+    """
     candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
     rng = generator("draws")
     counts = Counter(draw_candidate(candidates, rng).text for _ in range(TRIALS))
@@ -236,7 +242,7 @@ def test_the_coin_is_fair_whatever_the_numbers() -> None:
 
 
 def test_draws_are_with_replacement() -> None:
-    """A paraphrase may be drawn again, and is then asked again as another sample."""
+    """A paraphrase may be drawn again, and is then asked about as another sample."""
     fake = FakeOracle(sentences=_perfect)
     asyncio.run(run_trust_tests(SENTENCES, CANDIDATES[:1], fake.oracle, generator(0), 2))
     assert len(fake.log) == 4
@@ -244,19 +250,19 @@ def test_draws_are_with_replacement() -> None:
 
 
 def test_the_same_generator_gives_the_same_tests() -> None:
-    """Choices come from the generator alone."""
+    """The same generator gives the same choices."""
     first, second = ([test.candidate for test in _trust(_perfect, tests=8, seed=5).tests] for _ in range(2))
     assert first == second
 
 
 def test_categories() -> None:
-    """Table 5: A is an alignment of the sentences, I an indifferentiable paraphrase."""
+    """In the categories of table 5, A is an alignment of the sentences and I an indifferentiable paraphrase."""
     result = [category_of(a, i) for a, i in ((True, True), (False, True), (True, False), (False, False))]
     assert result == ["AI", "ĀI", "AĪ", "ĀĪ"]
 
 
 def test_usable_paraphrases() -> None:
-    """Left out: the sentence's own words in other marks or case, a repetition, no words at all, the sixth."""
+    """Paraphrases that repeat the sentence or each other, have no words, or exceed five are not usable."""
     given = ("the dog slept!", "A dog slept.", "“A dog slept”", "...", "Sleep came.", "Too late.")
     assert usable(Paraphrases(given), "The dog slept.", 5) == ("A dog slept.", "Sleep came.")
     assert usable(Paraphrases(("The dog slept.",)), "The dog slept.", 5) == ()

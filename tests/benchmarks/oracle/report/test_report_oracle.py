@@ -1,4 +1,4 @@
-"""The oracle-checker in the report: figures 6 and 10, tables 1 to 5 beside the paper's, cases, bounds."""
+"""The oracle-checker section of the report: figures 6 and 10, tables 1 to 5, cases and bounds."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ PROVED, UNPROVED, DENIED = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2), pair(MOVED
 
 
 def tied(text: str, sample: int) -> list[str]:
-    """An extractor that finds what replaces Lima only where Oslo stands."""
+    """An extractor that finds the replacement of Lima only when Oslo is in the sentence."""
     names = capitalised(text)
     return names if "Oslo" in text or "Lima" in text else names[:1] + names[2:]
 
 
 def paraphrases(text: str) -> list[str]:
-    """The same phrases in other orders."""
+    """Paraphrases that have the same phrases in another order."""
     known = {DOGS: [TURNED], MOVED: [TURNED, DOGS], CATS: [MOVED_CATS]}
     return known.get(text, ["quite another thing is said."])
 
 
 def denies(*pairs: tuple[str, str]) -> Subject:
-    """A model that calls everything equivalent but these pairs."""
+    """A model that calls all pairs equivalent except these."""
     return Subject(tied, lambda first, second: (first, second) not in pairs, paraphrases)
 
 
@@ -77,17 +77,17 @@ def report(*folders: Path) -> Report:
 
 
 def blocks(result: Sequence[Block]) -> list[Block]:
-    """All blocks, folded ones too."""
+    """All blocks, including folded ones."""
     return [x for b in result for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
 
 
 def every(oracle_report: Report, kind: type[Block]) -> list[Any]:
-    """All blocks of a kind."""
+    """All blocks of one kind."""
     return [b for b in blocks(oracle_report.sections[0].blocks) if isinstance(b, kind)]
 
 
 def table(oracle_report: Report, title: str) -> list[dict[str, str]]:
-    """The rows of a table, heading -> text."""
+    """The rows of a table as heading -> text."""
     [one] = [b for b in every(oracle_report, Table) if b.title == title]
     names = [name for name, _ in one.columns]
     assert all(len(row) == len(names) for row in one.rows)
@@ -102,7 +102,7 @@ def html(oracle_report: Report) -> str:
 
 
 def titles(oracle_report: Report) -> set[str]:
-    """The tables that are there."""
+    """The titles of all tables."""
     return {b.title for b in every(oracle_report, Table)}
 
 
@@ -115,7 +115,7 @@ def notes(oracle_report: Report) -> list[str]:
 
 
 def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> None:
-    """Each domain has a row with the metrics' numbers, and so have the paper's two corpora, as they are printed."""
+    """Each domain has a row of metrics, followed by a row of printed numbers for each corpus of the paper."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
     rows = {row["Sentences from"]: row for row in table(oracle_report, "Linearity of entity extraction")}
     assert list(rows) == [
@@ -151,7 +151,7 @@ def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> No
 
 
 def test_figure_6_has_three_bars_a_model(tmp_path: Path) -> None:
-    """Sentences, extracted and labelled entities: accepted, rejected, and missed labels, above the paper's."""
+    """Each model has three bars (sentences, extracted and labelled entities), above the paper's bars."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
     [figure] = [f for f in every(oracle_report, Figure) if f.name == "oracle-acceptance"]
     assert "Builtin, general" in figure.alt
@@ -170,7 +170,7 @@ def test_figure_6_has_three_bars_a_model(tmp_path: Path) -> None:
 
 
 def test_bars_add_up() -> None:
-    """Accepted, rejected and what is left of a bar reach from 0 to 1, in this order."""
+    """The accepted, rejected and remaining parts of a bar add up to 1, in this order."""
     bars = Bars("m", 0, (Bar("labelled", 0.5, 0.2, 10),))
     drawn: list[Any] = list(acceptance_plot([bars]).axes[0].patches)
     patches = sorted((p.get_x(), p.get_width()) for p in drawn)
@@ -179,7 +179,7 @@ def test_bars_add_up() -> None:
 
 
 def test_figure_10_is_sorted_by_con_o() -> None:
-    """Sentences stand by the size of their most frequent answer; of very many, evenly chosen ones are drawn."""
+    """Sentences are sorted by the size of their most frequent answer, and a long list is sampled evenly."""
     many = [Profile(1.0, 0.5, 2.0, ((n % 100 + 1) / 100,)) for n in range(5 * MOST_DRAWN)]
     shown = selected(many)
     assert len(shown) == MOST_DRAWN
@@ -190,7 +190,9 @@ def test_figure_10_is_sorted_by_con_o() -> None:
 
 
 def test_figure_10_stacks_the_groups_of_answers() -> None:
-    """Con_o's chart has the most frequent answer, the other groups, and what could not be read on top."""
+    """The Con_o chart stacks the most frequent answer, the other groups and the unreadable replies, in this
+    order.
+    """
     import matplotlib
 
     profiles = [Profile(1.0, 1.0, 3.0, (0.5, 0.25)), Profile(0.4, 0.1, 2.0, (0.75, 0.25))]
@@ -217,7 +219,7 @@ def test_figure_10_stacks_the_groups_of_answers() -> None:
 
 
 def test_every_domain_has_its_figure_10(tmp_path: Path) -> None:
-    """General and technical sentences are drawn apart, like the paper's two corpora."""
+    """General and technical sentences have separate charts, like the paper's two corpora."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
     named = [f.title for f in every(oracle_report, Figure) if f.name.startswith("oracle-sentences")]
     assert named == [
@@ -231,7 +233,7 @@ def test_every_domain_has_its_figure_10(tmp_path: Path) -> None:
 
 
 def test_correlations_stand_beside_table_1(tmp_path: Path) -> None:
-    """Table 1 has Spearman's coefficients of the run, a dash where one side does not vary, and the printed ones."""
+    """Table 1 shows the run's Spearman coefficients next to the printed ones, and a dash for a constant side."""
     values = [
         {"accepted": 1.0, "tests": 5.0, "tests_passed": float(n), "combinations": 10.0, "entities": 3.0,
          "combinations_passed": float(5 - n), "con_o": float(n), "con_rs": float(-n), "samples": 5.0,
@@ -270,7 +272,7 @@ def hand_made(folder: Path, values: Sequence[dict[str, float]]) -> Path:
 
 
 def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
-    """A rejected sentence stands with its text and its culprits, and their kinds are counted."""
+    """A rejected sentence is shown with its text and culprits, and the kinds of culprits are counted."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, tests=20))
     [row] = table(oracle_report, "Rejected sentences")
     assert (row["Item"], row["Sentence"]) == ("oracle/general/001", TOWNS)
@@ -284,7 +286,7 @@ def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
 def test_the_bound_is_said(tmp_path: Path, rule: str) -> None:
-    """What an acceptance is worth stands first: nothing under "any", Theorem 3.1's bound under the other rules."""
+    """The section starts with the bound: none for "any", and that of Theorem 3.1 for the other rules."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, rule=rule, samples=11))
     said = " ".join(notes(oracle_report)[:2])
     assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
@@ -298,7 +300,7 @@ ASKED = [PROVED, UNPROVED, DENIED]
 
 
 def test_a_rejected_answer_is_not_turned_over(tmp_path: Path) -> None:
-    """The section says what a rejection means, once, and what passing the test of a "no" is worth."""
+    """The section explains once what a rejection means and what a passed test of a "no" is worth."""
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": denies((MOVED, CATS), (TURNED, CATS))}))
     said = [text for text in notes(oracle_report) if "never turned into its opposite" in text]
     assert len(said) == 1
@@ -306,7 +308,9 @@ def test_a_rejected_answer_is_not_turned_over(tmp_path: Path) -> None:
 
 
 def test_tables_2_and_3(tmp_path: Path) -> None:
-    """Answers by label and provable pairs stand above the paper's; without the reference, a "no" has no proof tried."""
+    """Answers by label and provable pairs are shown above the paper's; no proof of a "no" is tried without
+    the reference.
+    """
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
     own, printed = table(oracle_report, "Answers by label (Table 2)")
     assert (own["Labelled yes"], own["Labelled no"]) == ("2", "1")
@@ -328,7 +332,9 @@ def test_tables_2_and_3(tmp_path: Path) -> None:
 
 
 def test_table_5_has_both_rules(tmp_path: Path) -> None:
-    """Accepted answers of no by category, by our rule and by the paper's, above the printed ones with their numbers."""
+    """Table 5 shows the accepted "no" answers by category under our rule and the paper's, above the printed
+    numbers.
+    """
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
     ours, papers, printed = table(oracle_report, "Answers of no that are accepted (Table 5)")
     assert (ours["Accepted on"], papers["Accepted on"]) == (
@@ -338,7 +344,7 @@ def test_table_5_has_both_rules(tmp_path: Path) -> None:
     assert ours["φ_or: ĀĪ"] == papers["φ_or: ĀĪ"] == "0.0% of 1"
     assert ours["φ_or: AI"] == "–"
     assert (printed["φ_or: AI"], printed["φ_and: ĀĪ"]) == ("29.2% of 383", "71% of 1,409")
-    # An oracle that contradicts itself otherwise is rejected by our rule only.
+    # Our rule alone rejects an oracle whose contradiction is not triangular evidence.
     calls_all_different = Subject(same=lambda first, second: False, paraphrases=paraphrases)
     oracle_report = report(measure(tmp_path / "other", [DENIED], {"m": calls_all_different}))
     ours, papers, _ = table(oracle_report, "Answers of no that are accepted (Table 5)")
@@ -346,7 +352,7 @@ def test_table_5_has_both_rules(tmp_path: Path) -> None:
 
 
 def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
-    """Own paraphrases and the three checks stand above the paper's numbers."""
+    """Own paraphrases and the three sanity checks are shown above the paper's numbers."""
     random = Item("oracle/random/0001", "random_pair", "en", "builtin", "", {**DENIED.fields, "label": False})
     asked = [PROVED, control(PROVED, "own_paraphrase"), control(PROVED, "consistency"), random]
     oracle_report = report(measure(tmp_path / "run", asked, {"m": SURE}))
@@ -362,7 +368,7 @@ def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
 
 
 def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
-    """An accepted yes stands with the phrase pairs that the model confirmed, a rejected one with what is left over."""
+    """An accepted "yes" is shown with its confirmed phrase pairs, and a rejected one with its leftover words."""
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}, ask_identical=True))
     [proof] = table(oracle_report, "Proofs (Table 13)")
     assert (proof["Item"], proof["Sentence 1"], proof["Sentence 2"]) == (PROVED.id, DOGS, MOVED)
@@ -378,7 +384,7 @@ def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
 
 
 def test_refused_phrases_are_shown(tmp_path: Path) -> None:
-    """A proof that fails on a phrase pair that the model refuses shows the pair."""
+    """A proof that fails because the model refuses a phrase pair shows that pair."""
     refuses = Subject(same=lambda first, second: (first, second) != ("last night", "last night"))
     oracle_report = report(measure(tmp_path / "run", [PROVED], {"m": refuses}, ask_identical=True))
     [left] = table(oracle_report, "Leftover words (Table 12)")
@@ -387,7 +393,7 @@ def test_refused_phrases_are_shown(tmp_path: Path) -> None:
 
 
 def test_triangular_evidence_is_shown(tmp_path: Path) -> None:
-    """A rejected no stands with both sentences and the paraphrase that the model calls equivalent to both."""
+    """A rejected "no" shows both sentences and the paraphrase that the model calls equivalent to both."""
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
     [row] = table(oracle_report, "Triangular evidence (Table 15)")
     assert (row["Item"], row["Sentence 1"], row["Sentence 2"]) == (DENIED.id, MOVED, CATS)
@@ -401,7 +407,7 @@ def test_triangular_evidence_is_shown(tmp_path: Path) -> None:
 
 
 def test_only_triangular_evidence_is_shown(tmp_path: Path) -> None:
-    """Of a no that is rejected for another contradiction there is no row; the record keeps which answer was which."""
+    """A "no" rejected for another contradiction has no row, and the record keeps its answers."""
     run = measure(tmp_path / "run", [DENIED], {"m": denies((MOVED, CATS), (MOVED_CATS, CATS))}, no_tests=20)
     tests = PairEvidence.from_json(read_run(run).records[0].evidence).tests
     assert len(tests) == 20
@@ -419,7 +425,7 @@ def test_only_triangular_evidence_is_shown(tmp_path: Path) -> None:
     assert (test.other, test.own, test.outcome) == ("no", "yes", "accepted")
 
 
-#: two paraphrases of the first sentence: one is aligned to the second in one direction only
+#: two paraphrases of the first sentence; one of them is aligned to the second in one direction only
 ONE_WAY, BOTH_WAYS = "quiet dogs barked again.", "loud dogs barked twice."
 
 
@@ -450,7 +456,7 @@ def with_two_series(folder: Path, phi: str, *triangular: str, monkeypatch: pytes
 
 
 def drawn_by_or(run: Path) -> dict[str, str]:
-    """The paraphrase of each item's test by "or", from the values alone: what the model called equivalent."""
+    """The paraphrase that each item's test by "or" draws, derived from the values alone."""
     return {
         r.id: ONE_WAY if r.values["trust_or"] != r.values["trust_and"] else BOTH_WAYS
         for r in read_run(run).records
@@ -460,7 +466,7 @@ def drawn_by_or(run: Path) -> dict[str, str]:
 def test_each_kind_of_alignment_has_its_own_triangular_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the tests by which the run decides are shown, with their paraphrase and their category."""
+    """Only the tests that decide the run are shown, with their paraphrase and category."""
     run = with_two_series(tmp_path / "one", "or", ONE_WAY, monkeypatch=monkeypatch)
     chosen = drawn_by_or(run)
     assert set(chosen.values()) == {ONE_WAY, BOTH_WAYS}, "both are drawn by some item"
@@ -470,7 +476,7 @@ def test_each_kind_of_alignment_has_its_own_triangular_evidence(
     assert {row["Paraphrase, said to be equivalent to both"] for row in shown} == {
         f"of sentence 1: {ONE_WAY}"
     }
-    # By "and" the same answers contradict themselves, but there is no triangular evidence.
+    # By "and", the same answers are inconsistent but are not triangular evidence.
     by_and = report(with_two_series(tmp_path / "two", "and", ONE_WAY, monkeypatch=monkeypatch))
     assert "Triangular evidence (Table 15)" not in titles(by_and)
     shown = table(
@@ -490,7 +496,7 @@ def test_each_kind_of_alignment_has_its_own_triangular_evidence(
 
 
 def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
-    """A model that denies each own paraphrase is wrong on the check, and consistent in the paper's numbers."""
+    """A model that denies each own paraphrase fails the check and is consistent in the paper's numbers."""
     asked = [PROVED, control(PROVED, "own_paraphrase")]
     run = measure(tmp_path / "run", asked, {"m": Subject(same=lambda *_: False, paraphrases=paraphrases)})
     [denied] = [r for r in read_run(run).records if r.task == "own_paraphrase"]
@@ -505,7 +511,7 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_sentence_that_looks_like_the_prompt_is_shown(tmp_path: Path, place: int) -> None:
-    """A sentence that contains what separates the two in the prompt is shown as it is."""
+    """A sentence that contains the separator of the prompt is shown unchanged."""
     texts = [MOVED, CATS]
     texts[place] = "red dogs said ' 2. ' and barked."
     asked = pair(texts[0], texts[1], 1, label=False)
@@ -524,7 +530,7 @@ CASES = {
 
 
 def test_the_cases_need_no_requests(tmp_path: Path) -> None:
-    """Without requests.jsonl the same cases are shown: all of it comes from the verdicts."""
+    """The same cases are shown without requests.jsonl, because the verdicts contain all of it."""
     first, second = (
         report(
             measure(
@@ -539,7 +545,7 @@ def test_the_cases_need_no_requests(tmp_path: Path) -> None:
 
 
 def test_a_record_of_schema_1_says_what_it_cannot_show(tmp_path: Path) -> None:
-    """Without evidence the numbers and reasons stay, and a line says what is missing."""
+    """A schema 1 record has no evidence: numbers and reasons are shown, and a line says what is missing."""
     oracle_report = report(as_schema_1(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, tests=20)))
     assert any(
         text.startswith("m: the record lacks the evidence of 3 pairs") for text in notes(oracle_report)
@@ -553,7 +559,7 @@ def test_a_record_of_schema_1_says_what_it_cannot_show(tmp_path: Path) -> None:
 
 
 def test_the_record_has_a_repaired_answer(tmp_path: Path) -> None:
-    """Of a reply that was repaired the second reading counts."""
+    """The second reading of a repaired reply is the one that counts."""
     replies = iter(["what?", '{"answer": "no", "explanation": "other cats"}'])
     said = Subject(same=lambda first, second: next(replies, True), paraphrases=paraphrases)
     [record] = read_run(measure(tmp_path / "run", [DENIED], {"m": said})).records
@@ -564,7 +570,7 @@ def test_the_record_has_a_repaired_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
-    """After a run as users make it, the section shows the sentences and culprits that the verdicts keep."""
+    """After a run through pytest, the section shows the sentences and culprits kept in the verdicts."""
     run.write(
         "model.py",
         "from fixtures.oracle_runs import Subject, capitalised\n"
@@ -592,10 +598,12 @@ def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
 
 
 def test_the_headline_and_the_page(tmp_path: Path) -> None:
-    """The finding speaks of accepted answers, sanity checks left out; the page and its Markdown can be made."""
+    """The headline counts accepted answers without sanity checks, and both the page and its Markdown are
+    written.
+    """
     asked = [*ASKED, *TWO, control(PROVED, "consistency")]
     oracle_report = report(measure(tmp_path / "run", asked, {"m": SURE}))
-    # Accepted: one pair, two sentences; the third sentence has nothing to test.
+    # Accepted: one pair and two sentences. The third sentence has nothing to test.
     assert oracle_report.title.startswith("m has an accepted answer to 50.0% of oracle cases (")
     assert oracle_report.sections[0].title == "Oracle-checker"
     text = to_markdown(oracle_report)
@@ -605,7 +613,7 @@ def test_the_headline_and_the_page(tmp_path: Path) -> None:
 
 
 def test_replies_stay_text(tmp_path: Path) -> None:
-    """Control characters of a paraphrase are spelled out, and markup stays text."""
+    """Control characters of a paraphrase are spelled out and markup is escaped."""
     evil = "red dogs <img src=x onerror=alert(1)> \x1b[2J barked loudly."
     model = Subject(
         same=lambda first, second: (first, second) != (MOVED, CATS), paraphrases=lambda text: [evil + text]
@@ -618,7 +626,7 @@ def test_replies_stay_text(tmp_path: Path) -> None:
 
 
 def test_two_models_stand_side_by_side(tmp_path: Path) -> None:
-    """Every table has a row for each model, and a remark of one of them is said with its name."""
+    """Every table has one row per model, and a remark about one model names it."""
     other = Subject(same=lambda first, second: True, paraphrases=paraphrases)
     oracle_report = report(measure(tmp_path / "run", [*ASKED, *TWO], {"a": SURE, "b": other}))
     assert [row["Model"] for row in table(oracle_report, "Answers by label (Table 2)")] == [

@@ -1,4 +1,4 @@
-"""The user's own sentences, made into a folder that the benchmark reads."""
+"""A user's sentences, converted into a folder that the benchmark reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mine(tmp_path: Path, text: str = "One here.\n\nTwo here.\nOne  here.\n") -> 
 
 
 def test_written_sentences_are_read(tmp_path: Path) -> None:
-    """Each sentence is written once and read as a generated item; the mark says how many there are."""
+    """Each sentence is written once and read as a generated item, and the mark has their number."""
     out = tmp_path / "out"
     files = write_sentences(mine(tmp_path), out)
     assert [path.relative_to(out).as_posix() for path in files] == [
@@ -34,7 +34,7 @@ def test_written_sentences_are_read(tmp_path: Path) -> None:
 
 
 def test_written_again(tmp_path: Path) -> None:
-    """A set of this function's own is replaced, its mark with it."""
+    """A folder written by this function is replaced, including its mark."""
     write_sentences(mine(tmp_path), tmp_path / "out")
     target, mark = write_sentences(mine(tmp_path, "Three.\n"), tmp_path / "out")
     assert target.read_text(encoding="utf-8") == "Three.\n"
@@ -42,7 +42,7 @@ def test_written_again(tmp_path: Path) -> None:
 
 
 def test_nothing_of_others_is_hidden(tmp_path: Path) -> None:
-    """A folder with published data, with another generator's mark or with unmarked sentences is refused."""
+    """A folder with published data, another generator's mark or unmarked sentences is refused."""
     source = mine(tmp_path)
     for name, text in (("msrp/a.txt", "x"), ("oracle/SOURCE.json", "{}"), ("oracle/sentences.txt", "x")):
         out = tmp_path / name.replace("/", "-")
@@ -54,7 +54,7 @@ def test_nothing_of_others_is_hidden(tmp_path: Path) -> None:
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    """A file that is missing or has no sentence is refused by name, and nothing is written."""
+    """A missing file or one without sentences is refused by name, and nothing is written."""
     with pytest.raises(DataError, match=r"gone\.txt"):
         write_sentences(tmp_path / "gone.txt", tmp_path / "out")
     with pytest.raises(DataError, match=r"mine\.txt"):
@@ -63,6 +63,6 @@ def test_bad_files(tmp_path: Path) -> None:
 
 
 def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """An output folder that is a file is one line."""
+    """An output folder that is a file gives one error line."""
     with pytest.raises(UsageError, match="cannot be written"):
         write_sentences(mine(tmp_path), mine(tmp_path))
