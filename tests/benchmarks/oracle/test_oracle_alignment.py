@@ -306,9 +306,7 @@ def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
 
 
 def _sentence(data: st.DataObject, *, phrases_only: bool = False) -> Parsed:
-    """A sentence of at most 15 tokens with a random tree; with ``phrases_only`` no word is a child of the
-    root.
-    """
+    """Return a sentence of up to 15 tokens; with ``phrases_only`` no word is a child of the root."""
     sizes = data.draw(st.lists(st.integers(2 if phrases_only else 1, 5), min_size=2, max_size=3))
     starts = np.cumsum([0, *sizes]).tolist()
     parts = tuple(_subtree(data, start, size) for start, size in zip(starts, sizes, strict=False))

@@ -76,9 +76,7 @@ def test_an_ideal_extractor_is_accepted() -> None:
 
 
 def test_an_extractor_that_is_not_linear_is_wrong() -> None:
-    """An entity found only together with another makes the sentence wrong, names the culprit and gives no
-    bound.
-    """
+    """If an entity is found only with another, the sentence is wrong, with a culprit and no bound."""
     verdict = verdict_on(
         TOWNS, model(extract=lambda s, _: capitalised(s) if "Oslo" in s else capitalised(s)[1:2]), tests=20
     )
@@ -108,9 +106,7 @@ def test_the_rule_is_recorded(rule: str, number: int) -> None:
     ids=["none", "not there", "too many", "no list"],
 )  # fmt: skip
 def test_sentences_that_cannot_be_tested(text: str, extract: Any, status: str, given: str) -> None:
-    """A sentence without entities is accepted and counted separately; an unmeasurable or unreadable one is
-    unparsed.
-    """
+    """A sentence without entities is accepted; an unmeasurable or unreadable one is unparsed."""
     verdict = verdict_on(sentence(text, 9), model(extract=extract))
     assert (verdict.status, verdict.given) == (status, given), verdict.reason
     assert bool(verdict.values.get("no_entities")) == (status == "correct")
@@ -192,9 +188,7 @@ def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
 
 
 def test_a_paraphrase_that_a_helper_cannot_take() -> None:
-    """A model's paraphrase of 700 words cannot be aligned; it is not an error, and it is drawn and asked
-    about.
-    """
+    """A paraphrase of 700 words cannot be aligned, but it is not an error and can be drawn."""
     long = "so " * 700 + "another thing."
     for wordy in (long, "breaking news.", "vectorless news."):
         judge = lambda first, second: first in (DOGS, wordy) and second == DOGS  # noqa: E731, B023
@@ -285,9 +279,7 @@ def test_sanity_checks() -> None:
 
 
 def test_sanity_items_are_made_of_the_pairs() -> None:
-    """Sanity items use the same third of the pairs in every run; a random pair has first sentences of two
-    pairs.
-    """
+    """Sanity items use the same third of the pairs in every run; random pairs mix first sentences."""
     items = loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
     tasks = Counter(item.task for item in items)
     pairs = {item.id: item for item in items if item.task in ("yes", "no")}

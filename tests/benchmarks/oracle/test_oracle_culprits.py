@@ -59,9 +59,7 @@ def test_no_violation_no_culprit() -> None:
 
 
 def test_multi_form() -> None:
-    """An entity extracted under or inside a longer name in some replies is multi-form, with the form and its
-    count.
-    """
+    """An entity that some replies put in a longer name is multi-form, with the form and its count."""
     (culprit,) = culprits_of(
         x11=replies(3, (3, ["Tobias", "Nairobi"]), (8, ["Tobias of Nairobi", "Nairobi"]))
     )

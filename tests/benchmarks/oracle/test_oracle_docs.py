@@ -53,9 +53,7 @@ def test_a_checker_takes_less_than_40_lines() -> None:
     ],
 )
 def test_the_checker_runs_as_it_stands(run: Runner, name: str, status: str, reason: str, code: int) -> None:
-    """A model with an order is accepted, one that always picks the first is rejected, and no answer is
-    undecided.
-    """
+    """A model with an order is accepted, one that picks the first is not, and no answer is undecided."""
     run.write("test_rivers.py", EXAMPLE)
     done = run("--model", model(run, name), "-q")
     assert done.code == code, done.output

@@ -221,9 +221,7 @@ def test_long_replies_are_read_in_no_time() -> None:
     ],
 )
 def test_names_that_are_the_same(one: str, other: str) -> None:
-    """Case, quotes, possessives, leading articles, outer punctuation and Unicode form do not distinguish
-    names.
-    """
+    """Names ignore case, quotes, possessives, leading articles, outer punctuation and Unicode form."""
     assert normalised(one) == normalised(other)
 
 

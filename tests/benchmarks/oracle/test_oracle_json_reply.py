@@ -145,9 +145,7 @@ def _ask(replies: Replies, *, sample: int = 0) -> Answer:
 
 
 def test_one_repair() -> None:
-    """An unreadable reply is sent back once with its problem, as the same sample, and the second reply
-    counts.
-    """
+    """An unreadable reply is sent back once with its problem, as the same sample; the second counts."""
     replies = Replies("Yes!", YES)
     answer = _ask(replies, sample=3)
     assert answer.said is True

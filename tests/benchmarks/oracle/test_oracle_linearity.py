@@ -82,9 +82,7 @@ for flips in ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}):
 
 @pytest.mark.parametrize("epsilon", sorted(FAR))
 def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> None:
-    """Extractors at a verified distance fail single tests and measurements at the expected rate over 400
-    seeds.
-    """
+    """Extractors at a verified distance fail tests and measurements at the expected rate (400 seeds)."""
     table = FAR[epsilon]
     assert distance_to_homomorphisms(table, 3) == epsilon
     n = 400
@@ -111,9 +109,7 @@ def test_rules_agree_on_one_that_never_changes_its_mind(rule: str) -> None:
 
 
 def test_inseparable_entities_are_rejected_and_named() -> None:
-    """Two entities extracted only together are the only culprits, and fail as often as counted over all
-    pairs.
-    """
+    """Two entities extracted only together fail as often as expected and are the only culprits."""
 
     def together(x: int, sample: int) -> list[str]:
         names = present(x)
@@ -195,9 +191,7 @@ def test_linear_but_not_faithful(make: Any, rule: str) -> None:
 
 
 def test_lost_both_and_extra_are_counted() -> None:
-    """Entities in neither form, entities in both forms and extra names are counted over distinct tested
-    sentences.
-    """
+    """Lost entities, entities in both forms and extra names are counted over distinct tested sentences."""
     fake = Fake(nothing_after_first())
     empty = check(fake, 3)
     vectors = {fake.vector(text) for text, _ in fake.asked}
@@ -333,9 +327,7 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
 
 
 def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
-    """Entities not in the sentence are counted but not tested; if all are missing, the sentence is
-    unmeasurable.
-    """
+    """Entities not in the sentence are counted, not tested; without others it is unmeasurable."""
     acceptance = check(Fake(lambda x, _: [*present(x), "Twilight"]))
     assert acceptance.accepted
     assert acceptance.values["entities"] == 4
@@ -511,9 +503,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
 
 
 def test_groups_of_equal_answers() -> None:
-    """The answer is that of the largest group, and the sizes of the other groups are kept in descending
-    order.
-    """
+    """The answer is that of the largest group; the other sizes are kept in descending order."""
     groups = [4, 6, 1]
     lists = [present(0)[:1], present(0), present(0)[:2]]
     replies = [names for size, names in zip(groups, lists, strict=True) for _ in range(size)]
@@ -524,9 +514,7 @@ def test_groups_of_equal_answers() -> None:
 
 
 def test_labels_are_matched_by_normalised_name() -> None:
-    """Labelled entities are matched to the answer by normalised name, and unlabelled sentences have no such
-    values.
-    """
+    """Labels match the answer by normalised name, and unlabelled sentences have no such values."""
     sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
     acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
     assert acceptance.values["labelled"] == 3

@@ -73,9 +73,7 @@ def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | Non
 
 
 def test_linearity_by_hand() -> None:
-    """Means are over tested sentences, shares are ratios of sums, and untested sentences are counted
-    separately.
-    """
+    """Means are over tested sentences, shares are ratios of sums, and untested sentences are separate."""
     measured = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
     expected = {
         "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
@@ -91,9 +89,7 @@ def test_linearity_by_hand() -> None:
 
 
 def test_intervals_and_numbers() -> None:
-    """A share of sentences has Wilson's interval and their number; a ratio of sums has the number of its
-    parts.
-    """
+    """A share of sentences has Wilson's interval and their number; a ratio of sums, its denominator."""
     metrics = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
     accepted = metrics["linearity", "acceptance_rate", ""]
     assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *wilson(7, 10)[:2])

@@ -104,9 +104,7 @@ def test_a_proved_yes_is_accepted() -> None:
 
 
 def test_an_unaligned_yes_is_rejected() -> None:
-    """An unaligned "yes" is rejected with its leftover words, without further requests, and never becomes a
-    "no".
-    """
+    """An unaligned "yes" is rejected with its leftover words and without further requests."""
     fake = _fake(lambda first, second: True)
     acceptance = _check(fake)
     assert not acceptance.accepted
@@ -159,9 +157,7 @@ def test_a_perfect_judges_no_is_accepted() -> None:
 
 
 def test_triangular_evidence() -> None:
-    """A "no" contradicted by a paraphrase equivalent to both is rejected under both rules, with all three
-    texts.
-    """
+    """A "no" with a paraphrase equivalent to both is rejected under both rules, with all three texts."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
     acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "and"}))
     assert acceptance.outcome == "rejected"
@@ -186,9 +182,7 @@ def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> 
 
 
 def test_constant_no() -> None:
-    """An oracle that always says "no" denies its own paraphrases and is rejected, but the paper's rule
-    accepts it.
-    """
+    """A constant "no" denies its own paraphrases and is rejected, but the paper's rule accepts it."""
     acceptance = _check(_fake(lambda first, second: False))
     assert acceptance.outcome == "rejected"
     assert "self-inconsistent" in acceptance.why
@@ -280,9 +274,7 @@ def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
 
 
 def test_tests_are_shared_where_both_kinds_draw_from_the_same() -> None:
-    """phi_or and phi_and share a series of tests if their paraphrases are the same, and otherwise have
-    separate series.
-    """
+    """phi_or and phi_and share a series of tests if and only if their paraphrases are the same."""
     fake = _fake()
     same = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), tests=2)
     assert len(fake.asked("sentences")) == 1 + 4
@@ -349,9 +341,7 @@ def test_reference_alignments() -> None:
 
 
 def test_questions_of_a_no() -> None:
-    """A "no" takes prompt 5, prompt 7 twice, the phrases of one aligned paraphrase, one test and five
-    alignments.
-    """
+    """A "no" takes prompt 5, two of prompt 7, one paraphrase's phrases, one test and five alignments."""
     fake, align = _fake(), Stub({(OF_DOG[0], CAT): "and"})
     _check(fake, align)
     assert [kind for kind, _ in fake.log].count("paraphrases") == 2
@@ -555,9 +545,7 @@ def test_self_consistency() -> None:
 
 
 def test_own_paraphrases() -> None:
-    """In the second sanity check the first distinct paraphrase is asked about five times and proved (table
-    4).
-    """
+    """The second sanity check asks about the first distinct paraphrase five times and proves it (table 4)."""
     fake = _fake(given={DOG: [DOG, *OF_DOG]})
     checker = ParaphraseChecker(PAPER, Stub({(DOG, OF_DOG[0]): "or"}))
     acceptance = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
@@ -596,9 +584,7 @@ def test_a_denied_paraphrase_is_not_accepted(
 
 
 def test_random_pairs() -> None:
-    """In the third sanity check different sentences, labelled not equivalent, are aligned and tested at
-    random.
-    """
+    """The third sanity check aligns and tests different sentences, labelled not equivalent."""
     sentences = [*GIVEN, *GIVEN]
     pairs = random_pairs(sentences, generator(0), 20)
     assert len(pairs) == 20

@@ -28,9 +28,7 @@ def _proof(alignments: Alignments, fake: FakeOracle, **settings: bool) -> Proof:
 
 
 def test_a_confirmed_proof() -> None:
-    """Each distinct pair is asked once, with the first sentence's phrase first, and the proof lists its
-    pairs.
-    """
+    """Each distinct pair is asked once, the first sentence's phrase first, and the proof lists its pairs."""
     fake = FakeOracle()
     proof = _proof(_alignments(), fake)
     assert fake.asked("phrases") == [NOUNS, VERBS]

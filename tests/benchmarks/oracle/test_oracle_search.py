@@ -131,9 +131,7 @@ def verdicts(done: Finished) -> dict[str, Any]:
 
 
 def test_the_inseparable_entities_are_named(project: Project, workers: str) -> None:
-    """The counterexample of a rejected sentence has the two entities that cause it, and other sentences are
-    skipped.
-    """
+    """The counterexample of a rejected sentence names its two culprits; other sentences are skipped."""
     done = project("-n", workers, "-rs")
     assert done.code == 1
     assert "4 failed, 2 passed, 2 skipped" in done.output
@@ -176,9 +174,7 @@ def test_verdicts_are_as_without_searching(project: Project, workers: str) -> No
 
 
 def test_nothing_is_asked_twice(project: Project) -> None:
-    """Measurement and search together send each request once: shrinking costs only the new sentences it
-    tries.
-    """
+    """Measurement and search send each request once; shrinking costs only the new sentences it tries."""
     done = project()
     assert len(project.asked) == len(set(project.asked)) == done.run["calls"]["sent"]
     [row] = done.run["searches"]
@@ -318,9 +314,7 @@ BROKEN = """
 
 
 def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
-    """A model failure during a search is a one-line error and not a counterexample, and verdicts are
-    unchanged.
-    """
+    """A model failure in a search is a one-line error, not a counterexample, and changes no verdict."""
     known = project(search="none")
     asked = sorted({sentence for sentence, _ in project.asked})
     project.extractor(BROKEN.replace("MARKED", f"sentence not in {asked!r}"))
@@ -596,9 +590,7 @@ def reply(chat):
 
 @pytest.mark.parametrize(("more", "found"), [("pass", True), ('assert n < 20, "mine"', False)])
 def test_a_benchmark_of_ones_own(run: Runner, workers: str, more: str, found: bool) -> None:
-    """Any benchmark can be searched, and an assertion in the test itself fails normally and is not a
-    counterexample.
-    """
+    """Any benchmark can be searched; an assertion in the test fails normally, without a counterexample."""
     run.write("doubler.py", DOUBLER)
     run.write("test_doubles.py", OWN.replace("MORE", more))
     done = run("--model", f"fake:call?file={run.folder / 'doubler.py'}", "-n", workers)

@@ -283,9 +283,7 @@ def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.Abstract
 
 
 def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop) -> None:
-    """If R is a paraphrase, a sentence takes up to three more requests, including the one that replaces
-    nothing.
-    """
+    """If R is a paraphrase, each sentence, including the original, takes up to three more requests."""
     checker = LinearityChecker(LinearitySettings(samples=2, paraphrase=True), RULES, SMALL_POOL)
     prepared = loop.run_until_complete(
         LinearityChecker(LinearitySettings(samples=2), RULES, SMALL_POOL).prepare(

@@ -84,9 +84,7 @@ def synonyms(
     ],
 )
 def test_rules_on_names(name: str, kind: str, at_start: bool, named: bool | None) -> None:
-    """Appendix A.2's rules use capitals, digits and class; a capital at the start of the sentence is weak
-    evidence.
-    """
+    """Appendix A.2's rules use capitals, digits and class; a capital at the start is weak evidence."""
     decided, rule = RULES.named(name, kind, at_start=at_start)
     assert decided is named
     assert bool(rule) == (named is not None)
@@ -134,9 +132,7 @@ def test_named_by_vote() -> None:
 
 
 def test_pool_names() -> None:
-    """Named entities of pool classes need no request and get different names, chosen by the seed and the
-    entity.
-    """
+    """Named entities of pool classes need no request and get different names, drawn by the seed."""
     sentence = "Aaron Hill and Bella saw Kraków and Lyon in France in May 2011."
     entities = [
         ("Aaron Hill", "actor"),
@@ -354,9 +350,7 @@ def test_plurals(phrase: str, plural: bool) -> None:
     ],
 )
 def test_cleaned_candidates(candidate: str, name: str, named: bool, clean: str) -> None:
-    """Labels, remarks, marks and indefinite articles are removed, and a list's capital if the entity has
-    none.
-    """
+    """Labels, remarks, marks, indefinite articles and unneeded capitals are removed."""
     assert cleaned(candidate, Entity(name, "", named)) == clean
 
 

@@ -17,9 +17,7 @@ BRACKETS = """(ROOT (S (NP (NP (DT The) (JJ old) (NN dog)) (, ,) (ADJP (JJ tired
 
 
 def test_brackets_and_unary_chains() -> None:
-    """A unary chain becomes one node with joined labels, and a leaf is its token with all labels of its
-    chain.
-    """
+    """A unary chain becomes one node with joined labels, and a leaf keeps all labels of its chain."""
     tree = Tree.from_brackets(BRACKETS)
     assert tree.tokens == ("The", "old", "dog", ",", "tired", "of", "barking", ",", "slept", ".")
     assert tree.tags == ("DT", "JJ", "NN", ",", "JJ", "IN", "VBG", ",", "VBD", ".")
@@ -151,9 +149,7 @@ def test_leaves_must_be_the_tokens() -> None:
     ],
 )
 def test_what_must_be_covered(tag: str, token: str, must: bool) -> None:
-    """Prepositions (by tag) and punctuation need no cover; conjunctions with the same tag, signs and words
-    do.
-    """
+    """Prepositions and punctuation need no cover; conjunctions with the same tag, signs and words do."""
     assert Tree.from_brackets(f"({tag} {token})").must_be_covered(0) is must
 
 
@@ -164,9 +160,7 @@ def test_punctuation() -> None:
 
 
 def test_places_in_the_text() -> None:
-    """Tokens are located in order, treebank brackets and quotes as their characters, and phrases quote the
-    text.
-    """
+    """Tokens are located in order, including treebank brackets and quotes, and phrases quote the text."""
     text = 'He (the "boss") didn\'t  go.'
     tokens = ("He", "(", "the", "``", "boss", "''", ")", "did", "n't", "go", ".")
     spans = token_spans(text, tokens)

@@ -115,9 +115,7 @@ def test_constant_yes_is_triangular_evidence() -> None:
 
 
 def test_constant_no_is_inconsistent() -> None:
-    """An oracle that always says "no" denies its own paraphrases and is rejected, but the paper's rule
-    accepts it.
-    """
+    """A constant "no" denies its own paraphrases and is rejected, but the paper's rule accepts it."""
     trust = _trust(lambda first, second: False, tests=3)
     assert trust.outcome == "inconsistent"
     assert trust.accepted_by_paper
@@ -205,9 +203,7 @@ def test_no_paraphrase() -> None:
 
 
 def test_the_worst_test_decides() -> None:
-    """The reported outcome is triangular evidence if any test has it, then inconsistency, then an unreadable
-    answer.
-    """
+    """The worst test decides: triangular evidence, then inconsistency, then an unreadable answer."""
     said = {SENTENCES[0]: True, SENTENCES[1]: True}
     trust = _trust(lambda first, second: said[second] if first.endswith("0") else _perfect(first, second), 50)
     assert {test.outcome for test in trust.tests} == {"accepted", "triangular"}
@@ -230,9 +226,7 @@ def test_unreadable_answers() -> None:
 
 
 def test_the_coin_is_fair_whatever_the_numbers() -> None:
-    """Each source is drawn in half of the cases, even with five candidates against one, and candidates
-    equally often.
-    """
+    """Each source is drawn equally often, even with five candidates against one, and so is each candidate."""
     candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
     rng = generator("draws")
     counts = Counter(draw_candidate(candidates, rng).text for _ in range(TRIALS))

@@ -190,9 +190,7 @@ def test_figure_10_is_sorted_by_con_o() -> None:
 
 
 def test_figure_10_stacks_the_groups_of_answers() -> None:
-    """The Con_o chart stacks the most frequent answer, the other groups and the unreadable replies, in this
-    order.
-    """
+    """The Con_o chart stacks the most frequent answer, then the other groups, then unreadable replies."""
     import matplotlib
 
     profiles = [Profile(1.0, 1.0, 3.0, (0.5, 0.25)), Profile(0.4, 0.1, 2.0, (0.75, 0.25))]
@@ -332,9 +330,7 @@ def test_tables_2_and_3(tmp_path: Path) -> None:
 
 
 def test_table_5_has_both_rules(tmp_path: Path) -> None:
-    """Table 5 shows the accepted "no" answers by category under our rule and the paper's, above the printed
-    numbers.
-    """
+    """Table 5 shows accepted "no" answers by category under both rules, above the printed numbers."""
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}))
     ours, papers, printed = table(oracle_report, "Answers of no that are accepted (Table 5)")
     assert (ours["Accepted on"], papers["Accepted on"]) == (
@@ -598,9 +594,7 @@ def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
 
 
 def test_the_headline_and_the_page(tmp_path: Path) -> None:
-    """The headline counts accepted answers without sanity checks, and both the page and its Markdown are
-    written.
-    """
+    """The headline counts accepted answers without sanity checks; page and Markdown are written."""
     asked = [*ASKED, *TWO, control(PROVED, "consistency")]
     oracle_report = report(measure(tmp_path / "run", asked, {"m": SURE}))
     # Accepted: one pair and two sentences. The third sentence has nothing to test.
