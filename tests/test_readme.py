@@ -51,7 +51,7 @@ def test_own_benchmark_is_short() -> None:
 
 
 def test_options_work_with_it(capitals: Runner) -> None:
-    """Limit, selection, budget, plan and parameters work with a benchmark of one's own."""
+    """Limit, selection, budget, plan and parameters work with a user's own benchmark."""
     model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
     assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
     assert list(capitals(*model, "-k", "capitals/pe").verdicts) == ["capitals/pe"]

@@ -22,7 +22,7 @@ def run(*words: object) -> int:
 
 
 def one_error(capsys: pytest.CaptureFixture[str]) -> str:
-    """The only line on standard error; nothing may stand on standard output."""
+    """Return the only line on standard error; standard output must be empty."""
     printed = capsys.readouterr()
     assert printed.out == ""
     (line,) = printed.err.splitlines()
@@ -79,7 +79,7 @@ def test_generate_htest_takes_tasks_and_a_seed(tmp_path: Path) -> None:
 def test_generate_htest_refuses_in_one_line(
     words: tuple[str, ...], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown task or a number that cannot be halved is one line, status 2, and nothing written."""
+    """An unknown task or a number that cannot be halved gives one line and status 2, and nothing is written."""
     assert run("generate", "htest", *words, "--out", tmp_path / "new") == 2
     assert named in one_error(capsys)
     assert not (tmp_path / "new").exists()
@@ -89,7 +89,7 @@ def test_generate_htest_refuses_in_one_line(
 def test_generated_homophones_can_be_loaded(
     language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`generate homophones` writes a set that loads as generated, each word standing in its sentence."""
+    """`generate homophones` writes a set that loads as generated; each sentence contains its word."""
     if language == "zh":
         pytest.importorskip("pypinyin", reason="needs pytest-llmprops[zh]")
         pytest.importorskip("jieba", reason="needs pytest-llmprops[zh]")
@@ -116,7 +116,7 @@ def test_homophones_from_ones_own_sentences(tmp_path: Path) -> None:
 
 
 def test_missing_or_short_sentences_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that is not there, and one that yields too few items, are one line each."""
+    """A missing file and a file that yields too few items give one line each."""
     words = ("generate", "homophones", "--lang", "en", "--n", 50, "--out", tmp_path / "set", "--sentences")
     assert run(*words, tmp_path / "none.txt") == 2
     assert "none.txt" in one_error(capsys)
@@ -210,7 +210,9 @@ def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_pull_refuses_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that the manifest lacks and a URL without its places are one line, and nothing is fetched."""
+    """A file that is not in the manifest and a URL without placeholders give one line, and nothing is
+    fetched.
+    """
     assert run("data", "pull", *words, "--dest", tmp_path / "data") == 1
     printed = capsys.readouterr()
     (line,) = (printed.out + printed.err).splitlines()

@@ -1,4 +1,4 @@
-"""`llmprops compare`: what a person and a program get to see."""
+"""`llmprops compare`: its output for people and for programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def row(text: str, start: str) -> list[str]:
 
 
 def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """The first table has a column a run with accuracy, interval and errors."""
+    """The first table has one column per run with accuracy, interval and errors."""
     write_run(Path("a"), verdicts("ccwe"))
     write_run(Path("b"), verdicts("cwww", model="new"))
     text = output(capsys, "a", "b")
@@ -56,7 +56,7 @@ def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_drop_and_no_drop(capsys: pytest.CaptureFixture[str]) -> None:
-    """A significant drop is called one; next to any other finding is the drop that would have shown."""
+    """A significant drop is reported as one; any other result is shown with the smallest detectable drop."""
     write_run(Path("a"), verdicts("c" * 30))
     write_run(Path("b"), verdicts("w" * 10 + "c" * 20))
     write_run(Path("c"), verdicts("w" + "c" * 29))
@@ -73,14 +73,14 @@ def test_a_drop_and_no_drop(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_pairs_too_few_for_any_drop(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two pairs could have shown no drop at all, which is said."""
+    """With two pairs, no drop is detectable, and the output says so."""
     write_run(Path("a"), verdicts("cc"))
     write_run(Path("b"), verdicts("cw"))
     assert row(output(capsys, "a", "b"), "sums add")[-2:] == ["inconclusive", "none"]
 
 
 def test_items_of_one_side_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """Items that only one run has, or that are in error, have columns where there are any."""
+    """Items that only one run has, or that are in error, get columns if any exist."""
     write_run(Path("a"), verdicts("ccec"))
     write_run(Path("b"), verdicts("ccc"))
     head, cells = row(text := output(capsys, "a", "b"), "benchmark"), row(text, "sums add")
@@ -91,7 +91,7 @@ def test_items_of_one_side_are_counted(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_flipped_items_with_both_replies(capsys: pytest.CaptureFixture[str]) -> None:
-    """Lost and gained items stand with what was expected and what each run said."""
+    """Lost and gained items are listed with the expected answer and the reply of each run."""
     folder = write_run(Path("a"), [verdict("x", requests=["k"]), verdict("y", "wrong", given="5")])
     log = RequestLog(folder)
     log.add("subject", Chat.user("2 + 2 ="), Reply("Two and two\nmake four.", key="k"))
@@ -114,7 +114,7 @@ def test_flipped_items_with_both_replies(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    """Twenty items a direction are shown, or as many as asked; the heading tells how many there are."""
+    """Twenty items per direction are shown, or as many as requested; the heading has the total."""
     write_run(Path("a"), verdicts("c" * 30))
     write_run(Path("b"), verdicts("w" * 30))
     shown = [
@@ -127,7 +127,7 @@ def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_differs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs of other settings are compared, with a line that names the difference."""
+    """Runs with different settings are compared, and a line names the difference."""
     for name, k in (("a", 1), ("b", 2)):
         write_run(
             Path(name), verdicts("cw"), protocols={"sums": {"name": "quick", "settings": {"k": k}, "seed": 0}}
@@ -152,7 +152,7 @@ def test_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
 def test_narrow_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a table does not fit, its cells stand below each other with their names."""
+    """A table that is too wide is printed as one cell per line, with column names."""
     monkeypatch.setenv("COLUMNS", str(width))
     write_run(Path("a"), verdicts("ccwc", given="long reply " * 30))
     write_run(Path("b"), verdicts("cwcc", given="long reply " * 30))

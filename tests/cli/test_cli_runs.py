@@ -49,7 +49,7 @@ def reduce(folder: Path, **facts: Any) -> None:
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    """One row a run: name, start, model, benchmark, items, accuracy, state and the gate's decision."""
+    """One row per run: name, start, model, benchmark, items, accuracy, state and the gate's decision."""
     write_run(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
     write_run(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
     lines = output(capsys, "runs", "list")
@@ -199,7 +199,7 @@ def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture
     "words", [("show", "none"), ("export", "none", "--csv", "x.csv"), ("promote", "none", "b")]
 )
 def test_no_such_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that is not there is one line, whichever the command."""
+    """A missing run gives one line, for every command."""
     assert "no run 'none'" in one_error(capsys, "runs", *words)
 
 
@@ -237,7 +237,7 @@ def test_export_says_what_a_table_lacks(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_export_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """No file to write, and a folder that is not there, are one line each."""
+    """A missing output file name and a missing folder give one line each."""
     write_run(RUNS / "one", verdicts("cw"))
     assert "--parquet" in one_error(capsys, "runs", "export", "one")
     assert "none does not exist" in one_error(capsys, "runs", "export", "one", "--csv", "none/t.csv")

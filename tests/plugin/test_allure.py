@@ -77,7 +77,7 @@ def test_no_file_but_one_a_case_and_its_attachments(run: Runner) -> None:
 
 
 def test_categories_split_the_failures(run: Runner, workers: str) -> None:
-    """Each kind of failure is in a category of its own, and passes are in none."""
+    """Each kind of failure has its own category, and passes are in none."""
     _, folder = measured(run, "-n", workers)
     found = {name: category(folder, result) for name, result in results(folder).items()}
     failures = {name: kind for name, kind in found.items() if kind}
@@ -100,7 +100,7 @@ def test_categories_split_the_failures(run: Runner, workers: str) -> None:
 
 @pytest.mark.parametrize("wanted", ["all", "failures", "none"])
 def test_attach_chooses_what_carries_prompts(run: Runner, wanted: str) -> None:
-    """--llm-attach takes all cases, failures with at least one pass a task, or none."""
+    """--llm-attach attaches all cases, failures plus at least one pass per task, or none."""
     # A seed by which the sample takes none of these twenty.
     ids = [f"sums/{n:04d}" for n in range(20)]
     seed = next(s for s in range(1000) if not any(allure_case.in_sample(s, i) for i in ids))

@@ -100,7 +100,7 @@ HEADER = b"sentence,word,answer,GPT-4\n"
     ],
 )
 def test_data_files(run: Runner, content: bytes, said: tuple[str, ...]) -> None:
-    """A data file that is not what it should be is named with its row and the fix."""
+    """An invalid data file is reported with its name, the row and the fix."""
     data = _published(run.folder, "homophones/testset_english.csv", content)
     done = run(HOMOPHONES, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
     _one_line(done, *said)
@@ -203,7 +203,7 @@ def test_two_runs_share_a_store(run: Runner) -> None:
 
 
 def test_run_folder_in_use(run: Runner) -> None:
-    """A folder that holds a run is not written over."""
+    """A folder that contains a run is not overwritten."""
     run.sums(2)
     first = run("--model", run.adder)
     done = run("--model", run.adder, "--llm-run", str(first.folder))

@@ -1,4 +1,4 @@
-"""A helper that nobody named: used where its files are on this machine, and recorded only where it was asked."""
+"""Default helpers: used where their files are on this machine, and recorded only where they were called."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_parser_on_this_machine_is_used(run: Runner, workers: str, stanza_mo
 
 
 def test_a_parser_that_was_not_asked_is_not_recorded(run: Runner, stanza_models: Path) -> None:
-    """A run that needs no words names no helper, so that it compares with runs of other machines."""
+    """A run that needs no words names no helper, so it can be compared with runs on other machines."""
     run.write(DTAILS, SUITE)
     model = "fake:constant?text=``` x ```"
     env = {"STANZA_RESOURCES_DIR": str(stanza_models)}
@@ -88,7 +88,7 @@ def test_a_parser_that_was_not_asked_is_not_recorded(run: Runner, stanza_models:
 
 
 def test_a_parser_without_the_language_is_not_recorded(run: Runner) -> None:
-    """A helper that was asked and could not serve any text leaves no trace: words are Unicode's, as without it."""
+    """A helper that could not serve any text is not recorded: words are Unicode's, as without it."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
     done = run(DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja")
@@ -123,7 +123,7 @@ def test_a_parser_of_english_is_not_what_was_demanded(run: Runner) -> None:
 @needs_spacy
 @needs_encoder
 def test_proofs_by_what_is_on_this_machine(run: Runner, workers: str) -> None:
-    """Pairs are proved with trees and vectors that nobody named; vectors are no calls, not stored and not logged."""
+    """Pairs are proved with default parsers and vectors; vectors are not calls, not stored and not logged."""
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"

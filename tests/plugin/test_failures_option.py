@@ -53,7 +53,7 @@ def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> Non
 
 
 def test_wrong_answers_alone_do_not_fail(run: Runner, workers: str) -> None:
-    """With xfail a session whose answers were merely wrong exits with 0; by default it fails."""
+    """With xfail a session with only wrong answers exits with 0; by default it fails."""
     xfailed = _run(run, "--llm-failures", "xfail", "-n", workers, errors=False)
     assert xfailed.code == 0, xfailed.output
     failed = _run(run, "-n", workers, errors=False)
@@ -63,7 +63,7 @@ def test_wrong_answers_alone_do_not_fail(run: Runner, workers: str) -> None:
 
 @pytest.mark.parametrize(("required", "code"), [(0.7, 0), (0.97, 1)])
 def test_under_a_gate_the_gate_decides(run: Runner, workers: str, required: float, code: int) -> None:
-    """With xfail the gate's decision is the session's, whether it passes or not."""
+    """With xfail the gate's decision determines the exit status, whether it passes or not."""
     file = gate(run, min_accuracy=required)
     done = _run(run, "--llm-failures", "xfail", "-n", workers, "--llm-gate", str(file), errors=False)
     assert done.code == code, done.output
@@ -109,7 +109,7 @@ def test_junit_carries_the_verdicts(run: Runner, workers: str, how: str) -> None
 
 
 def test_only_fail_and_xfail(run: Runner) -> None:
-    """Another value is refused with the two there are; the ini key works as the option does."""
+    """Any other value is refused with the two valid ones; the ini key works like the option."""
     done = _run(run, "--llm-failures", "skip")
     assert done.code == 4
     assert "--llm-failures skip: must be one of fail, xfail" in done.output

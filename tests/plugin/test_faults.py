@@ -26,7 +26,7 @@ def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
 
 
 def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, workers: str) -> None:
-    """429 and 500 that pass are retried, and every verdict is what it was without them."""
+    """Temporary 429 and 500 replies are retried, and every verdict is the same as without them."""
     run.sums(60)
     calm = run(*_against(start_stub(delay=0.01)), "--llm-cache", "off", "-n", workers)
     faulty = run(
@@ -109,7 +109,7 @@ def test_nobody_listens(run: Runner) -> None:
 
 
 def test_killed_run_pays_only_for_what_was_in_flight(run: Runner, start_stub: Stub) -> None:
-    """After kill -9, the same command asks the server nothing twice but the calls in flight."""
+    """After kill -9, the same command repeats only the calls that were in flight."""
     run.sums(300)
     stub = start_stub(delay=0.1)
     command = run.command(*_against(stub, "--llm-concurrency", "16"))
@@ -167,7 +167,9 @@ def test_one_total_concurrency_over_all_workers(run: Runner, start_stub: Stub, w
 
 
 def test_reasoning_model_departures_are_recorded(run: Runner, start_stub: Stub) -> None:
-    """A model that refuses a temperature and spends hidden tokens is measured, its departures starred."""
+    """A model that refuses a temperature and spends hidden tokens is measured, and its deviations are
+    starred.
+    """
     run.sums(6)
     done = run("--model", "openai:reasoner-1", "--llm-base-url", start_stub(delay=0.01).url)
     assert all(v["status"] in ("correct", "wrong") for v in done.verdicts.values())

@@ -52,7 +52,7 @@ def test_the_gate_decides_for_the_items(
 
 
 def test_a_gate_may_fail_though_all_passed(run: Runner, workers: str) -> None:
-    """A session whose every answer was right fails when its gate does not pass."""
+    """A session with only right answers fails when its gate does not pass."""
     _sums(run)
     file = gate(run, min_accuracy=0.99)
     done = run("--model", model(run), "-n", workers, "--llm-gate", str(file))
@@ -255,7 +255,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused_before_the_first_call(run: Runner, workers: str, what: str) -> None:
-    """A gate that cannot decide is refused with one line and status 4, before anything is asked or recorded."""
+    """A gate that cannot decide is refused with one line and status 4, before any call or record."""
     text, args, said = REFUSED[what]
     _sums(run)
     run.write("test_other.py", "def test_other():\n    pass\n")
@@ -287,7 +287,7 @@ def test_a_baseline_needs_a_gate(run: Runner, workers: str) -> None:
 
 
 def test_an_unknown_benchmark_of_a_setting_is_refused(run: Runner, workers: str) -> None:
-    """--llm-set of a benchmark that nobody knows is one line and status 4, with workers or without."""
+    """--llm-set for an unknown benchmark gives one line and status 4, with workers or without."""
     _sums(run)
     done = run("--model", model(run), "-n", workers, "--llm-set", "nosuch.k=3")
     assert done.code == 4, done.output
@@ -323,7 +323,7 @@ def test_segments(verdict):
 def test_a_rule_on_what_no_model_serves_is_invalid(
     run: Runner, workers: str, alone: bool, sequential: str
 ) -> None:
-    """Items that the model cannot be asked make a rule on them invalid; the run itself goes on."""
+    """Items that the model cannot serve make a rule on them invalid; the run continues."""
     _sums(run)
     run.write("test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SEGMENTS)
     text = f'sequential = {sequential}\n[[rule]]\nbenchmark = "segments"\nmin_accuracy = 0.5\n'
@@ -429,7 +429,7 @@ def _make_older(run: Runner, hours: float) -> None:
 
 
 def test_header_names_gate_and_baseline(run: Runner) -> None:
-    """The session's header says by what it will be judged."""
+    """The session's header shows the gate's rules."""
     _sums(run)
     baseline(run, "c" * ITEMS)
     file = gate(run, "sequential = true", max_drop=0.5)
@@ -456,7 +456,7 @@ def test_a_plan_under_a_gate(run: Runner, workers: str, option: str, sequential:
 
 
 def test_a_run_without_a_gate_imports_none(run: Runner) -> None:
-    """What decides and draws is imported only for a gate, so that other runs start as fast as ever."""
+    """The modules that decide and draw are imported only for a gate, so other runs start as fast as before."""
     _sums(run, 4)
     run.write(
         "conftest.py",

@@ -33,7 +33,7 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
 
 
 def test_a_model_that_served_nothing_has_no_identity(run: Runner, workers: str) -> None:
-    """A helper that was named, but never asked, does not spoil the record."""
+    """A helper that was named but never called does not change the record."""
     run.sums(2)
     done = run(
         "test_sums.py", "--model", run.adder, "--llm-helper", f"segment={write_cuts(run)}", "-n", workers
@@ -87,7 +87,7 @@ def test_fault_in_a_batch_is_the_benchmarks(run: Runner) -> None:
 
 
 def test_batches_fit_the_model(run: Runner) -> None:
-    """However many items are judged at once, the model gets no more than it takes."""
+    """A model never gets more items at once than it accepts."""
     write_cuts(run, 30)
     model = write_segmenter(run, "return [Reply(value=['北京', '大学']) for r in requests]")
     done = run("--model", model)
@@ -114,7 +114,7 @@ def test_beside_a_model_that_is_called(run: Runner, workers: str) -> None:
 
 
 def test_plan_makes_no_calls(run: Runner) -> None:
-    """The plan of a segmenter's run counts its items and not one call, and no budget holds it back."""
+    """The plan of a segmenter's run counts its items and no calls, and no budget stops it."""
     model = write_cuts(run)
     assert "0 calls" in run("--model", model, "--llm-plan").output
     assert run("--model", model, "--llm-max-calls", "1", "--llm-max-cost", "0.01").run["complete"] is True

@@ -32,7 +32,7 @@ def _collected(run: Runner, model: str) -> str:
 
 @pytest.mark.parametrize("kind", ["AtOnce", "Base"])
 def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
-    """A case of ten items is one pytest case; the record has the same verdicts as with a case an item."""
+    """A case of ten items is one pytest case; the record has the same verdicts as with one case per item."""
     model = write_cuts(run, case="ten", kind=kind)
     grouped = run("--model", model, "-n", workers)
     assert "3 failed in" in grouped.output

@@ -1,4 +1,4 @@
-"""A benchmark from outside has what the five of this package have."""
+"""An external benchmark has the same features as the five of this package."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _gated(run: Runner, spec: str, *args: str, text: str = "", **rule: Any) -> F
 
 
 def _decision(done: Finished) -> dict[str, Any]:
-    """What the gate found, without where it stands."""
+    """Return the gate's decision without its location."""
     found: dict[str, Any] = done.run["gate"]
     return found
 
@@ -93,7 +93,7 @@ def test_blocks_are_as_long_as_the_concurrency(run: Runner) -> None:
 
 
 def test_items_under_no_rule_are_not_asked(run: Runner, workers: str) -> None:
-    """Items that no rule is about are skipped: the decision needs none of them."""
+    """Items that no rule uses are skipped: the decision needs none of them."""
     _two_tasks(run)
     file = gate(run, 'sequential = true\n[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n')
     done = run("--model", model(run, FIFTH), "--llm-gate", str(file), "-n", workers, "-rs")
@@ -125,7 +125,9 @@ def test_a_settled_rule_draws_no_more(run: Runner, workers: str) -> None:
 
 
 def test_other_tests_run_all_the_same(run: Runner, workers: str) -> None:
-    """Tests that are no cases run after them, whenever the gate is decided, and keep their say."""
+    """Tests that are not cases run after the cases, whenever the gate is decided, and still affect the exit
+    status.
+    """
     run.sums(ITEMS)
     run.write("test_a.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
     done = _gated(run, model(run), "-n", workers, **SETTLED)
