@@ -57,7 +57,9 @@ def test_reordered_phrases_align_both_ways() -> None:
 
 
 def test_passive_by_hand() -> None:
-    """The two noun phrases are mapped crosswise, and the verb is left over because its parents do not match."""
+    """The two noun phrases are mapped crosswise, and the verb is left over because its parents do
+    not match.
+    """
     alignments = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
     # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
     assert alignments.forward == (Mapping((0, 3), (5, 8)), Mapping((4, 6), (0, 2)))

@@ -1,4 +1,6 @@
-"""The oracle-checker as a benchmark: statuses, tasks by the answer, sanity items, settings, helpers, remarks."""
+"""The oracle-checker as a benchmark: statuses, tasks by the answer, sanity items, settings,
+helpers, remarks.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +162,9 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
 
 
 def test_without_a_tree_nothing_is_proved() -> None:
-    """If the parser returns no tree, a "yes" is rejected with that reason, even if it agrees with the label."""
+    """If the parser returns no tree, a "yes" is rejected with that reason, even if it agrees with
+    the label.
+    """
     verdict = verdict_on(pair("unparsable dogs", "unparsable dogs", 3), model())
     assert verdict.status == "wrong"
     assert "no tree" in verdict.reason

@@ -1,4 +1,6 @@
-"""The structure of the oracle-checker's built-in sentences and pairs, and what their README says about them."""
+"""The structure of the oracle-checker's built-in sentences and pairs, and what their README says
+about them.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ CASES = [
 
 @pytest.mark.parametrize(("tokens", "text"), CASES, ids=[str(n) for n in range(len(CASES))])
 def test_spaces(tokens: str, text: str) -> None:
-    """Punctuation, brackets, quotation marks, hyphens, dashes and possessives are spaced as in normal text."""
+    """Punctuation, brackets, quotation marks, hyphens, dashes and possessives are spaced as in
+    normal text.
+    """
     assert text == detokenised(tokens.split()).text
 
 

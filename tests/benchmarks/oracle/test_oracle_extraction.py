@@ -69,7 +69,9 @@ def test_prompt_is_the_papers() -> None:
     ],
 )
 def test_one_list_in_many_guises(reply: str) -> None:
-    """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two entities."""
+    """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two
+    entities.
+    """
     assert read(reply) == ONE
 
 

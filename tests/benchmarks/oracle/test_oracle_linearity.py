@@ -295,7 +295,9 @@ def test_no_entities_are_accepted_and_counted_apart() -> None:
 
 
 def test_more_than_twelve_entities_are_unmeasurable() -> None:
-    """Thirteen entities are refused with their number before any test or synonym request; twelve are tested."""
+    """Thirteen entities are refused with their number before any test or synonym request; twelve
+    are tested.
+    """
     sentence = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper larch maple nutmeg"
     words = sentence.split()
     prompts: list[str] = []

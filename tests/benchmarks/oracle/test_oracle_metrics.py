@@ -110,7 +110,9 @@ def test_clusters_widen_intervals() -> None:
 
 
 def test_domains_are_told_apart() -> None:
-    """General and technical sentences have rows in addition to the total; a single domain has only the total."""
+    """General and technical sentences have rows in addition to the total; a single domain has only
+    the total.
+    """
     both = [*sentences(GOOD), *sentences(BAD, EMPTY, domain="technical")]
     measured = values(both, "linearity")
     assert measured["acceptance_rate"] == 0.5

@@ -1,4 +1,6 @@
-"""The paraphrase checker on oracles of known behaviour: decisions, number of requests, records and bad input."""
+"""The paraphrase checker on oracles of known behaviour: decisions, number of requests, records and
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,9 @@ def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
 
 
 def test_a_perfect_judges_no_is_accepted() -> None:
-    """A "no" that passes every test is accepted with the bound, whichever paraphrases are indifferentiable."""
+    """A "no" that passes every test is accepted with the bound, whichever paraphrases are
+    indifferentiable.
+    """
     of_dog, of_cat = {(OF_DOG[0], CAT): "and"}, {(OF_CAT[1], DOG): "or"}
     # If only one sentence has an indifferentiable paraphrase, the coin has no choice.
     tables: list[tuple[dict[tuple[str, str], str], float | None]] = [
@@ -321,7 +325,9 @@ def test_random_paraphrases_need_no_alignment() -> None:
 
 
 def test_reference_alignments() -> None:
-    """A "no" is also aligned for table 3's reference columns; without them, only free results are recorded."""
+    """A "no" is also aligned for table 3's reference columns; without them, only free results are
+    recorded.
+    """
     table = {(DOG, CAT): "and"}
     fake = _fake()
     with_it = _check(fake, Stub(table), indifferentiable="potential")
@@ -354,7 +360,9 @@ def test_questions_of_a_no() -> None:
 
 @pytest.mark.parametrize("reference", [True, False])
 def test_an_unreadable_answer(reference: bool) -> None:
-    """An answer that stays unreadable after repair is an outcome in itself, and is neither proved nor tested."""
+    """An answer that stays unreadable after repair is an outcome in itself, and is neither proved
+    nor tested.
+    """
     fake = _fake(lambda first, second: "Perhaps.")
     acceptance = _check(fake, Stub({(DOG, CAT): "and"}), reference=reference)
     assert not acceptance.accepted

@@ -68,7 +68,9 @@ def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
 
 
 def test_nothing_is_asked_without_a_potential_alignment() -> None:
-    """If words are left over before any request, the proof fails without one (439 of 500 random pairs did)."""
+    """If words are left over before any request, the proof fails without one (439 of 500 random
+    pairs did).
+    """
     fake = FakeOracle()
     proof = _proof(_alignments().without([PhrasePair(*VERBS)]), fake)
     assert fake.log == []
@@ -124,7 +126,9 @@ def test_without_trees() -> None:
 
 
 def test_an_oracle_that_confirms_everything_proves_no_unaligned_pair() -> None:
-    """A constant "yes" does not prove a passive whose verb matches nothing, because the trees do not align."""
+    """A constant "yes" does not prove a passive whose verb matches nothing, because the trees do
+    not align.
+    """
     alignments = aligned(
         "(S (NP (DT the) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))",
         "(S (NP (DT a) (NN dog)) (VP (VBD admired) (NP (DT the) (NN moon))))",

@@ -27,7 +27,9 @@ def strip(verdicts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
-    """Every item gets an outcome and a reason from the model's replies, and the record alone reproduces them."""
+    """Every item gets an outcome and a reason from the model's replies, and the record alone
+    reproduces them.
+    """
     suite = str(ROOT / "suites" / "test_oracle.py")
     options = ("--model", "smollm2", "-k", ITEMS, *SETTINGS)
     done = run(suite, *options)

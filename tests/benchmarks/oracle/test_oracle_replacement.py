@@ -53,7 +53,9 @@ def test_each_vector_is_its_sentence(x: int, text: str) -> None:
 
 
 def test_capital_at_the_start() -> None:
-    """A synonym is capitalised at the start of the sentence, also after a quotation mark, and nowhere else."""
+    """A synonym is capitalised at the start of the sentence, also after a quotation mark, and
+    nowhere else.
+    """
     for sentence in ("Dogs bark at dogs.", '"Dogs bark," he said of dogs.'):
         spans = tuple(result.span() for result in re.finditer("[Dd]ogs", sentence))
         expected = sentence.replace("Dogs", "Hounds").replace("dogs", "hounds")
@@ -102,7 +104,9 @@ def test_shouted_article() -> None:
 
 
 def test_paraphrases_must_keep_the_entities() -> None:
-    """A paraphrase is accepted if it has all words of the entities unchanged and differs from the sentence."""
+    """A paraphrase is accepted if it has all words of the entities unchanged and differs from the
+    sentence.
+    """
     made = replaced(SENTENCE, ENTITIES, SYNONYMS, 1)
     prompt = paraphrase_prompt("Say {text} otherwise; keep {entities}.", made)
     assert prompt.startswith(f'Say {made.text} otherwise; keep "Tobias", "actor"')

@@ -1,4 +1,6 @@
-"""The oracle-checker through pytest: tasks by the answer, helpers, gates and comparisons of different runs."""
+"""The oracle-checker through pytest: tasks by the answer, helpers, gates and comparisons of
+different runs.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +165,9 @@ def test_a_rule_fits_what_may_be_answered(run: Runner) -> None:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> None:
-    """A sequential rule on "no" is refused in one line, because the answers are unknown before the requests."""
+    """A sequential rule on "no" is refused in one line, because the answers are unknown before the
+    requests.
+    """
     file = rule(run, 'task = "n*"\nmin_accuracy = 0.5', "sequential = true")
     done = ask(run, HONEST, "-k", "oracle", "--llm-limit", "3", "-n", workers, "--llm-gate", file)
     assert done.code == 4, done.output

@@ -421,7 +421,9 @@ def test_interrupted(project: Project) -> None:
 
 
 def test_live_line_counts_searches(project: Project, workers: str) -> None:
-    """The terminal progress line counts all searches, including skipped ones, and prints no result letters."""
+    """The terminal progress line counts all searches, including skipped ones, and prints no result
+    letters.
+    """
     options = [f"{o}&delay=0.05" if o == project.options[1] else o for o in project.options]
     shown = on_terminal(project.runner, SUITE, *options, "-n", workers)
     lines = [line for line in shown.split("\r") if "/8 cases" in line]
@@ -447,7 +449,9 @@ def test_without_a_model(project: Project) -> None:
 
 
 def test_without_hypothesis(project: Project, workers: str) -> None:
-    """Without hypothesis, searches are skipped with one line on how to install it, and the measurement runs."""
+    """Without hypothesis, searches are skipped with one line on how to install it, and the
+    measurement runs.
+    """
     project.runner.write("conftest.py", "import sys\nsys.modules['hypothesis'] = None\n")
     done = project("-rs", "-n", workers, "-p", "no:anyio", "-p", "no:hypothesispytest")
     assert "2 failed, 2 passed, 1 skipped" in done.output

@@ -243,7 +243,9 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
 
 
 def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
-    """Each sentence is requested once per sample, however often its vector is drawn; the original is known."""
+    """Each sentence is requested once per sample, however often its vector is drawn; the original
+    is known.
+    """
     searching = Searching(loop, ideal, samples=3)
     for x, y in ((0, 0), (1, 2), (1, 2), (3, 2), (3, 1), (2, 2)):
         assert searching.holds(x, y)

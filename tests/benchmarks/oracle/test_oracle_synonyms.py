@@ -211,7 +211,9 @@ def test_non_named_ask_for_synonyms() -> None:
 
 
 def test_nothing_valid() -> None:
-    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym, with reasons."""
+    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym, with
+    reasons.
+    """
 
     def answer(chat: Chat) -> str:
         return "1. dogs\n2. the cat" if "synonyms for" in chat.prompt else "1. cat\n2. the mat"

@@ -69,7 +69,9 @@ def test_several_trees_get_one_root() -> None:
 
 
 def test_one_word() -> None:
-    """A one-word sentence is a single node, both root and leaf, and an unlabelled outer bracket adds no node."""
+    """A one-word sentence is a single node, both root and leaf, and an unlabelled outer bracket
+    adds no node.
+    """
     tree = Tree.from_brackets("( (NP (NN Rain)))")
     assert tree.nodes == (Node("NP+NN", 0, 1),)
     assert tree.leaves == (0,)
@@ -203,7 +205,9 @@ def test_one_span_per_token() -> None:
 
 
 def test_leftover_words() -> None:
-    """Leftover words are runs of the text without punctuation at their ends, and exclude single prepositions."""
+    """Leftover words are runs of the text without punctuation at their ends, and exclude single
+    prepositions.
+    """
     sentence = Parsed.of(TEXT, BRACKETS)
     assert sentence.uncovered([False] * 10) == ("The old dog, tired of barking, slept",)
     assert sentence.uncovered([True] * 3 + [False] * 2 + [True] * 5) == ("tired",)

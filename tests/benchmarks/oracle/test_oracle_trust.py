@@ -53,7 +53,9 @@ def _trust(judge: Judge, tests: int = 1, seed: int = 0, candidates: list[Candida
 
 
 def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
-    """Return the number of cases in which the judge passes the first test, the first two, and so on to all."""
+    """Return the number of cases in which the judge passes the first test, the first two, and so on
+    to all.
+    """
 
     async def run() -> list[int]:
         fake, rng, passed = FakeOracle(sentences=judge), generator("trials", tests), [0] * tests
@@ -81,7 +83,9 @@ def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
     ],
 )
 def test_one_test(other: bool | None, own: bool | None, outcome: str) -> None:
-    """A "no" then a "yes" passes, two "yes" are triangular evidence, others are inconsistent or unreadable."""
+    """A "no" then a "yes" passes, two "yes" are triangular evidence, others are inconsistent or
+    unreadable.
+    """
     assert outcome_of(other, own) == outcome
 
 
@@ -138,7 +142,9 @@ def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
 
 
 def test_learning_from_earlier_tests_does_not_help() -> None:
-    """Guessing the source that came up more often is no better than the bound, because draws are independent."""
+    """Guessing the source that came up more often is no better than the bound, because draws are
+    independent.
+    """
     seen: Counter[int] = Counter()
     questions = itertools.count()
     named = 1
@@ -158,7 +164,9 @@ def test_learning_from_earlier_tests_does_not_help() -> None:
 
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=4).filter(any))
 def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int]) -> None:
-    """For any joint distribution of (answer on s1, answer on s2), the pass probability is at most one half."""
+    """For any joint distribution of (answer on s1, answer on s2), the pass probability is at most
+    one half.
+    """
     pairs = list(itertools.product((False, True), repeat=2))
     passed = 0
     for (on_first, on_second), weight in zip(pairs, weights, strict=True):
@@ -250,7 +258,9 @@ def test_the_same_generator_gives_the_same_tests() -> None:
 
 
 def test_categories() -> None:
-    """In the categories of table 5, A is an alignment of the sentences and I an indifferentiable paraphrase."""
+    """In the categories of table 5, A is an alignment of the sentences and I an indifferentiable
+    paraphrase.
+    """
     result = [category_of(a, i) for a, i in ((True, True), (False, True), (True, False), (False, False))]
     assert result == ["AI", "ĀI", "AĪ", "ĀĪ"]
 

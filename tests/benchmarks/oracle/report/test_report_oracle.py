@@ -231,7 +231,9 @@ def test_every_domain_has_its_figure_10(tmp_path: Path) -> None:
 
 
 def test_correlations_stand_beside_table_1(tmp_path: Path) -> None:
-    """Table 1 shows the run's Spearman coefficients next to the printed ones, and a dash for a constant side."""
+    """Table 1 shows the run's Spearman coefficients next to the printed ones, and a dash for a
+    constant side.
+    """
     values = [
         {"accepted": 1.0, "tests": 5.0, "tests_passed": float(n), "combinations": 10.0, "entities": 3.0,
          "combinations_passed": float(5 - n), "con_o": float(n), "con_rs": float(-n), "samples": 5.0,
@@ -364,7 +366,9 @@ def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
 
 
 def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
-    """An accepted "yes" is shown with its confirmed phrase pairs, and a rejected one with its leftover words."""
+    """An accepted "yes" is shown with its confirmed phrase pairs, and a rejected one with its
+    leftover words.
+    """
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": SURE}, ask_identical=True))
     [proof] = table(oracle_report, "Proofs (Table 13)")
     assert (proof["Item"], proof["Sentence 1"], proof["Sentence 2"]) == (PROVED.id, DOGS, MOVED)
