@@ -1,4 +1,4 @@
-"""Imports go down only and make no circle, and an always-loaded plugin stays light."""
+"""Imports only go to lower parts and make no cycle, and the always-loaded plugin stays light."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is gone after it."""
+    """Remove what a test registers after the test."""
     monkeypatch.setattr(benchmark_registry, "_registered", {})
 
 
@@ -61,7 +61,7 @@ def test_listing_imports_no_benchmark() -> None:
 
 
 def test_unknown_benchmark_names_the_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the group, and the benchmarks that there are."""
+    """The error names the group and the available benchmarks."""
     with pytest.raises(UsageError, match=r"'x': no entry point of the group .* Known names: dtails, eras"):
         find_registration("x")
     points(monkeypatch)
@@ -86,7 +86,7 @@ def test_a_wrong_entry_point_is_one_line(monkeypatch: pytest.MonkeyPatch, value:
 
 
 def test_a_conftest_registers() -> None:
-    """A registration of the same name goes before the installed one."""
+    """A registration takes precedence over an installed one of the same name."""
     register_benchmark(Registration(name="sums", benchmark=Sums))
     assert isinstance(find_benchmark("sums"), Sums)
     register_benchmark(Registration(name="htest", benchmark=Sums))

@@ -1,4 +1,4 @@
-"""The README's example is what it says: it runs, and it is short."""
+"""The README's example runs and is short."""
 
 from __future__ import annotations
 

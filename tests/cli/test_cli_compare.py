@@ -138,7 +138,7 @@ def test_what_differs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs without a common item say so, and make no table of pairs."""
+    """Runs without a common item are reported as such, without a table of pairs."""
     write_run(Path("a"), verdicts("cw"))
     write_run(Path("b"), verdicts("cw", benchmark="other"))
     text = output(capsys, "a", "b")
@@ -199,7 +199,7 @@ def test_escaping_shows_the_text_itself() -> None:
 
 
 def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    """--json prints every flipped item whole, whatever the limit, and no number that JSON lacks."""
+    """--json prints every flipped item in full, whatever the limit, and only numbers that JSON allows."""
     long = "猫 " * 500
     write_run(Path("a"), verdicts("c" * 25, given=long))
     write_run(Path("b"), verdicts("w" * 25))
@@ -220,7 +220,7 @@ def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_several_models(capsys: pytest.CaptureFixture[str]) -> None:
-    """Models of the same name are compared; what has no counterpart is named."""
+    """Models with the same name are compared; a model without a counterpart is named."""
     write_run(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
     write_run(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
     text = output(capsys, "a", "b")

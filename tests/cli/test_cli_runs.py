@@ -25,13 +25,13 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def output(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    """What a command that succeeds prints."""
+    """Return the output of a command that succeeds."""
     assert main(list(words)) == 0
     return capsys.readouterr().out.splitlines()
 
 
 def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The line of a command that fails."""
+    """Return the error line of a command that fails."""
     assert main(list(words)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -131,7 +131,7 @@ def test_show_is_the_summary_of_the_run(run: Runner, capsys: pytest.CaptureFixtu
 
 
 def test_show_of_a_killed_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that never finished shows what it has and that it is not all."""
+    """An unfinished run shows what it has and says that it is incomplete."""
     write_run(RUNS / "killed", verdicts("cw"), summary=[], complete=False)
     reduce(RUNS / "killed", finished=None, calls={}, expected=0)
     text = "\n".join(output(capsys, "runs", "show", "killed"))
@@ -184,7 +184,7 @@ def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever a record holds, what is printed drives no terminal."""
+    """Control characters in a record are never printed to the terminal."""
     bad = "\x1b[2J\x07\x9b31m\u202e"
     rows = [verdict("x", "wrong", given=bad, reason=bad, model=f"m{bad}", task=f"t{bad}")]
     write_run(

@@ -39,7 +39,7 @@ def gate(run: str, *more: str) -> int:
 def test_the_decision_is_the_exit_status(
     run: str, status: int, decision: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """0 for a pass, else 1; the last line says what and why."""
+    """The status is 0 for a pass, otherwise 1; the last line gives the decision and the reason."""
     assert gate(run) == status
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"gate decision: {decision}: ")
 
@@ -95,7 +95,7 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
 def test_what_cannot_be_decided_is_one_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 2 and a line that says what is wrong; nothing looks like a decision."""
+    """An error gives status 2 and one line with the reason; nothing looks like a decision."""
     Path("wrong.toml").write_text("oops = 1\n[[rule]]\nmax_drop = 0\n")
     assert main(arguments) == 2
     out, err = capsys.readouterr()

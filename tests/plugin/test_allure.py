@@ -1,4 +1,4 @@
-"""What a run leaves in the folder of --alluredir."""
+"""The files that a run writes to the folder of --alluredir."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_identity_outlives_texts_and_workers(run: Runner) -> None:
 
 
 def test_two_models_are_told_apart(run: Runner) -> None:
-    """The cases of two models have titles, identities and parent suites of their own."""
+    """The cases of two models have separate titles, identities and parent suites."""
     run.sums(2)
     folder = run.folder / "results"
     run("--model", run.adder, "--model", "fake:constant?text=1", "--alluredir", str(folder))

@@ -211,7 +211,7 @@ def test_run_folder_in_use(run: Runner) -> None:
 
 
 def test_command_line_errors_are_one_line(tmp_path: Path) -> None:
-    """The llmprops command ends with status 2 and one line, whatever is wrong."""
+    """The llmprops command ends with status 2 and one line for every error."""
     for args in (
         ["generate", "htest", "--n", "3", "--out", str(tmp_path / "a")],
         ["generate", "homophones", "--lang", "en", "--n", "100000", "--out", str(tmp_path / "b")],

@@ -110,7 +110,7 @@ def test_a_parser_can_be_demanded(run: Runner) -> None:
 
 @needs_spacy
 def test_a_parser_of_english_is_not_what_was_demanded(run: Runner) -> None:
-    """Where only English has a parser, dtails.tokenizer=stanza says so, and who has more languages."""
+    """Where only English has a parser, dtails.tokenizer=stanza says so and names who has more languages."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
     done = run(

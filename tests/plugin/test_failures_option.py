@@ -71,7 +71,7 @@ def test_under_a_gate_the_gate_decides(run: Runner, workers: str, required: floa
 
 
 def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
-    """With xfail, what fails by anything but its verdict still fails."""
+    """With xfail, a failure that is not a wrong verdict is still a failure."""
     run.sums(4)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     run.write(

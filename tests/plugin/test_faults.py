@@ -1,4 +1,4 @@
-"""Runs against a server that fails: nothing is lost, nothing is guessed."""
+"""Runs against a failing server: no verdict is lost or guessed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_wrong_key_or_model_stops_at_once(
 
 
 def test_html_is_no_api(run: Runner, start_stub: Stub) -> None:
-    """A server that answers HTML is named as a wrong base URL."""
+    """A server that answers HTML is reported as a wrong base URL."""
     run.sums(20)
     done = run(*_against(start_stub(html=True)))
     assert done.code not in (0, 5)
@@ -100,7 +100,7 @@ def test_html_is_no_api(run: Runner, start_stub: Stub) -> None:
 
 
 def test_nobody_listens(run: Runner) -> None:
-    """A base URL where nothing listens stops the run with one line that names it."""
+    """A base URL without a server stops the run with one line that names it."""
     run.sums(50)
     done = run("--model", "openai:stub", "--llm-base-url", "http://127.0.0.1:9/v1")
     assert done.code not in (0, 5)

@@ -42,7 +42,7 @@ def _sums(run: Runner, items: int = ITEMS, body: str = "assert verdict") -> None
 def test_the_gate_decides_for_the_items(
     run: Runner, workers: str, required: float, code: int, decision: str
 ) -> None:
-    """Wrong answers fail the session only where the gate does not pass."""
+    """Wrong answers fail the session only if the gate does not pass."""
     _sums(run)
     wrong = model(run, SOME if decision != "fail" else range(20))
     done = run("--model", wrong, "-n", workers, "--llm-gate", str(gate(run, min_accuracy=required)))
@@ -107,14 +107,14 @@ def test_other_tests_keep_their_say(run: Runner, workers: str, name: str, text: 
     ids=["verdict", "status", "besides", "exception"],
 )
 def test_only_a_verdict_is_excused(run: Runner, workers: str, body: str, code: int) -> None:
-    """A case that fails by anything but its verdict fails the session, whatever the gate says."""
+    """A case that fails for any reason except its verdict fails the session, whatever the gate decides."""
     _sums(run, body=body)
     done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
     assert (done.run["gate"]["decision"], done.code) == ("pass", code), done.output
 
 
 def test_an_error_of_teardown_is_not_excused(run: Runner, workers: str) -> None:
-    """An error of a case's teardown fails the session, whatever the gate says."""
+    """An error in a case's teardown fails the session, whatever the gate decides."""
     _sums(run)
     run.write(
         "conftest.py",
@@ -358,7 +358,7 @@ def test_llmprops_gate_says_the_same(run: Runner, workers: str, sequential: str)
 
 
 def test_a_promoted_baseline_by_its_name(run: Runner, workers: str) -> None:
-    """What 'llmprops runs promote RUN NAME' keeps is found by its name from pytest's root folder."""
+    """A run kept by 'llmprops runs promote RUN NAME' can be selected by its name from pytest's root folder."""
     _sums(run)
     base = run("--model", model(run, SOME), "-n", workers)
     promoted = command(run, "runs", "promote", str(base.folder), "stable")

@@ -76,7 +76,7 @@ def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, ki
 
 
 def test_fault_in_a_batch_is_the_benchmarks(run: Runner) -> None:
-    """An exception of evaluate_all shows as such in every case that it was to judge."""
+    """An exception of evaluate_all is shown in every case that it was to judge."""
     model = write_cuts(run, 3)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     run.write("test_cuts.py", text.replace("        results = []\n", "        raise KeyError('no field')\n"))

@@ -105,7 +105,7 @@ def test_gate_counts_items_of_groups(run: Runner) -> None:
 
 
 def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
-    """Under a sequential gate each item is a case of its own, whatever the benchmark wants."""
+    """Under a sequential gate each item is a separate case, whatever the benchmark requests."""
     model = write_cuts(run, 200, case="ten")
     gate = run.write("gate.toml", 'sequential = true\n[[rule]]\nname = "cut"\nmin_accuracy = 0.2\n')
     done = run("--model", model, "--llm-gate", str(gate), "-n", workers)
@@ -251,7 +251,7 @@ def test_lean_item_with_a_mark_of_conftest(run: Runner) -> None:
 
 
 def test_lean_function_with_a_body(run: Runner) -> None:
-    """What a lean function does beside asserting the verdict shows as in any test."""
+    """Anything that a lean function does besides asserting the verdict is shown as in any test."""
     model = write_cuts(run, 10)
     body = "    assert len(verdict.given) < 6\n"
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")

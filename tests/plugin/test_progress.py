@@ -1,4 +1,4 @@
-"""The live line: on a terminal, not under CI, not where output goes to a file."""
+"""The live line is shown on a terminal, but not under CI and not in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fixtures.terminal import on_terminal
 
 @pytest.mark.parametrize("n", ["0", "2"])
 def test_live_line_on_a_terminal(run: Runner, n: str) -> None:
-    """A long run shows done and total, calls a second, in flight and the verdicts so far, on one line."""
+    """A long run shows done and total, calls per second, calls in flight and the verdicts so far, on one
+    line.
+    """
     run.sums(40)
     shown = on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", n)
     lines = [line for line in shown.split("\r") if "llmprops:" in line and "/40 cases" in line]

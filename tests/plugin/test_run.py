@@ -162,7 +162,7 @@ def test_budget_refuses_to_start(run: Runner, workers: str) -> None:
 
 
 def test_stored_replies_do_not_count_against_the_budget(run: Runner) -> None:
-    """What the store holds needs no call, so it needs no budget."""
+    """Replies in the store need no call, so they need no budget."""
     run.sums()
     run("--model", run.adder)
     done = run("--model", run.adder, "--llm-max-calls", "1")
@@ -281,7 +281,7 @@ register_model("cutter", lambda spec, options: Segmenter(), kinds=["segment"])
 
 
 def test_cases_no_model_serves_are_counted(run: Runner, workers: str) -> None:
-    """Items that a model cannot be asked are skipped and counted as not served, never as wrong."""
+    """Items that a model cannot serve are skipped and counted as not served, never as wrong."""
     run.sums(7)
     run.write("conftest.py", SEGMENTER)
     done = run("--model", "cutter", "--model", run.adder, "-n", workers)

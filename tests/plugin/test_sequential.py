@@ -86,7 +86,7 @@ def test_workers_draw_the_same_blocks(run: Runner) -> None:
 
 
 def test_blocks_are_as_long_as_the_concurrency(run: Runner) -> None:
-    """A block is asked as a whole: as many calls are in flight as are allowed."""
+    """A block is sent as a whole: as many calls are in flight as are allowed."""
     run.sums(ITEMS)
     done = _gated(run, model(run), "--llm-concurrency", "100", **SETTLED)
     assert len(done.verdicts) == 100
@@ -139,7 +139,7 @@ def test_other_tests_run_all_the_same(run: Runner, workers: str) -> None:
 
 
 def test_two_tests_of_one_benchmark(run: Runner, workers: str) -> None:
-    """Two test functions over the same items both run; what they share is asked once."""
+    """Two test functions over the same items both run; a shared call is sent once."""
     run.sums(ITEMS)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     second = "\n\n@pytest.mark.llmprops(benchmark=Sums)\ndef test_again(verdict):\n    assert verdict\n"
@@ -431,7 +431,7 @@ def test_a_plugin_that_reorders_after_us(run: Runner) -> None:
 
 
 def test_last_failed(run: Runner, workers: str) -> None:
-    """--lf draws from the cases that failed last and asks no other."""
+    """--lf draws from the cases that failed last and calls no others."""
     run.sums(ITEMS)
     run("--model", model(run, range(0, ITEMS, 2)), "-p", "cacheprovider")
     calls(run)

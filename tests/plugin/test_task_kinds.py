@@ -1,4 +1,4 @@
-"""Tasks of one benchmark that want different kinds of models."""
+"""Tasks of one benchmark that need different kinds of models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_two(verdict):
 
 
 def test_only_served_tasks_are_cases(run: Runner, workers: str) -> None:
-    """Items of a task that the model cannot be asked are counted as not served, and are no cases."""
+    """Items of a task that the model cannot serve are counted as not served, and are not cases."""
     model = write_cuts(run)
     run.write("test_two.py", TASKS)
     done = run("test_two.py", "--model", model, "-n", workers)
