@@ -1,4 +1,4 @@
-"""What README and docs name exists: options, commands, gate files, links, the workflow's steps."""
+"""Everything that README and docs name exists: options, commands, gate files, links, workflow steps."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_training_rows_leave_out_another_set(tmp_path: Path) -> None:
 def test_training_without_data_to_leave_out_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A `--data` folder that holds no H-TEST file is one line that names it."""
+    """A `--data` folder without an H-TEST file gives one line that names it."""
     assert run("htest", "export-train", "--data", tmp_path / "empty", "--out", tmp_path / "out") == 2
     assert str(tmp_path / "empty") in one_error(capsys)
 

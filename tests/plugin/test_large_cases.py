@@ -115,7 +115,7 @@ def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
 
 
 def test_xfail_of_a_group(run: Runner) -> None:
-    """--llm-failures xfail reports a group that is wrong as an expected failure."""
+    """--llm-failures xfail reports a wrong group as an expected failure."""
     done = run("--model", write_cuts(run, case="ten"), "--llm-failures", "xfail")
     assert (done.code, len(done.verdicts)) == (0, 30)
     assert "3 xfailed" in done.output

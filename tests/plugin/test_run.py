@@ -24,7 +24,7 @@ RUN_KEYS = {
 
 
 def test_record_holds_the_contract(run: Runner, workers: str) -> None:
-    """A finished run leaves a complete record with every field of the contract."""
+    """A finished run leaves a complete record with every required field."""
     run.sums()
     done = run("--model", run.adder, "-n", workers)
     assert done.code == 1
@@ -213,7 +213,7 @@ def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
 
 
 def test_refresh_and_off_ask_again(run: Runner) -> None:
-    """--llm-cache refresh asks again and stores; off neither reads nor writes."""
+    """--llm-cache refresh calls again and stores; off neither reads nor writes."""
     run.sums(3)
     run("--model", run.adder)
     assert run("--model", run.adder, "--llm-cache", "refresh").run["calls"]["sent"] == 3
@@ -341,7 +341,7 @@ register_model("local", lambda spec, options: Local())
 
 
 def test_local_model_works_in_one_process(run: Runner) -> None:
-    """With workers a local model is in one process, which is none of theirs."""
+    """With workers a local model runs in one separate process."""
     run.sums(30)
     run.write("conftest.py", LOCAL)
     done = run("--model", "local", "-n", "3")

@@ -1,4 +1,4 @@
-"""A sequential gate in a run: what is asked, what is not, and how it ends when something goes wrong."""
+"""A sequential gate in a run: which calls it makes, which it skips, and how it ends after an error."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _two_tasks(run: Runner) -> None:
 
 
 def test_a_settled_rule_draws_no_more(run: Runner, workers: str) -> None:
-    """Of two rules the one settled early stops drawing its items, while the other goes on."""
+    """When one of two rules is settled early, its items are no longer drawn, while the other continues."""
     _two_tasks(run)
     text = '[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n[[rule]]\ntask = "odd"\nmin_accuracy = 0.5\n'
     done = _gated(run, model(run, range(0, ITEMS, 10)), "-n", workers, text=text)
@@ -155,7 +155,7 @@ def test_two_tests_of_one_benchmark(run: Runner, workers: str) -> None:
 
 
 def test_another_protocol_is_found_before_the_first_call(run: Runner, workers: str) -> None:
-    """A baseline of another protocol makes the gate invalid, and nothing is asked."""
+    """A baseline with another protocol makes the gate invalid, and no call is made."""
     run.sums(ITEMS)
     theirs = {"name": "quick", "seed": 7, "settings": {}, "assumed": [], "gives_up": "", "overrides": {}}
     baseline(run, "c" * ITEMS, protocols={"sums": theirs})
