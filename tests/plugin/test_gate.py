@@ -429,7 +429,7 @@ def _make_older(run: Runner, hours: float) -> None:
 
 
 def test_header_names_gate_and_baseline(run: Runner) -> None:
-    """The session's header shows the gate's rules."""
+    """The session's header names the gate file, the baseline, and that the gate is sequential."""
     _sums(run)
     baseline(run, "c" * ITEMS)
     file = gate(run, "sequential = true", max_drop=0.5)

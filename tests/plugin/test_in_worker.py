@@ -33,7 +33,7 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
 
 
 def test_a_model_that_served_nothing_has_no_identity(run: Runner, workers: str) -> None:
-    """A helper that was named but never called does not change the record."""
+    """A helper that was named but never called is recorded without an identity, and the record is complete."""
     run.sums(2)
     done = run(
         "test_sums.py", "--model", run.adder, "--llm-helper", f"segment={write_cuts(run)}", "-n", workers
