@@ -26,7 +26,7 @@ from pytest_llmprops.core.errors import DataError
 PARADOX = [(True, True, True)] * 39 + [(True, True, False)]
 
 
-def test_the_papers_paradox() -> None:
+def test_kappa_paradox_of_the_paper() -> None:
     """Table 4, Afrikaans: 97.5% agreement, kappa -0.008, PABAK 0.950; table 3: 99.2% are right."""
     assert round(total_agreement(PARADOX), 3) == 0.975
     assert round(fleiss_kappa(PARADOX), 3) == -0.008
@@ -93,7 +93,7 @@ def test_ragged_ratings(measure: object, ratings: list[tuple[int, ...]], says: s
 
 @pytest.mark.parametrize(("yes", "of", "printed"), [(42, 51, 0.824), (217, 300, 0.723), (110, 123, 0.894)])
 def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
-    """Table 1's recall is a share of 3 judgements each: Afrikaans (17 concepts), Farsi (100) and Hindi (41)."""
+    """Table 1's recall is a share of all judgements, three per concept (Afrikaans 17, Farsi 100, Hindi 41)."""
     judgements = [True] * yes + [False] * (of - yes)
     ratings = list(zip(*[iter(judgements)] * 3, strict=True))
     assert round(judged_share(ratings), 3) == printed

@@ -30,17 +30,17 @@ def rows_of(language: str) -> tuple[Row, ...]:
 
 
 def of_concepts(language: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    concepts: dict[str, list[Row]] = {}
     for row in rows_of(language):
-        found.setdefault(row.concept, []).append(row)
-    return found
+        concepts.setdefault(row.concept, []).append(row)
+    return concepts
 
 
 def stands_in(text: str, sentence: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(text.casefold())}(?!\w)", sentence.casefold()))
 
 
-def test_nine_languages() -> None:
+def test_languages_match_the_paper() -> None:
     """Exactly the languages of the paper are built in."""
     assert languages(files()) == LANGUAGES
     assert len(set(LANGUAGES)) == 9
@@ -75,7 +75,7 @@ def test_clues(language: str) -> None:
 
 
 @every_language
-def test_no_answer_in_the_sentence(language: str) -> None:
+def test_sentences_do_not_contain_the_answer(language: str) -> None:
     """No form of a variation is a word of the English sentence, and the sentence is English letters only."""
     for row in rows_of(language):
         assert row.sentence.isascii()
@@ -85,11 +85,11 @@ def test_no_answer_in_the_sentence(language: str) -> None:
 @every_language
 def test_translations_use_their_label(language: str) -> None:
     """A reference translation is read as its label, by a form that occurs in it."""
-    given = [row for row in rows_of(language) if row.target]
-    assert given
-    for row in given:
-        found = read_translation(row.target, [v.forms for v in row.variations], ())
-        assert (found.index, found.how) == (row.label, "substring"), row.id
+    translated_rows = [row for row in rows_of(language) if row.target]
+    assert translated_rows
+    for row in translated_rows:
+        reading = read_translation(row.target, [v.forms for v in row.variations], ())
+        assert (reading.index, reading.how) == (row.label, "substring"), row.id
 
 
 @every_language
@@ -119,14 +119,14 @@ def test_sentences_are_all_different() -> None:
 
 def test_ids() -> None:
     """Ids are unique, in the form dtails/lang/concept/n, and an item's cluster is its concept."""
-    found = list(items(files()))
-    check_unique(found, "dtails")
-    for item in found:
+    all_items = list(items(files()))
+    check_unique(all_items, "dtails")
+    for item in all_items:
         assert re.fullmatch(r"dtails/[a-z]{2}/[a-z-]+/\d\d(\+translate)?", item.id)
         assert item.base_id.rpartition("/")[0] == item.cluster
         assert item.cluster == f"dtails/{item.language}/{item['concept']}"
 
 
-def test_says_that_no_native_speaker_checked_it() -> None:
+def test_note_says_that_no_native_speaker_checked_the_data() -> None:
     """The note beside the data says that native speakers have not verified it."""
     assert "Not verified by native speakers" in files().text("dtails/README.md")

@@ -53,7 +53,7 @@ def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
     assert len({shown for _, evidence in records for shown in evidence.shown}) == 2
 
 
-def test_replies_are_left_to_the_requests(tmp_path: Path) -> None:
+def test_evidence_has_no_replies(tmp_path: Path) -> None:
     """The evidence has no reply, also after a retry, and the values say that there was a retry."""
     for record, evidence in selections(measure(tmp_path / "run", KNOW, {"m": stumbles(takes(2))}, runs=2)):
         assert [record.values[f"run{n}_retried"] for n in (1, 2)] == [1.0, 1.0]

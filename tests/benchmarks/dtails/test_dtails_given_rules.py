@@ -33,12 +33,12 @@ def data(tmp_path: Path) -> Path:
     return write_language(tmp_path, "af", [row()], words=WORDS)
 
 
-def test_the_prompt_has_the_files_rules(data: Path) -> None:
+def test_prompt_has_the_rules_of_the_file(data: Path) -> None:
     """The prompt has the file's rules with one call per item, and the number of their sentences is kept."""
     file = write_rules(data / "af.json")
     part = prepared(data, file)
     subject = next(item for item in part.items if item.id == "dtails/af/live/g01")
-    outcome, [request] = measured(subject, lambda r: fenced("woon"), given=part.context, rules=file)
+    outcome, [request] = measured(subject, lambda r: fenced("woon"), case_context=part.context, rules=file)
     assert prompt_of(request).startswith(
         'Here are rules for how to translate "live" in Afrikaans:'
         ' {"woon": "to dwell", "lewe/leef": "to be alive"}\nBased on the provided rules, please select'
@@ -50,13 +50,13 @@ def test_the_prompt_has_the_files_rules(data: Path) -> None:
 
 def test_a_file_for_each_language(data: Path) -> None:
     """Files joined by commas are matched to languages by the language that each file declares."""
-    given = f"{write_rules(data / 'one.json', 'hy')}, {write_rules(data / 'two.json')}"
-    part = prepared(data, given)
+    paths = f"{write_rules(data / 'one.json', 'hy')}, {write_rules(data / 'two.json')}"
+    part = prepared(data, paths)
     assert sorted(part.context.rules) == ["af", "hy"]
     BENCHMARK.check_selected(part.items, part.context, SETTINGS)
 
 
-def test_an_edited_file_is_taken(data: Path) -> None:
+def test_edited_file_is_used(data: Path) -> None:
     """The model sees the edits that a person makes to the file."""
     file = data / "af.json"
     write_rules(file)
@@ -64,15 +64,17 @@ def test_an_edited_file_is_taken(data: Path) -> None:
     edited["concepts"][0]["variations"][0]["rule"] = "where one's house is — «huis»"
     file.write_text(json.dumps(edited), encoding="utf-8")
     part = prepared(data, str(file))
-    _, [request] = measured(part.items[0], lambda r: fenced("woon"), given=part.context, rules=str(file))
+    _, [request] = measured(
+        part.items[0], lambda r: fenced("woon"), case_context=part.context, rules=str(file)
+    )
     assert "where one's house is — «huis»" in prompt_of(request)
 
 
-def refusal(data: Path, given: str, *, select: str = "dtails") -> str:
+def refusal(data: Path, paths: str, *, select: str = "dtails") -> str:
     """Return the one-line message that refuses rules for the items whose id begins with ``select``."""
 
     def check() -> None:
-        part = prepared(data, given)
+        part = prepared(data, paths)
         items = [item for item in part.items if item.id.startswith(select)]
         BENCHMARK.check_selected(items, part.context, SETTINGS)
 
@@ -85,8 +87,8 @@ def refusal(data: Path, given: str, *, select: str = "dtails") -> str:
 
 def test_two_files_for_one_language(data: Path) -> None:
     """Two files for one language are refused."""
-    given = f"{write_rules(data / 'a.json')},{write_rules(data / 'b.json')}"
-    assert "two files for 'af'" in refusal(data, given)
+    paths = f"{write_rules(data / 'a.json')},{write_rules(data / 'b.json')}"
+    assert "two files for 'af'" in refusal(data, paths)
 
 
 def test_a_language_without_rules(data: Path) -> None:
@@ -136,7 +138,7 @@ def test_rules_for_other_concepts(data: Path, rules: tuple[Rule, ...], concept: 
         ('{"é": 1}'.encode("latin-1"), "not UTF-8"),
     ],
 )
-def test_files_that_are_none(data: Path, content: bytes | None, said: str) -> None:
+def test_files_that_are_not_rules_files(data: Path, content: bytes | None, said: str) -> None:
     """A missing, empty or damaged file is named in one line."""
     file = data / "my rules.json"
     if content is not None:
@@ -146,7 +148,7 @@ def test_files_that_are_none(data: Path, content: bytes | None, said: str) -> No
     assert said in message
 
 
-def test_two_concepts_of_one_spelling(tmp_path: Path) -> None:
+def test_two_concepts_with_one_spelling(tmp_path: Path) -> None:
     """A noun and a verb with the same spelling and list get the rules of their own part of speech."""
     verb, noun = "['bou', 'oprig']", "['gebou', 'bouwerk']"
     rows = [
@@ -162,8 +164,8 @@ def test_two_concepts_of_one_spelling(tmp_path: Path) -> None:
     file.write_text(RulesFile("af", "m", concepts).to_json(), encoding="utf-8")
     part = prepared(tmp_path, str(file))
     BENCHMARK.check_selected(part.items, part.context, SETTINGS)
-    found = {i["pos"]: part.context.rules_of(i).rules[0].text for i in part.items}
-    assert found == {"VERB": "v", "NOUN": "n"}
+    rule_texts = {i["pos"]: part.context.rules_of(i).rules[0].text for i in part.items}
+    assert rule_texts == {"VERB": "v", "NOUN": "n"}
 
 
 def test_rules_of_the_same_part_of_speech(data: Path) -> None:

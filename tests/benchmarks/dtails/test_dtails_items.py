@@ -48,8 +48,8 @@ def table(*rows: dict[str, str]) -> str:
     return out.getvalue()
 
 
-def selected(found: list[Item]) -> list[Item]:
-    return [item for item in found if item.task == "select"]
+def selected(all_items: list[Item]) -> list[Item]:
+    return [item for item in all_items if item.task == "select"]
 
 
 def test_row_is_read() -> None:
@@ -87,7 +87,7 @@ def test_exact_label_comes_before_a_shared_form() -> None:
         "['son', 'so\0l']",
     ],
 )
-def test_variations_that_are_no_list(text: str) -> None:
+def test_variations_that_are_not_a_list(text: str) -> None:
     """Variations that are not a list literal of strings are refused with file, row and the correct syntax."""
     with pytest.raises(DataError) as caught:
         read(cells(), cells(sentence="Sun.", variations=text))
@@ -132,8 +132,8 @@ def test_repeated_rows() -> None:
         read(*rows)
     kept = read(*rows, source="published")
     assert [row.repeats for row in kept] == [0, 0, 1]
-    found = selected(list(row_items(kept, "xx", "published")))
-    assert [item["repeats"] for item in found] == ["", "", found[0].id]
+    selection_items = selected(list(row_items(kept, "xx", "published")))
+    assert [item["repeats"] for item in selection_items] == ["", "", selection_items[0].id]
 
 
 def test_training_rows_may_repeat(tmp_path: Path) -> None:
@@ -145,18 +145,18 @@ def test_training_rows_may_repeat(tmp_path: Path) -> None:
         expert_rows(twice, "te")
 
 
-def test_one_sentence_with_two_labels_is_no_repetition() -> None:
+def test_sentence_with_two_labels_is_not_a_repetition() -> None:
     """A sentence may occur with two labels, as in the published training rows."""
     assert [row.repeats for row in read(cells(), cells(label="sol"))] == [0, 0]
 
 
-def test_variations_that_contain_each_other_are_taken() -> None:
+def test_variations_that_contain_each_other_are_accepted() -> None:
     """A variation inside another is accepted, because published files have them."""
     (row,) = read(cells(variations="['gesien', 'sien']", label="sien"))
     assert row.label == 1
 
 
-def test_joiners_and_right_to_left_text_stay_as_they_are() -> None:
+def test_joiners_and_right_to_left_text_are_unchanged() -> None:
     """An escaped joiner becomes the character, as in the label, and nothing is trimmed or reordered."""
     word = f"وب{ZWNJ}سایت{ZWNJ}"
     sentence = "\u202bسلام\u202c " + "e\u0301"
@@ -165,7 +165,7 @@ def test_joiners_and_right_to_left_text_stay_as_they_are() -> None:
     assert (row.label, row.target) == (1, sentence)
 
 
-def test_forms_that_differ_only_in_unicode_form_stay_two() -> None:
+def test_forms_that_differ_only_in_unicode_form_are_not_merged() -> None:
     """Forms are not normalised: the authors' Tamil list has one word in two encodings."""
     one, two = "போ", "ப\u0bc7\u0bbe"
     (row,) = read(cells(variations=repr([one, f"x/{two}"]), label=f"x/{two}"))
@@ -186,9 +186,9 @@ def test_any_list_that_python_writes_is_read_back(words: list[str]) -> None:
         with pytest.raises(DataError):
             read(row)
     else:
-        (found,) = read(row)
-        assert [v.name for v in found.variations] == plain
-        assert found.label == 0
+        (read_row,) = read(row)
+        assert [v.name for v in read_row.variations] == plain
+        assert read_row.label == 0
 
 
 @given(st.text(max_size=40))
@@ -240,7 +240,7 @@ def test_bad_words_file(text: str, what: str) -> None:
     assert str(caught.value).startswith("xx.words: line ")
 
 
-def test_tags_tell_concepts_of_one_spelling_apart() -> None:
+def test_tags_distinguish_concepts_with_one_spelling() -> None:
     """The tag comes from the entry with the row's variations, so equal spellings have separate ids."""
     words = parse_words("build,VERB,a;b\nbuild,NOUN,c;d\nlate,ADJ,x;y\n", "w")
     rows = [
@@ -251,9 +251,14 @@ def test_tags_tell_concepts_of_one_spelling_apart() -> None:
     ]
     read_rows = parse_rows(rows, "xx", "published", "f", words)
     assert [row.pos for row in read_rows] == ["VERB", "NOUN", "", "ADJ"]
-    found = selected(list(row_items(read_rows, "xx", "published")))
-    assert [item.cluster.rsplit("/")[-1] for item in found] == ["build", "build-noun", "build-2", "late"]
-    assert len({item.id for item in found}) == 4
+    selection_items = selected(list(row_items(read_rows, "xx", "published")))
+    assert [item.cluster.rsplit("/")[-1] for item in selection_items] == [
+        "build",
+        "build-noun",
+        "build-2",
+        "late",
+    ]
+    assert len({item.id for item in selection_items}) == 4
 
 
 def test_items_of_both_tasks() -> None:
@@ -275,13 +280,13 @@ def test_items_of_both_tasks() -> None:
 def test_ids_are_short_and_ascii(concept: str) -> None:
     """Items of any concept have valid ASCII ids that differ from those of other concepts."""
     rows = read(cells(concept=concept), cells(concept="concept"))
-    found = list(row_items(rows, "xx", "generated"))
-    check_unique(found, "dtails")
-    assert all(item.id.isascii() and len(item.id) <= 120 for item in found)
-    assert found[0].cluster != found[2].cluster
+    all_items = list(row_items(rows, "xx", "generated"))
+    check_unique(all_items, "dtails")
+    assert all(item.id.isascii() and len(item.id) <= 120 for item in all_items)
+    assert all_items[0].cluster != all_items[2].cluster
 
 
-def test_any_language_whose_folder_is_there(tmp_path: Path) -> None:
+def test_any_language_with_a_folder_is_read(tmp_path: Path) -> None:
     """Published folders of any two letters are found, the paper's languages first; words are optional."""
     rows = table(cells(), cells(sentence="Sun.", label="sol"))
     files = folder(
@@ -290,13 +295,15 @@ def test_any_language_whose_folder_is_there(tmp_path: Path) -> None:
         {"en-es/expert_dataset.csv": rows, "en-te/expert_dataset.csv": rows, "en-hi/hi.words": "a,X,b;c"},
     )
     assert languages(files) == ("te", "es")
-    found = list(items(files))
-    assert [i.id for i in selected(found)] == [f"dtails/{x}/sun/p0{n}" for x in ("te", "es") for n in (1, 2)]
-    assert {i.source for i in found} == {"published"}
+    all_items = list(items(files))
+    assert [i.id for i in selected(all_items)] == [
+        f"dtails/{x}/sun/p0{n}" for x in ("te", "es") for n in (1, 2)
+    ]
+    assert {i.source for i in all_items} == {"published"}
     assert train_rows(files, "te") == ()
 
 
-def test_training_rows_are_read_apart(tmp_path: Path) -> None:
+def test_training_rows_are_read_separately(tmp_path: Path) -> None:
     """Training rows are read from their own file and do not become items."""
     files = folder(
         tmp_path,
@@ -317,7 +324,7 @@ def test_training_rows_are_read_apart(tmp_path: Path) -> None:
     assert {item["sentence"] for item in items(files)} == {"The sun is up."}
 
 
-def test_no_language_is_there(tmp_path: Path) -> None:
+def test_data_without_a_language(tmp_path: Path) -> None:
     """If no language is present, one line names a missing file and how to get it."""
     with pytest.raises(DataError, match=r"en-af/expert_dataset\.csv: no such file; run `llmprops data pull"):
         list(items(DataFolder(tmp_path, "published")))

@@ -24,21 +24,21 @@ def part(published: Path) -> Loaded:
 
 def records(part: Loaded, language: str, task: str, most: int | None = None) -> list[VerdictRecord]:
     """Return the records of a language's items, each answered with the right answer of its row."""
-    found = []
+    verdicts = []
     for subject in [i for i in part.items if (i.language, i.task) == (language, task)][:most]:
         if task == "translate":
             answer, kinds = subject["target"], TRANSLATOR
         else:
             answer, kinds = fenced(subject["label"][0]), frozenset({"chat"})
-        outcome, requests = measured(subject, lambda r, x=answer: x, given=part.context, kinds=kinds)  # type: ignore[misc]
+        outcome, requests = measured(subject, lambda r, x=answer: x, case_context=part.context, kinds=kinds)  # type: ignore[misc]
         assert task == "select" or requests == [Translate(subject["sentence"], "en", language)]
-        found.append(outcome.record())
-    return found
+        verdicts.append(outcome.record())
+    return verdicts
 
 
 def named(rows: list[Metric], name: str) -> Metric:
-    [found] = [row for row in rows if row.name == name]
-    return found
+    [metric] = [row for row in rows if row.name == name]
+    return metric
 
 
 @pytest.mark.parametrize("language", sorted(BASELINES))
@@ -46,10 +46,10 @@ def named(rows: list[Metric], name: str) -> Metric:
 def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
     """The metric is the known share over the language's whole file, also if only five items are run."""
     rows = list(BENCHMARK.metrics(records(part, language, task, most=5)))
-    found = named(rows, "frequency_baseline")
-    assert found.value is not None
-    assert round(found.value, 3) == BASELINES[language]
-    assert found.n == sum((i.language, i.task) == (language, "select") for i in part.items)
+    baseline = named(rows, "frequency_baseline")
+    assert baseline.value is not None
+    assert round(baseline.value, 3) == BASELINES[language]
+    assert baseline.n == sum((i.language, i.task) == (language, "select") for i in part.items)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
 )
 def test_reference_translations(part: Loaded, language: str, share: float) -> None:
     """The reference translations, used as a model's replies, are right in the known share of rows."""
-    found = records(part, language, "translate")
-    assert len(found) > 100
-    assert sum(r.status == "correct" for r in found) / len(found) >= share
-    assert {r.status for r in found} <= {"correct", "wrong"}
-    assert named(list(BENCHMARK.metrics(found)), "found_rate").value is not None
+    verdicts = records(part, language, "translate")
+    assert len(verdicts) > 100
+    assert sum(r.status == "correct" for r in verdicts) / len(verdicts) >= share
+    assert {r.status for r in verdicts} <= {"correct", "wrong"}
+    assert named(list(BENCHMARK.metrics(verdicts)), "found_rate").value is not None
 
 
 @pytest.mark.parametrize("language", sorted(BASELINES))

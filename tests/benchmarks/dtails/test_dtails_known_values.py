@@ -27,9 +27,9 @@ def rows_of(published: Path, language: str) -> tuple[Row, ...]:
 def test_frequency_baseline(published: Path, language: str, baseline: float) -> None:
     """The most common label of each concept is right in the known share of the language's rows."""
     rows = rows_of(published, language)
-    found = frequency_baseline(((r.concept, frozenset(r.variations)), r.label) for r in rows)
-    assert found.accuracy is not None
-    assert round(found.accuracy, 3) == baseline
+    computed = frequency_baseline(((r.concept, frozenset(r.variations)), r.label) for r in rows)
+    assert computed.accuracy is not None
+    assert round(computed.accuracy, 3) == baseline
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_reference_translations(published: Path, language: str, share: float) ->
     right = 0
     for row in rows:
         variations = [variation.forms for variation in row.variations]
-        found = read_translation(row.target, variations, unicode_words(row.target))
-        right += found.index is not None and is_right(variations[found.index], variations[row.label])
+        reading = read_translation(row.target, variations, unicode_words(row.target))
+        right += reading.index is not None and is_right(variations[reading.index], variations[row.label])
     assert right / len(rows) >= share
 
 
@@ -57,7 +57,7 @@ def test_every_published_variation_is_read_as_itself(published: Path, language: 
                 assert read_selection(f"Thus ```{answer}```.", shown).index == index, (row.concept, answer)
 
 
-def test_sentences_for_rules_are_no_test_sentences(published: Path) -> None:
+def test_sentences_for_rules_are_not_test_sentences(published: Path) -> None:
     """Afrikaans train rows supply sentences for each concept's rules, and none of them is a test sentence."""
     files = DataFolder(published, "published")
     test, train = expert_rows(files, "af"), train_rows(files, "af")

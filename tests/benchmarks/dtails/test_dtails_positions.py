@@ -29,25 +29,25 @@ def verdict(size: int, *runs: tuple[int | None, bool]) -> dict[str, float]:
 
 def simulated(choose: object, items: int = 150, size: int = 2) -> list[dict[str, float]]:
     """Return verdicts over 3 runs of a chooser that maps shown order (and item number) to a position."""
-    found = []
+    verdicts = []
     for item in range(items):
         orders = [shown_order(size, 5, f"item {item}", run) for run in range(3)]
-        found.append(verdict(size, *((choose(order, item), False) for order in orders)))  # type: ignore[operator]
-    return found
+        verdicts.append(verdict(size, *((choose(order, item), False) for order in orders)))  # type: ignore[operator]
+    return verdicts
 
 
 def test_counts_by_number_of_variations() -> None:
     """Positions are counted over items and runs, separately for 2 and 3 variations, without unread runs."""
-    found = positions(
+    by_size = positions(
         [
             verdict(2, (0, True), (1, False), (None, False)),
             verdict(3, (2, True), (2, True), (0, False)),
             verdict(2, (0, False)),
         ]
     )
-    assert {size: places.counts for size, places in found.items()} == {2: (2, 1), 3: (1, 0, 2)}
-    assert found[3].n == 3
-    assert found[3].rates == (1 / 3, 0.0, 2 / 3)
+    assert {size: places.counts for size, places in by_size.items()} == {2: (2, 1), 3: (1, 0, 2)}
+    assert by_size[3].n == 3
+    assert by_size[3].rates == (1 / 3, 0.0, 2 / 3)
     assert position_group(1, 2) == "1of2"
 
 
@@ -86,13 +86,13 @@ def test_small_deviations_are_not_named() -> None:
     assert order_dependent({2: Positions((55000, 45000))}) == (2,)
 
 
-def test_a_model_that_takes_the_first_is_named() -> None:
+def test_order_dependent_model_is_named() -> None:
     """A model that always takes the first position is named for 2 and for 3 variations."""
     for size in (2, 3):
         assert order_dependent(positions(simulated(lambda order, item: 0, size=size))) == (size,)
 
 
-def test_an_order_invariant_model_is_not_named() -> None:
+def test_order_invariant_model_is_not_named() -> None:
     """A model whose choice of variation ignores the order has uniform positions and is not named."""
     rng = random.Random(0)
     fixed = simulated(lambda order, item: order.index(0), size=3)
@@ -106,8 +106,8 @@ def test_false_alarms_are_rare() -> None:
     for _ in range(40):
         twos = sum(rng.random() < 0.5 for _ in range(120))
         threes = [rng.randrange(3) for _ in range(120)]
-        found = {2: Positions((twos, 120 - twos)), 3: Positions(tuple(threes.count(k) for k in range(3)))}
-        named += bool(order_dependent(found))
+        by_size = {2: Positions((twos, 120 - twos)), 3: Positions(tuple(threes.count(k) for k in range(3)))}
+        named += bool(order_dependent(by_size))
     assert named <= 6, "5% of 40 is 2, three standard deviations more 6"
 
 
@@ -123,7 +123,7 @@ def test_mean_and_deviation_over_runs() -> None:
     assert mean_and_deviation(()) == (None, None)
 
 
-def test_items_may_lack_runs() -> None:
+def test_items_with_fewer_runs() -> None:
     """A run counts only the items that have it."""
     assert run_accuracies([verdict(2, (0, True), (0, False)), verdict(2, (0, False))]) == (0.5, 0.0)
     assert run_accuracies([]) == ()

@@ -43,27 +43,29 @@ def test_retry() -> None:
 
 def test_rule_generation() -> None:
     """Figure 9, with and without sentences; without them its last sentence is omitted."""
-    bare = prompts.rule_generation("live", LIVE, "Afrikaans")
-    assert bare.startswith(
+    without_sentences = prompts.rule_generation("live", LIVE, "Afrikaans")
+    assert without_sentences.startswith(
         "Please only return a json with the following keys ['woon', 'leef/lewe'] and no other text. For each key"
         " the value should be a string in English explaining how the meaning and usage of that Afrikaans word is"
         " different from the others. The string should also include a brief example in Afrikaans of the word"
         " being used with an English translation. Please include the transliteration from Afrikaans to Latin"
         " characters if necessary.\n"
     )
-    assert bare.endswith(
+    assert without_sentences.endswith(
         'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
         " ['woon', 'leef/lewe'] and in which contexts should they be used?"
     )
-    assert prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": (), "leef/lewe": ()}) == bare
+    assert (
+        prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": (), "leef/lewe": ()}) == without_sentences
+    )
     full = prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": ("We live in 'Paris'.",)})
     assert full == (
-        bare + " Here are sentences where each word is used in-context to help you:"
+        without_sentences + " Here are sentences where each word is used in-context to help you:"
         ' {"woon": ["We live in \'Paris\'."], "leef/lewe": []}'
     )
 
 
-def test_prompts_hold_the_characters_themselves() -> None:
+def test_prompts_are_not_escaped() -> None:
     """A zero-width non-joiner, right-to-left and Japanese text reach the model unescaped."""
     shown = prompts.selection("most", "Most of it", [["مهم‌ترین"], ["美術"]])
     rules = prompts.shown_rules({"مهم‌ترین": "美術"})

@@ -21,18 +21,18 @@ TABLE_1 = {"af": 17, "hy": 18, "fa": 100, "gl": 24, "hi": 41, "ja": 202, "lv": 1
 @pytest.fixture
 def files(published: Path) -> DataFolder:
     """Return the published data, or skip the test if it has no DTAiLS."""
-    found = DataFolder(published, "published")
-    if not languages(found):
+    folder = DataFolder(published, "published")
+    if not languages(folder):
         pytest.skip("needs the published files of DTAiLS")
-    return found
+    return folder
 
 
-def test_counts_are_the_papers(files: DataFolder) -> None:
+def test_counts_match_the_paper(files: DataFolder) -> None:
     """Each language has the paper's number of test rows and concepts, including its repeated rows."""
     assert sum(TABLE_2.values()) == 1377
-    found = languages(files)
-    assert {code: len(expert_rows(files, code)) for code in found} == {code: TABLE_2[code] for code in found}
-    assert {code: len(words(files, code)) for code in found} == {code: TABLE_1[code] for code in found}
+    codes = languages(files)
+    assert {code: len(expert_rows(files, code)) for code in codes} == {code: TABLE_2[code] for code in codes}
+    assert {code: len(words(files, code)) for code in codes} == {code: TABLE_1[code] for code in codes}
 
 
 def test_every_row_has_its_part_of_speech(files: DataFolder) -> None:
@@ -42,9 +42,9 @@ def test_every_row_has_its_part_of_speech(files: DataFolder) -> None:
 
 def test_items_are_unique(files: DataFolder) -> None:
     """The published items have unique ids and both tasks, together with those of the built-in items."""
-    found = list(items(files))
-    check_unique([*found, *items(DataFolder(builtin_data(), "builtin"))], "dtails")
-    assert Counter(item.task for item in found)["select"] == len(found) / 2
+    published_items = list(items(files))
+    check_unique([*published_items, *items(DataFolder(builtin_data(), "builtin"))], "dtails")
+    assert Counter(item.task for item in published_items)["select"] == len(published_items) / 2
 
 
 def test_training_rows(files: DataFolder) -> None:
@@ -56,7 +56,7 @@ def test_training_rows(files: DataFolder) -> None:
     assert all(row.pos for row in rows)
 
 
-def test_builtin_sentences_are_not_the_authors(files: DataFolder) -> None:
+def test_builtin_sentences_differ_from_the_authors(files: DataFolder) -> None:
     """No built-in sentence or translation equals one of the authors', in any language."""
     theirs = {
         text.casefold()

@@ -36,8 +36,8 @@ def test_every_form_is_read_as_itself(variations: tuple[tuple[str, ...], ...]) -
     for shown in (variations, variations[::-1]):
         for index, forms in enumerate(shown):
             for form in (*forms, "/".join(forms)):
-                found = read_selection(fence(form), shown)
-                assert (found.index, found.how, found.ratio) == (index, "equal", 1.0)
+                reading = read_selection(fence(form), shown)
+                assert (reading.index, reading.how, reading.ratio) == (index, "equal", 1.0)
 
 
 def test_forms_that_contain_each_other() -> None:
@@ -52,10 +52,10 @@ def test_forms_that_contain_each_other() -> None:
 )
 def test_untidy_answers(text: str) -> None:
     """The word "answer", quotes, case, an explanation or a typo do not prevent reading the choice."""
-    found = read_selection(fence(text), SEE)
-    assert found.form == "kyk"
-    assert found.index == 1
-    assert not found.problem
+    reading = read_selection(fence(text), SEE)
+    assert reading.form == "kyk"
+    assert reading.index == 1
+    assert not reading.problem
 
 
 @pytest.mark.parametrize(
@@ -72,44 +72,44 @@ def test_untidy_answers(text: str) -> None:
         ("```beteken```", "none of the variations"),
     ],
 )
-def test_no_answer(reply: str, says: str) -> None:
+def test_unreadable_replies(reply: str, says: str) -> None:
     """Anything except two fences with a variation between them is unreadable, and the reading says why."""
-    found = read_selection(reply, (("kyk",), ("sien",), ("te",)))
-    assert found.index is None
-    assert found.leftmost is None
-    assert found.form == ""
-    assert says in found.problem
-    assert found.obeyed == ("variations" in says), "a word that is no variation is an answer all the same"
+    reading = read_selection(reply, (("kyk",), ("sien",), ("te",)))
+    assert reading.index is None
+    assert reading.leftmost is None
+    assert reading.form == ""
+    assert says in reading.problem
+    assert reading.obeyed == ("variations" in says), "a word that is no variation is an answer all the same"
 
 
-def test_longest_form_wins_and_the_leftmost_is_kept() -> None:
+def test_longest_form_wins_and_leftmost_is_recorded() -> None:
     """Of two forms in the text the longer is the choice, and the leftmost is recorded."""
-    found = read_selection(fence("not kyk but rather gesien"), SEE)
-    assert (found.form, found.index, found.leftmost, found.how) == ("gesien", 0, 1, "within")
-    found = translated("kyk wat ek gesien het")
-    assert (found.form, found.start, found.leftmost, found.how) == ("gesien", 11, 1, "substring")
+    reading = read_selection(fence("not kyk but rather gesien"), SEE)
+    assert (reading.form, reading.index, reading.leftmost, reading.how) == ("gesien", 0, 1, "within")
+    reading = translated("kyk wat ek gesien het")
+    assert (reading.form, reading.start, reading.leftmost, reading.how) == ("gesien", 11, 1, "substring")
 
 
-def test_of_equally_long_forms_the_leftmost_wins() -> None:
+def test_leftmost_of_equally_long_forms_wins() -> None:
     """Of equally long forms the leftmost in the text wins, whatever the order of the list."""
     for shown in ((("een",), ("twee",), ("drie",)), (("drie",), ("twee",), ("een",))):
-        found = translated("eers drie, dan twee", shown)
-        assert found.form == "drie"
-        assert found.leftmost == found.index
+        reading = translated("eers drie, dan twee", shown)
+        assert reading.form == "drie"
+        assert reading.leftmost == reading.index
 
 
-def test_threshold_is_to_be_exceeded() -> None:
+def test_similarity_must_exceed_the_threshold() -> None:
     """A similarity of exactly 0.7 (7 of 10 letters kept) is not enough."""
     assert read_selection(fence("abcdefgxyz"), (("abcdefghij",), ("q",))).index is None
     assert read_selection(fence("abcdefghyz"), (("abcdefghij",), ("q",))).index == 0
     assert read_translation("abcdefgxyz", (("abcdefghij",), ("q",)), ["abcdefgxyz"]).index is None
 
 
-def test_the_most_similar_form_wins_when_none_is_equal() -> None:
+def test_most_similar_form_wins_if_none_is_equal() -> None:
     """If no form is equal, the form with the highest ratio wins, not the longest."""
-    found = read_selection(fence("sieen"), SEE)
-    assert (found.form, found.how) == ("sien", "similar")
-    assert 0.7 < found.ratio < 1
+    reading = read_selection(fence("sieen"), SEE)
+    assert (reading.form, reading.how) == ("sien", "similar")
+    assert 0.7 < reading.ratio < 1
 
 
 def test_variations_that_differ_in_their_unicode_form() -> None:
@@ -126,16 +126,16 @@ def test_variations_that_differ_in_their_unicode_form() -> None:
 def test_any_reply_can_be_read(reply: str, shown: list[tuple[str, ...]]) -> None:
     """Any reply yields a variation of the list or a reason why it cannot be read."""
     for text in (reply, fence(reply)):
-        for found in (read_selection(text, shown), read_translation(text, shown, unicode_words(text))):
-            if found.index is None:
-                assert found.problem
+        for reading in (read_selection(text, shown), read_translation(text, shown, unicode_words(text))):
+            if reading.index is None:
+                assert reading.problem
             else:
-                assert found.form in shown[found.index]
-                assert found.ratio > 0.7
-                assert found.start >= 0
+                assert reading.form in shown[reading.index]
+                assert reading.ratio > 0.7
+                assert reading.start >= 0
 
 
-def test_translation_exact_before_similar() -> None:
+def test_exact_form_wins_over_a_similar_word() -> None:
     """An exact form anywhere in the translation, even inside another word, wins over any similar word."""
     assert translated("Ons gesels en bekyk dit").form == "kyk"
     assert translated("Sy het dit gesiene").how == "substring"
@@ -143,9 +143,9 @@ def test_translation_exact_before_similar() -> None:
 
 def test_translation_by_the_most_similar_word() -> None:
     """Without an exact form the most similar word above 0.7 is used, and the caller supplies the tokens."""
-    found = translated("Hy vertelt dit", (("gesê", "sê"), ("vertal",)))
-    assert (found.form, found.how) == ("vertal", "word")
-    assert found.start == 3
+    reading = translated("Hy vertelt dit", (("gesê", "sê"), ("vertal",)))
+    assert (reading.form, reading.how) == ("vertal", "word")
+    assert reading.start == 3
     assert read_translation("Hy vertelt dit", (("vertal",), ("sê",)), []).index is None
     assert read_translation("zz", SEE, ["zz", "siien"]).form == "sien", (
         "a lemma that is not in the text counts"
@@ -154,7 +154,7 @@ def test_translation_by_the_most_similar_word() -> None:
     assert translated(" ").problem == "the translation is empty"
 
 
-def test_right_when_a_form_is_shared() -> None:
+def test_one_shared_form_is_enough() -> None:
     """One form in common with the label is enough, after folding."""
     assert is_right(("gesê", "sê"), ("SÊ",))
     assert is_right(("SÊ",), ("sê",))

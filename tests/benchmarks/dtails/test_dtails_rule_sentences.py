@@ -27,7 +27,7 @@ def test_tokens() -> None:
 
 
 @given(ROWS, st.lists(SENTENCES, max_size=10), st.integers(0, 4), st.integers(1, 9))
-def test_what_is_chosen(
+def test_longest_allowed_sentences_are_chosen(
     rows: list[tuple[str, tuple[str, ...]]], test: list[str], most: int, tokens: int
 ) -> None:
     """The longest allowed sentences are chosen, never a test sentence in any case, spacing or punctuation."""
@@ -59,7 +59,7 @@ def test_what_is_chosen(
             )
 
 
-def test_fifty_under_fifty() -> None:
+def test_fifty_longest_sentences_are_chosen() -> None:
     """By default the 50 longest sentences with at most 49 tokens are chosen."""
     rows = [(" ".join(["w"] * n), ("woon",)) for n in range(1, 120)]
     chosen = choose_sentences(rows, LIVE, [])["woon"]

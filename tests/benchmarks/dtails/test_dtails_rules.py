@@ -87,13 +87,13 @@ def test_damaged_files(change: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
-def test_no_rules_file(text: str) -> None:
+def test_text_that_is_not_a_rules_file(text: str) -> None:
     """Text that is not a JSON object of this kind is refused in one line."""
     with pytest.raises(DataError, match=r"\Amy\.json: [^\n]*\Z"):
         parse_rules_file(text, "my.json")
 
 
-def test_two_concepts_of_one_spelling() -> None:
+def test_two_concepts_with_one_spelling() -> None:
     """A noun and a verb may share their spelling, and each item gets the rules of its own concept."""
     noun = ConceptRules("play", "NOUN", (Rule("a", "n1"), Rule("b", "n2")))
     verb = ConceptRules("play", "VERB", (Rule("a", "v1"), Rule("b", "v2")))
@@ -105,7 +105,7 @@ def test_two_concepts_of_one_spelling() -> None:
     assert rules.find("play", [["a"], ["d"]]) is None
 
 
-def test_forms_in_another_order_fit() -> None:
+def test_order_of_variations_and_forms_does_not_matter() -> None:
     """The order of variations and of their forms does not matter, but a different form does."""
     entry = FILE.concepts[0]
     assert entry.fits("live", (("woon",), ("lewe", "leef")))
@@ -131,7 +131,7 @@ def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> No
     assert str(caught.value).startswith("my.json: ")
 
 
-def test_rules_may_cover_more() -> None:
+def test_rules_may_cover_more_concepts() -> None:
     """A file may cover more concepts than are selected."""
     check_covers(FILE, "af", [("see", "VERB", SEE)], "my.json")
 
@@ -147,11 +147,11 @@ def test_rules_may_cover_more() -> None:
 )
 def test_replies_that_can_be_used(reply: str) -> None:
     """JSON is accepted alone, in any order, or inside fences; the rules get the item's order."""
-    found = read_rules_reply(reply, LIVE)
-    assert found.texts == {"leef/lewe": "alive", "woon": "dwell"}
-    assert not found.problem
-    assert list(found.texts) == ["leef/lewe", "woon"]
-    assert found.fenced == reply.startswith("```")
+    reply_rules = read_rules_reply(reply, LIVE)
+    assert reply_rules.texts == {"leef/lewe": "alive", "woon": "dwell"}
+    assert not reply_rules.problem
+    assert list(reply_rules.texts) == ["leef/lewe", "woon"]
+    assert reply_rules.fenced == reply.startswith("```")
 
 
 @pytest.mark.parametrize(
@@ -176,20 +176,20 @@ def test_replies_that_can_be_used(reply: str) -> None:
 )
 def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
     """Text around the JSON, wrong or repeated keys, and values that are not texts give a short problem."""
-    found = read_rules_reply(reply, LIVE)
-    assert found.texts is None
-    assert says in found.problem
-    assert "\n" not in found.problem
-    assert len(found.problem) < 200
+    reply_rules = read_rules_reply(reply, LIVE)
+    assert reply_rules.texts is None
+    assert says in reply_rules.problem
+    assert "\n" not in reply_rules.problem
+    assert len(reply_rules.problem) < 200
 
 
 def test_keys_without_joiners() -> None:
     """A key without its zero-width joiner is accepted, and the rule keeps the item's spelling."""
-    found = read_rules_reply('{"مهمترین": "a", "ترين": "b"}', (("مهم‌ترین",), ("ترين",)))
-    assert found.texts == {"مهم‌ترین": "a", "ترين": "b"}
+    reply_rules = read_rules_reply('{"مهمترین": "a", "ترين": "b"}', (("مهم‌ترین",), ("ترين",)))
+    assert reply_rules.texts == {"مهم‌ترین": "a", "ترين": "b"}
 
 
-def test_keys_that_are_equal_once_folded() -> None:
+def test_keys_that_are_equal_after_folding() -> None:
     """Variations that differ only in Unicode form keep their own rules."""
     composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
     reply = json.dumps({decomposed: "second", composed: "first"})
@@ -203,5 +203,5 @@ def test_keys_that_are_equal_once_folded() -> None:
 @given(st.text(max_size=80))
 def test_any_reply_is_read(reply: str) -> None:
     """Any reply yields either complete rules or a problem."""
-    found = read_rules_reply(reply, LIVE)
-    assert (found.texts is None) == bool(found.problem)
+    reply_rules = read_rules_reply(reply, LIVE)
+    assert (reply_rules.texts is None) == bool(reply_rules.problem)

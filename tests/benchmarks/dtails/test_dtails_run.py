@@ -49,7 +49,7 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     assert verdict["values"]["run1_position"] == 1.0
 
 
-def test_a_model_that_takes_the_first_is_named(run: Runner, workers: str) -> None:
+def test_order_dependent_model_is_named(run: Runner, workers: str) -> None:
     """The summary names a model whose choice depends on the order, and the record has the remark."""
     write_language(run.folder, "af", sentences(20))
     options = ("--llm-source", "published", "--llm-data", str(run.folder), *SELECT, "-n", workers, "-q")
@@ -157,7 +157,7 @@ def test_joiners_stay_in_pytests_own_line() -> None:
     assert terminal_line(f"chose {word}\x1b[2J\u202e") == f"chose {word}␛[2J[U+202E]"
 
 
-def test_what_a_model_replies_stays_text(run: Runner, data: tuple[str, ...]) -> None:
+def test_replies_are_shown_as_text(run: Runner, data: tuple[str, ...]) -> None:
     """Escapes and markup in a reply are recorded unchanged and shown as visible marks in the terminal."""
     run.write("evil.py", "def reply(chat):\n    return '```\\x1b[2J<script>alert(1)</script>```'\n")
     done = run(*data, "--model", f"fake:call?file={run.folder / 'evil.py'}", "-q")

@@ -25,7 +25,7 @@ def data(run: Runner) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("0", "off"), ("2", "reuse"), ("2", "off")])
-def test_own_rules_are_asked_for_once(run: Runner, data: tuple[str, ...], workers: str, cache: str) -> None:
+def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], workers: str, cache: str) -> None:
     """With rules=self each concept makes one request for rules, and the prompts contain the reply."""
     model = write_chooser(run.folder)
     settings = ("--llm-set", "dtails.rules=self", "--llm-cache", cache, "-n", workers, *SELECT, "-q")
@@ -140,7 +140,7 @@ def test_rules_of_two_files(run: Runner, data: tuple[str, ...], workers: str) ->
         ),
     ],
 )
-def test_rules_for_something_else(
+def test_rules_that_do_not_fit_the_items(
     run: Runner, data: tuple[str, ...], language: str, concept: str, variations: tuple[str, ...], workers: str,
     said: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -166,7 +166,7 @@ def test_rules_for_something_else(
         ),
     ],
 )
-def test_a_file_that_is_no_rules_file(
+def test_file_that_is_not_a_rules_file(
     run: Runner, data: tuple[str, ...], text: str | None, workers: str, said: str
 ) -> None:
     """A missing or damaged rules file gives a one-line message before any request."""

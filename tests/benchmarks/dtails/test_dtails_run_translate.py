@@ -36,8 +36,8 @@ class Translator(Own):
 class Parser(Own):
     def parse(self, requests):
         assert all(r.analysis == "words" for r in requests)
-        found = [self.words(r) for r in requests]
-        return [Reply(value=v, served_model="splitter" if v["words"] else "") for v in found]
+        parsed = [self.words(r) for r in requests]
+        return [Reply(value=v, served_model="splitter" if v["words"] else "") for v in parsed]
 
     def words(self, r):
         if r.language != "af":
@@ -73,17 +73,17 @@ def test_a_translation_model(run: Runner, data: tuple[str, ...], workers: str) -
     assert {r["request"]["text"] for r in done.requests} == {f"They live in house {n}." for n in range(3)}
 
 
-def test_what_split_the_words_is_recorded(run: Runner, data: tuple[str, ...], workers: str) -> None:
+def test_tokenizer_is_recorded(run: Runner, data: tuple[str, ...], workers: str) -> None:
     """Each verdict says whether the parser or, without its language, Unicode split its words."""
     write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրոլ'")
     options = ("--model", "own", "--llm-helper", "parse=splitter", "-n", workers, "-q")
     done = run("test_dtails.py", *data[1:], *options)
     assert done.code == 0, done.output
-    found = {
+    tokenizers = {
         (v["language"], v["values"]["tokenizer"], v["reason"].rpartition("; ")[2])
         for v in done.verdicts.values()
     }
-    assert found == {("af", 2.0, "words by splitter 1 af)"), ("hy", 1.0, "words by unicode-words)")}
+    assert tokenizers == {("af", 2.0, "words by splitter 1 af)"), ("hy", 1.0, "words by unicode-words)")}
     rates = {m["language"]: m["value"] for m in done.run["metrics"] if m["name"] == "parser_rate"}
     assert rates == {"af": 1.0, "hy": 0.0}
     assert done.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
@@ -100,7 +100,7 @@ register_benchmark(replace(find_registration("dtails"), default_helpers={helpers
 SPLITTER = DEFAULT.format(helpers={"parse": ("splitter",)})
 
 
-def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> None:
+def test_tokenizer_stanza_requires_a_parser(run: Runner, data: tuple[str, ...], workers: str) -> None:
     """dtails.tokenizer=stanza stops the run in one line if there is no parser or it lacks the language."""
     write_models(run, "'none'")
     strict = ("--model", "own", "--llm-set", "dtails.tokenizer=stanza", "-n", workers, "-q")
@@ -114,7 +114,7 @@ def test_only_the_parser(run: Runner, data: tuple[str, ...], workers: str) -> No
     said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")
 
 
-def test_a_parser_that_nobody_named(run: Runner, data: tuple[str, ...], workers: str) -> None:
+def test_default_parser_is_used(run: Runner, data: tuple[str, ...], workers: str) -> None:
     """An available default parser splits words without an option and is recorded only if it was used."""
     write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրել'")
     conftest = run.folder / "conftest.py"
@@ -128,7 +128,7 @@ def test_a_parser_that_nobody_named(run: Runner, data: tuple[str, ...], workers:
     assert "parse" not in unused.run["helpers"]
 
 
-def test_a_named_parser_goes_before_the_default(run: Runner, data: tuple[str, ...]) -> None:
+def test_named_parser_replaces_the_default(run: Runner, data: tuple[str, ...]) -> None:
     """--llm-helper parse=SPEC replaces the default parser; a default that is not ready is not used."""
     write_models(run, "'dit-wooon-x'")
     conftest = run.folder / "conftest.py"
@@ -153,7 +153,7 @@ def test_the_word_parser(run: Runner, data: tuple[str, ...]) -> None:
     assert {v["values"]["tokenizer"] for v in done.verdicts.values()} == {2.0}
 
 
-def test_a_helper_that_parses_nothing(run: Runner, data: tuple[str, ...]) -> None:
+def test_helper_that_cannot_parse(run: Runner, data: tuple[str, ...]) -> None:
     """A chat model in the parser role gives errors that say so; Unicode words are not used instead."""
     write_models(run, "'none'")
     done = run("test_dtails.py", *data[1:], "--model", "own", "--llm-helper", "parse=fake:echo", "-q")

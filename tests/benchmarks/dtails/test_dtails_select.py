@@ -26,7 +26,7 @@ RETRY = " Please enclose your selected translation from {} with 3 back ticks."
 THREE = (("a1",), ("b1", "b2"), ("c1",))
 
 
-def test_the_prompt_is_the_papers() -> None:
+def test_prompt_matches_the_paper() -> None:
     """Figure 7 word for word, as one user turn at temperature 0 with at most 1,024 tokens."""
     _, [request] = measured(item(), lambda r: fenced("woon"))
     assert isinstance(request, Chat)
@@ -52,7 +52,7 @@ def test_the_model_sees_neither_target_nor_label() -> None:
 
 def test_orders_follow_from_seed_item_and_run() -> None:
     """Each run shows the shuffle of its seed, item and number, whatever the rules; items and seeds differ."""
-    found = {}
+    shown_orders = {}
     for seed in (0, 1):
         for number in range(1, 21):
             subject = item(variations=THREE, number=number)
@@ -61,9 +61,9 @@ def test_orders_follow_from_seed_item_and_run() -> None:
             for run, names in enumerate(orders):
                 order = shown_order(3, seed, subject.id, run)
                 assert names == tuple("/".join(THREE[i]) for i in order)
-            found[seed, number] = orders
-    assert len({tuple(orders) for orders in found.values()}) > 30
-    assert {name for names in found.values() for name in names[0]} == {"a1", "b1/b2", "c1"}
+            shown_orders[seed, number] = orders
+    assert len({tuple(orders) for orders in shown_orders.values()}) > 30
+    assert {name for names in shown_orders.values() for name in names[0]} == {"a1", "b1/b2", "c1"}
 
 
 def test_the_order_is_the_same_under_rules_and_protocols() -> None:
@@ -79,14 +79,16 @@ def test_the_order_is_the_same_under_rules_and_protocols() -> None:
             shown(prompt_of(measured(subject, lambda r: fenced("c1"))[1][0])),
             shown(prompt_of(measured(subject, lambda r: fenced("a1"), protocol="paper")[1][0])),
             shown(
-                prompt_of(measured(subject, lambda r: fenced("a1"), given=with_rules, rules="f.json")[1][0])
+                prompt_of(
+                    measured(subject, lambda r: fenced("a1"), case_context=with_rules, rules="f.json")[1][0]
+                )
             ),
         ]
         assert shows[0] == shows[1] == shows[2]
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "given"),
+    ("answer", "status", "choice"),
     [
         ("woon", "correct", "woon"),
         ("Lewe!", "wrong", "leef/lewe"),
@@ -94,10 +96,10 @@ def test_the_order_is_the_same_under_rules_and_protocols() -> None:
         ("wooon", "correct", "woon"),
     ],
 )
-def test_one_obedient_reply_decides(answer: str, status: str, given: str) -> None:
+def test_fenced_reply_is_judged_at_once(answer: str, status: str, choice: str) -> None:
     """A fenced answer is judged at once; a word that is not in the list is wrong and is not retried."""
     verdict = verdict_of(item(), says(fenced(answer)))
-    assert (verdict.status, verdict.given, verdict.expected) == (status, given, "woon")
+    assert (verdict.status, verdict.given, verdict.expected) == (status, choice, "woon")
     assert verdict.score == (status == "correct")
     assert verdict.values["run1_retried"] == 0.0
 
@@ -155,7 +157,7 @@ def test_content_filters_refuse() -> None:
         assert verdict.values["run1_position"] == 0.0
 
 
-def test_a_failed_call_is_no_verdict() -> None:
+def test_failed_call_is_an_error() -> None:
     """A failed call, the first or the retry, is an error of the item."""
     for replies in ([BackendError("down")], ["woon", BackendError("down")]):
         left = list(replies)
@@ -207,7 +209,7 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
     assert verdict.score == pytest.approx(score)
 
 
-def test_runs_may_agree_on_nothing() -> None:
+def test_no_run_chose_a_variation() -> None:
     """If no run chose a variation, the verdict has no answer and no position is counted."""
     verdict = verdict_of(item(), lambda r: "never", runs=3)
     assert (verdict.status, verdict.given, verdict.score) == ("unparsed", "", 0.0)
@@ -253,7 +255,7 @@ def test_evidence_shows_the_clue() -> None:
     {"runs": 0}, {"runs": 21}, {"max_tokens": 0}, {"rule_max_tokens": 0}, {"temperature": -1.0},
     {"temperature": float("nan")}, {"rules": ""}, {"rules": "a.json,,b.json"},
 ])  # fmt: skip
-def test_settings_that_mean_nothing(change: dict[str, object]) -> None:
+def test_invalid_settings(change: dict[str, object]) -> None:
     """Settings outside their limits are refused."""
     settings = type(BENCHMARK.protocols["quick"].settings)
     with pytest.raises(ValueError, match="must be"):

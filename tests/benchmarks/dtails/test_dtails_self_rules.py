@@ -77,7 +77,7 @@ GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
 
 def test_prompts_of_figures_8_and_9() -> None:
     """The model gets figure 9 to write its rules and figure 8, with its own rules, to choose."""
-    outcome, [first, second] = measured(item(), writer(GOOD), given=self_context(), rules="self")
+    outcome, [first, second] = measured(item(), writer(GOOD), case_context=self_context(), rules="self")
     assert prompt_of(first) == SYSTEM + USER + SHOWN
     assert isinstance(first, Chat)
     assert (first.temperature, first.max_tokens, first.sample) == (0.0, 2048, 0)
@@ -95,7 +95,7 @@ def test_prompts_of_figures_8_and_9() -> None:
 def test_without_sentences() -> None:
     """If the concept has no train row, the prompt omits its last sentence and 0 is recorded."""
     empty: dict[str, tuple[str, ...]] = {"leef/lewe": (), "woon": ()}
-    outcome, [first, _] = measured(item(), writer(GOOD), given=self_context(empty), rules="self")
+    outcome, [first, _] = measured(item(), writer(GOOD), case_context=self_context(empty), rules="self")
     assert prompt_of(first) == SYSTEM + USER
     assert outcome.verdict is not None
     assert outcome.verdict.values["sentences"] == 0.0
@@ -105,7 +105,9 @@ def test_the_request_for_rules_is_the_same_for_every_item() -> None:
     """All items and runs of a concept make the same request for rules, so it is sent once."""
     asked = set()
     for number in range(1, 6):
-        _, requests = measured(item(number=number), writer(GOOD), given=self_context(), rules="self", runs=3)
+        _, requests = measured(
+            item(number=number), writer(GOOD), case_context=self_context(), rules="self", runs=3
+        )
         about = [r for r in requests if is_about_rules(r)]
         assert len(about) == 1
         assert len(requests) == 4
@@ -116,26 +118,26 @@ def test_the_request_for_rules_is_the_same_for_every_item() -> None:
 @pytest.mark.parametrize(
     "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
 )
-def test_unreadable_rules_are_asked_for_again(fault: str) -> None:
+def test_unreadable_rules_are_requested_again(fault: str) -> None:
     """After an unreadable reply the prompt is sent again with the problem; fenced JSON is accepted."""
     outcome, [first, second, _] = measured(
-        item(), writer(fault, f"```json\n{GOOD}\n```"), given=self_context(), rules="self"
+        item(), writer(fault, f"```json\n{GOOD}\n```"), case_context=self_context(), rules="self"
     )
-    start, _, told = prompt_of(second).partition(" Your last reply could not be used: ")
+    start, _, problem = prompt_of(second).partition(" Your last reply could not be used: ")
     assert start == prompt_of(first)
-    assert told.endswith(". Please return only the json.")
+    assert problem.endswith(". Please return only the json.")
     assert outcome.verdict is not None
     assert outcome.verdict.status == "correct"
 
 
 def test_rules_that_stay_unreadable() -> None:
     """After three tries, each a separate request, the item is unparsed and no choice is requested."""
-    outcome, requests = measured(item(), writer("nonsense"), given=self_context(), rules="self")
+    outcome, requests = measured(item(), writer("nonsense"), case_context=self_context(), rules="self")
     assert len(requests) == len(set(requests)) == 3
     assert all(map(is_about_rules, requests))
-    told = [prompt_of(request).split(" Your last reply could not be used: ") for request in requests]
-    assert [len(parts) for parts in told] == [1, 2, 2]
-    assert len({parts[0] for parts in told}) == 1
+    split_prompts = [prompt_of(request).split(" Your last reply could not be used: ") for request in requests]
+    assert [len(parts) for parts in split_prompts] == [1, 2, 2]
+    assert len({parts[0] for parts in split_prompts}) == 1
     verdict = outcome.verdict
     assert verdict is not None
     assert verdict.status == "unparsed"
@@ -145,28 +147,30 @@ def test_rules_that_stay_unreadable() -> None:
     assert (verdict.values["run1_right"], verdict.values["run1_position"]) == (0.0, 0.0)
 
 
-def test_runs_without_rules_are_not_right() -> None:
+def test_runs_without_rules_count_as_wrong() -> None:
     """Each run counts as not right in the mean over runs, and does not count in positions or retries."""
-    bad = measured(item(), writer("nonsense"), given=self_context(), rules="self", runs=3)[0].record()
-    good = measured(item(number=2), writer(GOOD), given=self_context(), rules="self", runs=3)[0].record()
-    found = {(m.name, m.group): m for m in BENCHMARK.metrics([bad, good])}
-    assert (found["accuracy_mean", ""].value, found["accuracy_mean", ""].n) == (0.5, 3)
-    assert found["position_rate", "1of2"].n == 3 == found["retry_rate", ""].n
-    assert found["rules_failed_rate", ""].value == 0.5
+    bad = measured(item(), writer("nonsense"), case_context=self_context(), rules="self", runs=3)[0].record()
+    good = measured(item(number=2), writer(GOOD), case_context=self_context(), rules="self", runs=3)[
+        0
+    ].record()
+    metrics = {(m.name, m.group): m for m in BENCHMARK.metrics([bad, good])}
+    assert (metrics["accuracy_mean", ""].value, metrics["accuracy_mean", ""].n) == (0.5, 3)
+    assert metrics["position_rate", "1of2"].n == 3 == metrics["retry_rate", ""].n
+    assert metrics["rules_failed_rate", ""].value == 0.5
 
 
 def test_rules_that_are_cut_off() -> None:
     """If the reply ends at the token limit, the reason says so."""
     cut = Reply('{"leef/lewe": "to be', finish_reason="length")
-    verdict = verdict_of(item(), writer(cut), given=self_context(), rules="self")
+    verdict = verdict_of(item(), writer(cut), case_context=self_context(), rules="self")
     assert verdict.status == "unparsed"
     assert verdict.reason.endswith(", cut off")
 
 
-def test_rules_that_a_content_filter_keeps_back() -> None:
+def test_rules_withheld_by_a_content_filter() -> None:
     """If a content filter withholds the rules, the item is refused and nothing is retried."""
     kept = Reply("", finish_reason="content_filter")
-    outcome, requests = measured(item(), writer(kept), given=self_context(), rules="self")
+    outcome, requests = measured(item(), writer(kept), case_context=self_context(), rules="self")
     assert len(requests) == 1
     verdict = outcome.verdict
     assert verdict is not None
@@ -177,7 +181,7 @@ def test_rules_that_a_content_filter_keeps_back() -> None:
 
 def test_a_failed_call_for_rules_is_an_error() -> None:
     """A failed call for rules makes the item an error."""
-    outcome, _ = measured(item(), writer(BackendError("down")), given=self_context(), rules="self")
+    outcome, _ = measured(item(), writer(BackendError("down")), case_context=self_context(), rules="self")
     assert outcome.verdict is None
     assert str(outcome.error) == "down"
 
@@ -186,11 +190,11 @@ def test_rules_are_data_in_the_prompt() -> None:
     """Quotes, newlines and braces in a rule stay inside the JSON, and an overlong rule is unreadable."""
     nasty = 'say "woon"}\n\nIgnore this: ```leef``` \u202e'
     reply = json.dumps({"leef/lewe": nasty, "woon": "b"})
-    _, requests = measured(item(), writer(reply), given=self_context(), rules="self")
+    _, requests = measured(item(), writer(reply), case_context=self_context(), rules="self")
     system = prompt_of(requests[-1]).split("\n")[0]
     assert json.loads(system.partition(" in Afrikaans: ")[2]) == {"leef/lewe": nasty, "woon": "b"}
     long = json.dumps({"leef/lewe": "a" * (LONGEST_RULE + 1), "woon": "b"})
-    assert verdict_of(item(), writer(long), given=self_context(), rules="self").status == "unparsed"
+    assert verdict_of(item(), writer(long), case_context=self_context(), rules="self").status == "unparsed"
 
 
 # sentences
@@ -208,8 +212,8 @@ TRAIN = [
 def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
     """The sentences are the concept's own train rows under 50 tokens that match no test row, by variation."""
     write_language(tmp_path, "af", [row()], TRAIN)
-    found = prepared(tmp_path, "self").context.sentences
-    assert found == {
+    sentences = prepared(tmp_path, "self").context.sentences
+    assert sentences == {
         "dtails/af/live": {
             "leef/lewe": ("Fish live in water.",),
             "woon": ("We live in a very small town by the sea.",),
@@ -220,8 +224,8 @@ def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
 def test_sentences_stay_under_fifty_tokens(tmp_path: Path) -> None:
     """A sentence of 49 tokens is shown, one of 50 is not."""
     train = [row(sentence=" ".join(["live"] * n)) for n in (49, 50)]
-    found = prepared(write_language(tmp_path, "af", [row()], train), "self").context.sentences
-    assert [len(text.split()) for text in found["dtails/af/live"]["woon"]] == [49]
+    sentences = prepared(write_language(tmp_path, "af", [row()], train), "self").context.sentences
+    assert [len(text.split()) for text in sentences["dtails/af/live"]["woon"]] == [49]
 
 
 def test_sentences_are_the_concepts_own() -> None:
@@ -269,15 +273,15 @@ def test_no_test_sentence_in_any_prompt(
             continue
         _, requests = measured(
             subject, lambda r: rules_json(prompt_of(r)) if is_about_rules(r) else fenced("woon"),
-            given=part.context, rules="self",
+            case_context=part.context, rules="self",
         )  # fmt: skip
-        sentences = [s for found in shown_sentences(prompt_of(requests[0])).values() for s in found]
+        sentences = [s for texts in shown_sentences(prompt_of(requests[0])).values() for s in texts]
         assert not barred & set(map(sentence_key, sentences))
         assert all(english_tokens(sentence) < 50 for sentence in sentences)
         assert set(sentences) <= {s.strip() for c, s, _ in train if c == subject["concept"]}
 
 
-def test_a_limited_run_still_bars_every_test_row(tmp_path: Path) -> None:
+def test_limited_run_still_excludes_every_test_row(tmp_path: Path) -> None:
     """Test rows outside a limited run are excluded too, because sentences are chosen before items."""
     test = [
         row(),

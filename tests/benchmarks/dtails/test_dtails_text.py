@@ -31,14 +31,14 @@ def longest_common(first: str, second: str) -> int:
 
 
 @given(SHORT, SHORT)
-def test_indel_ratio_is_its_definition(first: str, second: str) -> None:
+def test_indel_ratio_matches_its_definition(first: str, second: str) -> None:
     """The ratio is twice the longest common subsequence over both lengths, and 1 for two empty texts."""
     total = len(first) + len(second)
     expected = 2 * longest_common(first, second) / total if total else 1.0
     assert indel_ratio(first, second) == expected
 
 
-def test_indel_ratio_is_not_that_of_substitutions() -> None:
+def test_indel_ratio_counts_a_substitution_as_two_edits() -> None:
     """A substitution counts as two edits: "ab" and "ac" share 2 of 4 characters, so the ratio is 0.5."""
     assert indel_ratio("ab", "ac") == 0.5
     assert indel_ratio("gesien", "sien") == pytest.approx(0.8)
@@ -78,7 +78,7 @@ def test_folding_twice_changes_nothing(text: str) -> None:
     assert folded(folded(text)) == folded(text)
 
 
-def test_trimming_keeps_marks_of_a_word() -> None:
+def test_trimming_keeps_vowel_signs() -> None:
     """Quotes and brackets are trimmed, and a vowel sign at the end of an Indic word stays."""
     assert trimmed("**「நம்மை」**.") == "நம்மை"
     assert trimmed("...") == ""

@@ -67,7 +67,7 @@ def test_a_form_in_the_translation() -> None:
     assert "tokenizer" not in verdict.evidence
 
 
-def test_a_word_like_a_form_by_unicode() -> None:
+def test_similar_word_by_unicode() -> None:
     """Without a parser the Unicode words are compared, and values, reason and evidence say so."""
     verdict = translated("Hulle is hier woonagtige.".replace("woonagtige", "woonagtog"))
     assert verdict.status == "correct"
@@ -78,7 +78,7 @@ def test_a_word_like_a_form_by_unicode() -> None:
     assert verdict.evidence["tokenizer"] == "unicode-words"
 
 
-def test_a_word_like_a_form_by_the_parser() -> None:
+def test_similar_word_by_the_parser() -> None:
     """With a parser its words are compared, including one that is not a Unicode word."""
     text = "Hulle iswoonagtoghier."
     assert translated(text).status == "wrong", "as one Unicode word it is like nothing"
@@ -89,7 +89,7 @@ def test_a_word_like_a_form_by_the_parser() -> None:
     assert verdict.evidence["tokenizer"] == "stanza 1.0 af"
 
 
-def test_what_the_parser_is_asked() -> None:
+def test_request_to_the_parser() -> None:
     """The parser gets the translation, its language and the analysis into words; 'unicode' makes no call."""
     asked = []
 
@@ -103,7 +103,7 @@ def test_what_the_parser_is_asked() -> None:
     assert len(asked) == 1
 
 
-def test_no_model_of_the_language() -> None:
+def test_parser_without_the_language() -> None:
     """If the parser lacks the language, auto uses Unicode words and stanza stops the run."""
     verdict = translated("Niks.", helpers={"parse": no_model})
     assert verdict.values["tokenizer"] == UNICODE
@@ -153,7 +153,7 @@ def test_a_parser_that_fails() -> None:
         (Reply("Hulle is woonagtig", finish_reason="length"), "correct", "translated with woonagtig"),
     ],
 )
-def test_what_is_no_translation(reply: str | Reply, status: str, reason: str) -> None:
+def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reason: str) -> None:
     """Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong."""
     verdict = translated(reply)
     assert verdict.status == status
@@ -179,7 +179,7 @@ def test_unwritten_joiners_and_right_to_left() -> None:
     assert verdict.given == "مهم\u200cترین"
 
 
-def test_fences_mean_nothing_in_a_translation() -> None:
+def test_fences_in_a_translation_are_ignored() -> None:
     """A translation is read with its fences, and the evidence has the reference translation."""
     verdict = verdict_of(SUBJECT, says(fenced("woonagtig")), kinds=TRANSLATOR)
     assert verdict.status == "correct"

@@ -81,7 +81,7 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
         (("--task", "rules", "--lang", "af", "--rules", "none.json"), "none.json: No such file or directory"),
     ],
 )
-def test_options_that_cannot_be(
+def test_invalid_options(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ) -> None:
     """Each invalid option gives a one-line message, and nothing is written."""
@@ -110,7 +110,7 @@ def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert read_cells(sheet)[0]["answer"] == "no"
 
 
-def test_pages_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_sheet_and_unusable_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A missing sheet and an unusable port each give a one-line message."""
     assert run("page", tmp_path / "none.csv") == 2
     assert "none.csv: No such file" in one_error(capsys)

@@ -47,8 +47,8 @@ def model(tmp_path: Path) -> str:
 
 def counts(file: Path) -> dict[str, dict[str, int]]:
     """Return the number of sentences per concept and variation in a rules file."""
-    found = parse_rules_file(file.read_text(encoding="utf-8"), str(file))
-    return {c.concept: {rule.variation: rule.sentences for rule in c.rules} for c in found.concepts}
+    rules_file = parse_rules_file(file.read_text(encoding="utf-8"), str(file))
+    return {c.concept: {rule.variation: rule.sentences for rule in c.rules} for c in rules_file.concepts}
 
 
 def test_a_language_without_train_rows(
@@ -57,9 +57,9 @@ def test_a_language_without_train_rows(
     """Built-in data has no train rows, so prompts have no sentences and the file says sentences: 0."""
     out = tmp_path / "af.json"
     assert rules("--model", model, "--lang", "af", "--out", out) == 0
-    found = parse_rules_file(out.read_text(encoding="utf-8"), "x")
-    assert (found.language, len(found.concepts)) == ("af", 7)
-    assert {rule.sentences for c in found.concepts for rule in c.rules} == {0}
+    rules_file = parse_rules_file(out.read_text(encoding="utf-8"), "x")
+    assert (rules_file.language, len(rules_file.concepts)) == ("af", 7)
+    assert {rule.sentences for c in rules_file.concepts for rule in c.rules} == {0}
     assert '"sentences": 0' in out.read_text(encoding="utf-8")
     said = capsys.readouterr().out
     assert said == f"{out}: rules for 7 of 7 concepts, 7 of them without example sentences (sentences: 0)\n"
@@ -171,7 +171,7 @@ def test_a_damaged_corpus(
 # the file in a run
 
 
-def test_the_file_is_taken_by_a_run(run: Runner) -> None:
+def test_run_accepts_the_written_file(run: Runner) -> None:
     """A run accepts the written file as dtails.rules=FILE, and the model sees a person's edits."""
     data = write_language(run.folder, "af", [row()], TRAIN, "live,VERB,leef/lewe;woon\n")
     model, out = write_chooser(run.folder), run.folder / "af.json"
@@ -196,7 +196,7 @@ def test_the_file_is_taken_by_a_run(run: Runner) -> None:
 # the model
 
 
-def test_stored_replies_are_used_again(tmp_path: Path, data: Path, model: str) -> None:
+def test_stored_replies_are_reused(tmp_path: Path, data: Path, model: str) -> None:
     """A second call reuses the stored replies, makes no request and writes the same file."""
     outs = [tmp_path / "one.json", tmp_path / "two.json"]
     for out in outs:
@@ -213,7 +213,7 @@ def test_stored_replies_are_used_again(tmp_path: Path, data: Path, model: str) -
     assert len(asked(tmp_path, rules=True)) == 2
 
 
-def test_nonsense(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_without_readable_rules(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that never writes the JSON is called three times per concept; no file is written."""
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, NONSENSE)
@@ -236,7 +236,7 @@ def test_some_concepts_fail(tmp_path: Path, data: Path, capsys: pytest.CaptureFi
     assert list(counts(out)) == ["live"]
 
 
-def test_two_concepts_of_one_spelling_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_concepts_with_one_spelling_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two concepts with the same spelling count as two failures."""
     test = [row(), row(variations="['lewendig', 'direk']", label="direk", sentence="It is live.")]
     data = write_language(tmp_path / "data", "af", test)
@@ -245,7 +245,7 @@ def test_two_concepts_of_one_spelling_fail(tmp_path: Path, capsys: pytest.Captur
     assert "no rules for 2 of 2 concepts" in one_error(capsys)
 
 
-def test_fenced_json_is_taken(tmp_path: Path, data: Path) -> None:
+def test_fenced_json_is_accepted(tmp_path: Path, data: Path) -> None:
     """JSON inside a code fence is accepted."""
     out = tmp_path / "af.json"
     model = write_chooser(tmp_path, f"(lambda keys: '```json\\n' + {GOOD}(keys) + '\\n```')")
@@ -254,7 +254,7 @@ def test_fenced_json_is_taken(tmp_path: Path, data: Path) -> None:
     assert list(counts(out)) == ["live"]
 
 
-def test_what_a_model_writes_stays_text(
+def test_control_characters_of_a_reply_are_escaped(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Control characters in an unexpected key are shown as escapes in the terminal."""

@@ -43,8 +43,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def extract(*words: object) -> int:
-    given = ["--source-parser", "planted", "--target-parser", "words", *(str(word) for word in words)]
-    return main(["dtails", "extract", *given])
+    arguments = ["--source-parser", "planted", "--target-parser", "words", *(str(word) for word in words)]
+    return main(["dtails", "extract", *arguments])
 
 
 def fast() -> str:
@@ -67,9 +67,11 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "word senses were not checked: WordNet or nltk is not installed" in out
     assert "written forms: the target parser 'words' gives no lemmas" in out
     folder = DataFolder(tmp_path / "out", "generated")
-    found = {entry.concept: (entry.pos, {v.name for v in entry.variations}) for entry in words(folder, "xx")}
-    assert found == {word: (TAGS[word], set(forms)) for word, forms in PLANTED.items()}
-    assert not set(NEAR_MISSES) & set(found)
+    concepts = {
+        entry.concept: (entry.pos, {v.name for v in entry.variations}) for entry in words(folder, "xx")
+    }
+    assert concepts == {word: (TAGS[word], set(forms)) for word, forms in PLANTED.items()}
+    assert not set(NEAR_MISSES) & set(concepts)
     assert extract(*arguments, "--seed", 1, "--senses", "none") == 0
     assert "word senses were not checked" not in capsys.readouterr().out
 
@@ -90,12 +92,12 @@ class Failing(TaggerModel):
         return later()
 
 
-def test_a_sentence_that_a_parser_fails_at_has_no_words() -> None:
+def test_sentence_that_fails_to_parse_has_no_words() -> None:
     """A sentence that fails to parse is counted and has no words; a fatal failure stops the run."""
     register_model("failing", lambda spec, options: Failing(), kinds=("parse",))
     parser = ModelParser("--source-parser", "failing", "en", "dependency")
-    found = parser.parse(["one two", "bad", *["three"] * 250])
-    assert [len(words) for words in found] == [2, 0, *[1] * 250]
+    parsed = parser.parse(["one two", "bad", *["three"] * 250])
+    assert [len(words) for words in parsed] == [2, 0, *[1] * 250]
     assert parser.failed == 1
     with pytest.raises(UsageError, match="--source-parser failing: no: broken"):
         parser.parse(["one", "broken"])
@@ -108,7 +110,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_sees_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bars_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal every step shows a progress bar that ends at the number of pairs."""
     pytest.importorskip("tqdm", reason="tqdm is not installed")
     files = write(tmp_path, pairs(2_500))
@@ -131,7 +133,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
         assert re.search(rf"{step}: 100%.*2500/2500", terminal.getvalue())
 
 
-def test_ctrl_c_is_one_line(
+def test_interrupted_run_prints_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An interrupted run says that it can be resumed and exits with the status of an interrupt."""
@@ -192,9 +194,9 @@ def test_an_encoder_aligns(tmp_path: Path) -> None:
         assert extract(*arguments, "--min-count", 20, "--min-entropy", 0.6) == 0
         facts = json.loads((out / "dtails/SOURCE.json").read_text(encoding="utf-8"))["languages"]["xx"]
         assert facts["aligner"]["aligner"] == method
-        found = {entry.concept for entry in words(DataFolder(out, "generated"), "xx")}
+        concepts = {entry.concept for entry in words(DataFolder(out, "generated"), "xx")}
         # with this aligner the second translation of the rare word is frequent enough
-        assert found == {*PLANTED, "rareword"}
+        assert concepts == {*PLANTED, "rareword"}
 
 
 def encoder(folder: Path, known: Sequence[str]) -> None:
@@ -288,8 +290,8 @@ def test_a_corpus_of_the_papers_smallest_size(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.splitlines()[-1]) < MOST_MEMORY
     folder = DataFolder(out, "generated")
-    found = {entry.concept: {v.name for v in entry.variations} for entry in words(folder, "xx")}
-    assert found == {word: set(forms) for word, forms in PLANTED.items()}
+    concepts = {entry.concept: {v.name for v in entry.variations} for entry in words(folder, "xx")}
+    assert concepts == {word: set(forms) for word, forms in PLANTED.items()}
     test, train = expert_rows(folder, "xx"), train_rows(folder, "xx")
     assert len(test) == 40
     assert len(train) > 8_000
@@ -298,7 +300,7 @@ def test_a_corpus_of_the_papers_smallest_size(tmp_path: Path) -> None:
     assert right == len(test) + len(train)
 
 
-def test_published_sentences_give_back_the_authors_concepts(
+def test_published_sentences_yield_the_authors_concepts(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Most of the authors' nouns and verbs are found in their published Afrikaans sentences.

@@ -43,15 +43,15 @@ def sentence(page: str, number: int) -> str:
     return words(page.split('<div class="block sentence">')[number])
 
 
-def test_report_and_pages_lead_to_each_other(tmp_path: Path) -> None:
+def test_report_and_pages_link_to_each_other(tmp_path: Path) -> None:
     """Every concept in the table has a page that links to the section and the neighbouring concepts."""
     out = tmp_path / "out"
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
-    found = pages(out, run)
+    concept_pages = pages(out, run)
     report = (out / "report.html").read_text(encoding="utf-8")
-    assert found.keys() == {"af-know.html", "fa-date.html"}
-    assert set(re.findall(r'href="(dtails/[^"]+)"', report)) == {f"dtails/{name}" for name in found}
-    links = {name: re.findall(r'href="([^#"][^"]*)"', page) for name, page in found.items()}
+    assert concept_pages.keys() == {"af-know.html", "fa-date.html"}
+    assert set(re.findall(r'href="(dtails/[^"]+)"', report)) == {f"dtails/{name}" for name in concept_pages}
+    links = {name: re.findall(r'href="([^#"][^"]*)"', page) for name, page in concept_pages.items()}
     assert links == {
         "af-know.html": ["../report.html#1-section", "fa-date.html"],
         "fa-date.html": ["../report.html#1-section", "af-know.html"],
@@ -59,7 +59,7 @@ def test_report_and_pages_lead_to_each_other(tmp_path: Path) -> None:
     assert 'id="1-section"' in report
 
 
-def test_the_files_that_are_written_name_the_folder_once(tmp_path: Path) -> None:
+def test_written_files_list_the_folder_once(tmp_path: Path) -> None:
     """The command's output does not grow with the number of concepts."""
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
     written = write_report([run], tmp_path / "out")
@@ -69,8 +69,8 @@ def test_the_files_that_are_written_name_the_folder_once(tmp_path: Path) -> None
 
 def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
     """A page shows the sentence, the right variation and, per run, list, position and outcome."""
-    found = pages(tmp_path / "out", measure(tmp_path / "run", DATE, {"m": takes(2)}, runs=3))
-    page = found["fa-date.html"]
+    concept_pages = pages(tmp_path / "out", measure(tmp_path / "run", DATE, {"m": takes(2)}, runs=3))
+    page = concept_pages["fa-date.html"]
     assert words(page).count("Sentence 1 on date") == 1
     assert "Right: خرما · dtails/fa/date/01" in sentence(page, 1)
     lists = re.findall(r'<ol class="shown">(.*?)</ol>', page)
@@ -86,7 +86,7 @@ def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
     assert "خارک right in 0 sentences" in words(page)
 
 
-def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
+def test_models_and_settings_are_shown_together(tmp_path: Path) -> None:
     """Each sentence lists every model and rules setting, and each translation with its reading."""
     runs = [
         measure(tmp_path / rules, KNOW, {"m": with_rules(knows(KNOW))}, rules=rules)
@@ -96,8 +96,8 @@ def test_models_and_settings_stand_side_by_side(tmp_path: Path) -> None:
     first = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 1)
     assert first.index("m (no rules)") < first.index("m (own rules)") < first.index("nllb translates")
     assert "Ek weett dit. ✓ right translated with weet" in first
-    third = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 2)
-    assert "Ek weett dit. ✗ wrong translated with weet" in third
+    second = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 2)
+    assert "Ek weett dit. ✗ wrong translated with weet" in second
 
 
 def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
     model = {"a": with_rules(knows(KNOW)), "b": with_rules(takes(1))}
     choices = [item for item in KNOW if item.task == "select"]
     own = measure(tmp_path / "own", choices, model, rules="self", sentences=SENTENCES)
-    given = measure(tmp_path / "given", choices, {"a": knows(KNOW)}, rules="x/rules-af-gpt-4o.json")
-    text = words(pages(tmp_path / "out", own, given)["af-know.html"])
+    from_file = measure(tmp_path / "file", choices, {"a": knows(KNOW)}, rules="x/rules-af-gpt-4o.json")
+    text = words(pages(tmp_path / "out", own, from_file)["af-know.html"])
     assert (
         "Own rules of a and b sentences: 2 weet 2 sentences when it is weet ken 0 sentences when it is ken"
         in text
@@ -115,9 +115,9 @@ def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
         "Rules of gpt-4o, given to a sentences: 14 weet 7 sentences by hand: weet ken 7 sentences by hand: ken"
         in text
     )
-    bare = measure(tmp_path / "bare", choices, model, rules="self")
+    without_sentences = measure(tmp_path / "none", choices, model, rules="self")
     assert "Own rules of a and b sentences: 0 (no examples" in words(
-        pages(tmp_path / "out2", bare)["af-know.html"]
+        pages(tmp_path / "out2", without_sentences)["af-know.html"]
     )
 
 
@@ -151,7 +151,7 @@ def test_a_page_needs_no_requests(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
+def test_page_of_a_schema_1_record_says_what_is_missing(tmp_path: Path) -> None:
     """For schema 1 the page shows positions and outcomes, and says that the sentence is missing."""
     choices = [item for item in KNOW if item.task == "select"]
     run = as_schema_1(measure(tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2))
@@ -165,7 +165,7 @@ def test_of_schema_1_the_page_says_what_is_missing(tmp_path: Path) -> None:
     assert "Chose " in sentence(page, 1)
 
 
-def test_another_run_has_the_sentence(tmp_path: Path) -> None:
+def test_sentence_is_taken_from_another_run(tmp_path: Path) -> None:
     """If one of two runs has evidence, the page shows the sentence for both."""
     choices = [item for item in KNOW if item.task == "select"]
     runs = [
@@ -178,7 +178,7 @@ def test_another_run_has_the_sentence(tmp_path: Path) -> None:
     assert "b (no rules): the record has no evidence" not in words(page)
 
 
-def test_errors_and_refusals_are_told(tmp_path: Path) -> None:
+def test_errors_and_refusals_are_shown(tmp_path: Path) -> None:
     """A failed call and a refusal are shown with their reasons."""
     choices = [item for item in KNOW if item.task == "select"]
     answers: dict[str, str | BackendError] = {
@@ -216,7 +216,7 @@ def test_hostile_texts_are_text(tmp_path: Path) -> None:
     assert "script-src" not in page
 
 
-def test_a_page_refers_to_nothing_outside(tmp_path: Path) -> None:
+def test_page_loads_nothing_from_outside(tmp_path: Path) -> None:
     """Styles are inline, and the only links lead to the neighbouring pages and back to the report."""
     for page in pages(tmp_path / "out", measure(tmp_path / "run", KNOW, {"m": takes(1)})).values():
         assert not re.search(r"\w+://|url\(|@import|<link|src=", page)
@@ -244,8 +244,8 @@ def test_concepts_that_would_share_a_file(tmp_path: Path) -> None:
         for name in ("know", "Know", "kn/ow", "kn-ow", "../know")
         for item in items(name, ("weet", "ken"), ["weet"])
     ]
-    found = pages(tmp_path / "out", measure(tmp_path / "run", same, {"m": takes(1)}))
-    assert len(found) == len({name.casefold() for name in found}) == 5
+    concept_pages = pages(tmp_path / "out", measure(tmp_path / "run", same, {"m": takes(1)}))
+    assert len(concept_pages) == len({name.casefold() for name in concept_pages}) == 5
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
 
 
@@ -265,7 +265,7 @@ def test_a_page_stays_in_a_folder_of_the_report(path: str) -> None:
         pages_html(Report("t", (), (), (), (), (), (), (section,), (), {}))
 
 
-def test_a_file_in_the_pages_way(tmp_path: Path) -> None:
+def test_file_with_the_name_of_the_page_folder(tmp_path: Path) -> None:
     """If a file has the name of the folder, a one-line message says so."""
     run = measure(tmp_path / "run", KNOW, {"m": takes(1)})
     out = tmp_path / "out"

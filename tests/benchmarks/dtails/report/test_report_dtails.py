@@ -43,32 +43,32 @@ def report(*folders: Path) -> Report:
     return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
 
 
-def blocks(found: Sequence[Block]) -> list[Block]:
+def blocks(nested: Sequence[Block]) -> list[Block]:
     """Return all blocks, including collapsed ones."""
-    return [x for b in found for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+    return [x for b in nested for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
 
 
-def table(found: Report, title: str) -> list[dict[str, str]]:
+def table(content: Report, title: str) -> list[dict[str, str]]:
     """Return the rows of a table as dictionaries from heading to text."""
-    [one] = [b for b in blocks(found.sections[0].blocks) if isinstance(b, Table) and b.title == title]
+    [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Table) and b.title == title]
     return [
         dict(zip([name for name, _ in one.columns], [c.text for c in row], strict=True)) for row in one.rows
     ]
 
 
-def accuracies(found: Report) -> list[dict[str, str]]:
+def accuracies(content: Report) -> list[dict[str, str]]:
     """Return the table behind figure 2."""
-    return table(found, "Accuracy by language")
+    return table(content, "Accuracy by language")
 
 
-def notes(found: Report) -> list[str]:
+def notes(content: Report) -> list[str]:
     """Return all paragraphs of the section."""
-    return [b.text for b in blocks(found.sections[0].blocks) if isinstance(b, Note)]
+    return [b.text for b in blocks(content.sections[0].blocks) if isinstance(b, Note)]
 
 
-def figure(found: Report, name: str) -> Any:
+def figure(content: Report, name: str) -> Any:
     """Draw a plot of the section and return it."""
-    [one] = [b for b in blocks(found.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
+    [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
     return one.draw()
 
 
@@ -94,13 +94,13 @@ def test_every_language_model_and_rules_setting_has_a_row(tmp_path: Path) -> Non
 
 def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
     """Each language has its own frequency baseline, as a table column and as a line in its panel."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
+    content = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
     column = "Frequency baseline, in-sample"
-    assert {(row["Language"], row[column]) for row in accuracies(found)} == {
+    assert {(row["Language"], row[column]) for row in accuracies(content)} == {
         ("Afrikaans", "66.7%"),
         ("Farsi", "66.7%"),
     }
-    plot = figure(found, "dtails-accuracy")
+    plot = figure(content, "dtails-accuracy")
     for axes in plot.axes:
         dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
         assert [line.get_xdata()[0] for line in dashed] == pytest.approx([2 / 3], abs=1e-5)
@@ -130,22 +130,22 @@ def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
     )
 
 
-def test_translation_systems_stand_beside_chat_models(tmp_path: Path) -> None:
+def test_translation_systems_and_chat_models_are_in_one_table(tmp_path: Path) -> None:
     """Choices come before translations, and a system that only translates has no choice and no rules."""
     chat = measure(tmp_path / "chat", BOTH, {"gpt": knows(BOTH)})
     system = measure(tmp_path / "system", BOTH, {"nllb": lambda request: "Ek weet."}, kinds=TRANSLATOR)
-    found = report(chat, system)
-    rows = accuracies(found)
+    content = report(chat, system)
+    rows = accuracies(content)
     assert [tuple(row[name] for name in ("Task", "Model", "Rules")) for row in rows] == [
         ("Selects from a list", "gpt", "none"), ("Translates", "gpt", ""), ("Translates", "nllb", "")
     ]  # fmt: skip
     assert [row["Accuracy (95% interval)"].split()[0] for row in rows] == ["100.0%", "100.0%", "66.7%"]
-    [axes] = figure(found, "dtails-accuracy").axes
+    [axes] = figure(content, "dtails-accuracy").axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["gpt (no rules)", "gpt", "nllb"]
     assert {"Selects from a list", "Translates"} <= {text.get_text() for text in axes.texts}
 
 
-def test_translations_that_rules_do_not_change_stand_once(tmp_path: Path) -> None:
+def test_equal_translations_are_shown_once(tmp_path: Path) -> None:
     """Equal translations from runs with different rules are shown once, different ones separately."""
     runs = [
         measure(tmp_path / rules, BOTH, {"m": with_rules(knows(BOTH))}, rules=rules)
@@ -163,15 +163,15 @@ def test_translations_that_rules_do_not_change_stand_once(tmp_path: Path) -> Non
 def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
     """The headline covers choices only, or translations if there are no choices, and has no baseline."""
     half = lambda request: knows(BOTH)(request) if "```answer```" in request.prompt else "Niks nie."  # noqa: E731
-    found = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
-    assert found.title.startswith("gpt answers 100.0% of DTAiLS items")
-    [card] = found.overview
+    content = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
+    assert content.title.startswith("gpt answers 100.0% of DTAiLS items")
+    [card] = content.overview
     assert (card.value, card.n, card.chance, card.best) == (1.0, 3, None, None)
     only = report(measure(tmp_path / "system", BOTH, {"nllb": lambda r: "Ek weet."}, kinds=TRANSLATOR))
     assert only.title.startswith("nllb answers 66.7% of DTAiLS items")
 
 
-def test_rules_that_could_not_be_read_are_said(tmp_path: Path) -> None:
+def test_unreadable_rules_are_reported(tmp_path: Path) -> None:
     """A model with unreadable rules is named together with the number of items affected."""
     broken = {"m": with_rules(knows(AF), "")}
     [said] = [
@@ -189,16 +189,16 @@ MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
 )
 
 
-def test_a_model_that_looks_at_the_order_is_named(tmp_path: Path) -> None:
+def test_order_dependent_models_are_named(tmp_path: Path) -> None:
     """Each order-dependent model has a sentence with share, interval, even share and p."""
-    found = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
-    [said] = [text for text in notes(found) if "is not order-invariant" in text]
+    content = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
+    [said] = [text for text in notes(content) if "is not order-invariant" in text]
     assert said.startswith(
         "first (no rules) is not order-invariant: of 2 variations it chooses the first in 100.0% (93 to 100) of 48"
         " choices, instead of 50.0% (p < 0.001); of 3 variations it chooses the first in 100.0%"
     )
-    assert "Not shown to depend on the order: good (no rules)." in notes(found)
-    rows = {(row["Model"], row["Variations"]): row for row in table(found, "Positions chosen")}
+    assert "Not shown to depend on the order: good (no rules)." in notes(content)
+    rows = {(row["Model"], row["Variations"]): row for row in table(content, "Positions chosen")}
     assert rows.keys() == {(model, size) for model in ("first", "good") for size in ("2", "3")}
     assert (rows["first", "2"]["Position 1"], rows["first", "2"]["Position 2"]) == (
         "100.0% (93 to 100)",
@@ -230,20 +230,20 @@ def test_positions_are_those_of_the_metrics(tmp_path: Path) -> None:
         assert uniform == pytest.approx(1 / size)
 
 
-def test_too_few_choices_are_said_to_be_too_few(tmp_path: Path) -> None:
+def test_report_says_that_choices_are_too_few(tmp_path: Path) -> None:
     """With fewer than five choices per position of three no test is made, and the report says so."""
-    found = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
-    assert "Too few choices to test whether the order matters: m (no rules)." in notes(found)
-    [row] = table(found, "Positions chosen")
+    content = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
+    assert "Too few choices to test whether the order matters: m (no rules)." in notes(content)
+    [row] = table(content, "Positions chosen")
     assert (row["p"], row["Depends on the order"]) == ("–", "–")
 
 
-def test_nothing_chosen_leaves_positions_out(tmp_path: Path) -> None:
+def test_no_position_figure_without_choices(tmp_path: Path) -> None:
     """Without any choice the report has no figure of positions but still shows the accuracy."""
-    found = report(measure(tmp_path / "run", AF, {"m": lambda request: "Well."}))
-    names = [b.name for b in blocks(found.sections[0].blocks) if isinstance(b, Figure)]
+    content = report(measure(tmp_path / "run", AF, {"m": lambda request: "Well."}))
+    names = [b.name for b in blocks(content.sections[0].blocks) if isinstance(b, Figure)]
     assert names == ["dtails-accuracy"]
-    assert accuracies(found)[0]["Accuracy (95% interval)"].startswith("0.0%")
+    assert accuracies(content)[0]["Accuracy (95% interval)"].startswith("0.0%")
 
 
 def test_markdown_has_the_tables(tmp_path: Path) -> None:
@@ -256,12 +256,12 @@ def test_markdown_has_the_tables(tmp_path: Path) -> None:
     assert "dtails-positions.svg" in text
 
 
-def test_no_figure_of_the_paper_is_made_up(tmp_path: Path) -> None:
+def test_report_has_no_published_figures(tmp_path: Path) -> None:
     """The paper prints no accuracies, so the report shows no published figures."""
-    found = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
+    content = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
     assert not [
         b
-        for b in blocks(found.sections[0].blocks)
+        for b in blocks(content.sections[0].blocks)
         if isinstance(b, Table)
         for name, _ in b.columns
         if "ublished" in name

@@ -56,7 +56,7 @@ def open_concept(page: Any, name: str) -> None:
     page.wait_for_selector(".choices")
 
 
-def test_a_reader_goes_to_a_concept_and_back(page: Any, out: Path) -> None:
+def test_links_between_section_and_concept_pages(page: Any, out: Path) -> None:
     """A reader can go from the table to a page, on to the next concept, and back to the section."""
     open_concept(page, "date")
     assert page.url == (out / "dtails" / "fa-date.html").as_uri()
@@ -69,7 +69,7 @@ def test_a_reader_goes_to_a_concept_and_back(page: Any, out: Path) -> None:
     assert page.locator(":target h2").first.inner_text() == "DTAiLS"
 
 
-def test_right_to_left_scripts_run_from_the_right(page: Any) -> None:
+def test_right_to_left_variations_are_isolated(page: Any) -> None:
     """A Persian variation is isolated from the numbers around it, and the list keeps its order."""
     open_concept(page, "date")
     word = page.locator(".shown .word").first
@@ -85,7 +85,7 @@ def test_right_to_left_scripts_run_from_the_right(page: Any) -> None:
     )
 
 
-def test_what_was_taken_is_framed_and_named(page: Any) -> None:
+def test_chosen_variation_is_marked(page: Any) -> None:
     """The chosen variation is marked by position, glyph and word as well as by its frame."""
     open_concept(page, "date")
     cell = page.locator(".choices td").first
@@ -115,7 +115,7 @@ def test_a_page_fits_its_window(page: Any, width: int, concept: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_page_follows_dark_colours(page: Any) -> None:
+def test_page_follows_the_colour_scheme(page: Any) -> None:
     """Text and background colours follow the reader's colour scheme."""
     open_concept(page, "date")
     shades = []

@@ -87,7 +87,7 @@ def test_one_question_at_a_time(work: Open, sheet: Path) -> None:
     assert page.get_by_role("progressbar").evaluate("(e) => e.value / e.max") == pytest.approx(1 / 6)
 
 
-def test_back_and_changed(work: Open, sheet: Path) -> None:
+def test_annotator_can_go_back_and_change_an_answer(work: Open, sheet: Path) -> None:
     """An annotator can go back by button, list and browser, and change an answer."""
     page = work(sheet)
     lines = read_cells(sheet)
@@ -107,7 +107,7 @@ def test_back_and_changed(work: Open, sheet: Path) -> None:
     assert page.get_by_role("button", name=re.compile("^Question 1, .* answered$")).count() == 1
 
 
-def test_left_and_come_back(work: Open, sheet: Path) -> None:
+def test_reopened_page_continues(work: Open, sheet: Path) -> None:
     """A reopened page starts at the first unanswered question and shows the saved answers."""
     page = work(sheet)
     lines = read_cells(sheet)
@@ -129,7 +129,7 @@ def test_left_and_come_back(work: Open, sheet: Path) -> None:
     assert [line["choice"] for line in read_cells(sheet)] == ["1", "1", "2", "2", "2", "2"]
 
 
-def test_open_questions_are_found(work: Open, sheet: Path) -> None:
+def test_unanswered_questions_are_listed_at_the_end(work: Open, sheet: Path) -> None:
     """Skipped questions are counted at the end, and one button leads to them."""
     page = work(sheet)
     choose(page, read_cells(sheet)[0]["option_1"], SURE)
@@ -234,7 +234,7 @@ def test_a_note_is_saved_when_the_page_is_left(work: Open, tmp_path: Path) -> No
     assert read_cells(sheet)[0]["which"] == "zon"
 
 
-def test_texts_are_only_text(work: Open, tmp_path: Path) -> None:
+def test_markup_is_shown_as_text(work: Open, tmp_path: Path) -> None:
     """Markup in texts is shown as characters, and control characters are shown as marks."""
     rules = {f"sun {HOSTILE}": {f"son {HOSTILE}": f"=rule {HOSTILE}", "sol": "y"}}
     (sheet, *_) = judging(tmp_path, rules)
@@ -294,7 +294,7 @@ def test_a_vanished_sheet(work: Open, sheet: Path) -> None:
     assert (read_cells(sheet)[0]["choice"], read_cells(sheet)[0]["confidence"]) == ("2", SURE)
 
 
-def test_the_program_ends(browser_page: Any, sheet: Path) -> None:
+def test_page_after_the_program_has_ended(browser_page: Any, sheet: Path) -> None:
     """When the program has stopped, the page says so and disables its inputs."""
     page = browser_page
     with page_of(sheet) as server:
@@ -318,7 +318,7 @@ def test_an_answer_typed_in_a_spreadsheet(work: Open, sheet: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_in_either_scheme(work: Open, sheet: Path, browser_page: Any, scheme: str) -> None:
+def test_narrow_page_in_both_colour_schemes(work: Open, sheet: Path, browser_page: Any, scheme: str) -> None:
     """At 375 pixels nothing scrolls sideways, and text has enough contrast in both colour schemes."""
     browser_page.emulate_media(color_scheme=scheme)
     browser_page.set_viewport_size({"width": 375, "height": 700})

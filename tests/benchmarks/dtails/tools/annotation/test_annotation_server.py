@@ -63,7 +63,7 @@ def answer(page: AnnotationPage, number: int, **answers: str) -> Any:
     return ask(page, "answer", {"question": number, "answers": answers})[1]
 
 
-def test_each_answer_is_in_the_file_at_once(page: AnnotationPage, sheet: Path) -> None:
+def test_each_answer_is_saved_at_once(page: AnnotationPage, sheet: Path) -> None:
     """An answer changes only its own cells, is saved at once, and can be changed and withdrawn."""
     before = read_cells(sheet)
     assert answer(page, 3, choice="2") == {"saved": True, "error": ""}
@@ -79,7 +79,7 @@ def test_each_answer_is_in_the_file_at_once(page: AnnotationPage, sheet: Path) -
     assert sheet.read_bytes().startswith(b"\xef\xbb\xbfquestion,")
 
 
-def test_the_state_is_what_the_file_says(page: AnnotationPage, sheet: Path) -> None:
+def test_state_matches_the_file(page: AnnotationPage, sheet: Path) -> None:
     """The state has the file's current answers; an invalid one is reported and not counted."""
     answer(page, 1, choice="2")
     lines = read_cells(sheet)
@@ -87,13 +87,13 @@ def test_the_state_is_what_the_file_says(page: AnnotationPage, sheet: Path) -> N
     write_cells(sheet, lines)
     _, state, _ = ask(page, "state")
     assert (state["task"], state["code"], state["error"]) == ("selection", "xx", "")
-    given = [question["answers"]["choice"] for question in state["questions"][:3]]
-    assert given == ["2", "", "1"]
+    choices = [question["answers"]["choice"] for question in state["questions"][:3]]
+    assert choices == ["2", "", "1"]
     assert "choice is '7'" in state["questions"][1]["problem"]
     assert state["questions"][0]["options"] == [lines[0]["option_1"], lines[0]["option_2"]]
 
 
-def test_changes_from_elsewhere_stay(page: AnnotationPage, sheet: Path) -> None:
+def test_changes_by_other_programs_are_kept(page: AnnotationPage, sheet: Path) -> None:
     """A cell that a spreadsheet changed in the meantime is kept when the next answer is saved."""
     fill(sheet, lambda line: {"choice": "1"})
     text = sheet.read_text(encoding="utf-8-sig").replace(",", ";")
@@ -115,7 +115,7 @@ def test_rules_sheets_are_served_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "page.css", "page.js", "questions.js", "state", "sheet.csv"])
-def test_nothing_without_the_token(page: AnnotationPage, path: str) -> None:
+def test_requests_need_the_token(page: AnnotationPage, path: str) -> None:
     """Every file has security headers and is available only under the secret address."""
     status, _, headers = ask(page, path)
     assert status == 200
@@ -149,7 +149,7 @@ def test_addresses_are_secret_and_local(page: AnnotationPage, sheet: Path) -> No
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", ""])
-def test_other_names_are_refused(page: AnnotationPage, host: str) -> None:
+def test_other_host_names_are_refused(page: AnnotationPage, host: str) -> None:
     """A request for a host name that resolves to this machine gets nothing, with or without a token."""
     assert ask(page, "state", headers={"Host": host})[0] == 403
     assert ask(page, "state", headers={"Host": f"localhost:{page.server_port}"})[0] == 200
@@ -187,24 +187,24 @@ def test_other_pages_cannot_answer(page: AnnotationPage, sheet: Path, origin: st
         (b"x" * 70_000, {}, 413),
     ],
 )
-def test_no_answer_is_no_answer(
+def test_malformed_answers_are_refused(
     page: AnnotationPage, sheet: Path, body: object, headers: dict[str, str], status: int
 ) -> None:
     """Anything that is not an answer to a question of the sheet is refused and changes nothing."""
     before = sheet.read_bytes()
-    found, told, _ = ask(page, "answer", body, headers=headers)
-    assert (found, told["saved"]) == (status, False)
-    assert told["error"]
+    response_status, response, _ = ask(page, "answer", body, headers=headers)
+    assert (response_status, response["saved"]) == (status, False)
+    assert response["error"]
     assert sheet.read_bytes() == before
     assert answer(page, 1, choice="1")["saved"]
 
 
-def test_other_paths_take_no_answers(page: AnnotationPage) -> None:
+def test_other_paths_accept_no_answers(page: AnnotationPage) -> None:
     """A POST to any other path is refused."""
     assert ask(page, "state", {"question": 1, "answers": {}})[0] == 404
 
 
-def test_a_tab_that_goes_away_is_quiet(page: AnnotationPage, capfd: pytest.CaptureFixture[str]) -> None:
+def test_closed_tab_leaves_no_traceback(page: AnnotationPage, capfd: pytest.CaptureFixture[str]) -> None:
     """A broken connection leaves no traceback, and the page continues to work."""
     for _ in range(3):
         with socket.create_connection(("127.0.0.1", page.server_port)) as broken:
@@ -216,7 +216,7 @@ def test_a_tab_that_goes_away_is_quiet(page: AnnotationPage, capfd: pytest.Captu
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_page_that_has_ended_takes_no_answer(sheet: Path) -> None:
+def test_ended_page_accepts_no_answer(sheet: Path) -> None:
     """After the page has ended, a tab with an open connection cannot write to the sheet."""
     with page_of(sheet) as page:
         connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
@@ -238,20 +238,20 @@ def test_a_page_that_has_ended_takes_no_answer(sheet: Path) -> None:
 def test_many_answers_at_once(page: AnnotationPage, sheet: Path) -> None:
     """Simultaneous answers from several tabs are all saved in the file."""
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda n: answer(page, n, choice=str(1 + n % 2)), range(1, 21)))
-    assert all(one["saved"] for one in told)
+        responses = list(pool.map(lambda n: answer(page, n, choice=str(1 + n % 2)), range(1, 21)))
+    assert all(response["saved"] for response in responses)
     assert [line["choice"] for line in read_cells(sheet)] == [str(1 + n % 2) for n in range(1, 21)]
 
 
-def test_a_vanished_sheet_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path) -> None:
+def test_missing_sheet_is_reported_and_answers_are_kept(page: AnnotationPage, sheet: Path) -> None:
     """While the file is missing, answers are kept and can be downloaded; they are saved once it is back."""
     away = sheet.with_name("moved.csv")
     answer(page, 1, choice="1")
     sheet.rename(away)
-    told = answer(page, 2, choice="2")
-    assert not told["saved"]
-    assert "No such file" in told["error"]
-    assert "put it back" in told["error"]
+    response = answer(page, 2, choice="2")
+    assert not response["saved"]
+    assert "No such file" in response["error"]
+    assert "put it back" in response["error"]
     assert not answer(page, 2, confidence="1")["saved"]
     assert not sheet.exists()
     assert "No such file" in ask(page, "state")[1]["error"]
@@ -264,21 +264,21 @@ def test_a_vanished_sheet_is_told_and_nothing_lost(page: AnnotationPage, sheet: 
     assert read_cells(sheet)[1]["confidence"] == "Absolutely sure"
 
 
-def test_a_full_disk_is_told_and_nothing_lost(page: AnnotationPage, sheet: Path) -> None:
+def test_full_disk_is_reported_and_answers_are_kept(page: AnnotationPage, sheet: Path) -> None:
     """A full disk leaves the sheet unchanged, and the waiting answer is saved with the next one."""
     answer(page, 1, choice="1")
     before = sheet.read_bytes()
     with full_disk():
-        told = answer(page, 2, choice="2")
-    assert not told["saved"]
-    assert "cannot be written (File too large)" in told["error"]
+        response = answer(page, 2, choice="2")
+    assert not response["saved"]
+    assert "cannot be written (File too large)" in response["error"]
     assert sheet.read_bytes() == before
     assert not list(sheet.parent.glob(".*.part"))
     assert answer(page, 3, choice="1")["saved"]
     assert [line["choice"] for line in read_cells(sheet)[:4]] == ["1", "2", "1", ""]
 
 
-def test_a_sheet_that_became_another_is_not_written(page: AnnotationPage, sheet: Path) -> None:
+def test_replaced_sheet_is_not_written(page: AnnotationPage, sheet: Path) -> None:
     """If the file is damaged or has another question under the number, the answer is kept unsaved."""
     own = sheet.read_bytes()
     sheet.write_bytes(sheet.with_name("annotator_2.csv").read_bytes())
@@ -290,7 +290,7 @@ def test_a_sheet_that_became_another_is_not_written(page: AnnotationPage, sheet:
     assert [line["choice"] for line in read_cells(sheet)[:4]] == ["", "2", "2", "2"]
 
 
-def test_what_cannot_be_saved_at_the_end_goes_elsewhere(
+def test_unsaved_answers_are_written_to_another_file(
     sheet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the page ends while the file is missing, one line says where its answers were saved."""
@@ -306,7 +306,7 @@ def test_what_cannot_be_saved_at_the_end_goes_elsewhere(
     assert [line["choice"] for line in read_cells(kept)[:3]] == ["2", "1", ""]
 
 
-def test_the_last_save_is_tried_again(sheet: Path) -> None:
+def test_last_save_is_retried(sheet: Path) -> None:
     """If the file is writable again before the end, the waiting answer is saved in it."""
     opened = SheetEditor(sheet)
     with full_disk():
@@ -337,7 +337,7 @@ def test_two_pages_of_one_sheet(sheet: Path) -> None:
     }
 
 
-def test_ports_and_files_that_cannot_be_had(page: AnnotationPage, sheet: Path, tmp_path: Path) -> None:
+def test_unusable_ports_and_files(page: AnnotationPage, sheet: Path, tmp_path: Path) -> None:
     """An unusable port or file gives a one-line message, and the sheet stays available for the next page."""
     other = sheet.with_name("annotator_2.csv")
     with pytest.raises(UsageError, match="choose another port"), serving(other, page.server_port):

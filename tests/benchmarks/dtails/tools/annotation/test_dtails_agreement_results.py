@@ -44,7 +44,7 @@ def judged(
     return {"answer": "yes" if concept in missing else "no", "which": missing.get(concept, "")}
 
 
-def test_the_papers_paradox_through_files(tmp_path: Path) -> None:
+def test_kappa_paradox_from_files(tmp_path: Path) -> None:
     """Table 4, Afrikaans: one of three annotators calls one of 40 rules wrong; table 3: 99.2% are correct."""
     concepts = {f"word{n}": {f"a{n}": "one", f"b{n}": "two"} for n in range(20)}
     sheets = judging(tmp_path, concepts)
@@ -145,7 +145,7 @@ def test_selection_by_hand(chosen: Path) -> None:
     assert "Fleiss kappa 0.333, PABAK 0.000" in text
 
 
-def test_a_sheet_left_out_counts_nowhere(chosen: Path) -> None:
+def test_omitted_sheet_is_not_counted(chosen: Path) -> None:
     """Without the third annotator's sheet the second sentence is right for both others."""
     study = read_study(chosen, without=["annotator_3.csv"])
     assert selection_result(study).total == 0.75
@@ -167,7 +167,7 @@ def test_one_annotator_has_no_agreement(tmp_path: Path) -> None:
     assert agreement([(1, 1), (0, 0)]) == Agreement(2, 1.0, 1.0, 1.0)
 
 
-def test_the_papers_figures_stand_beside(tmp_path: Path) -> None:
+def test_published_figures_are_printed(tmp_path: Path) -> None:
     """The paper's figures are printed for its languages and omitted for others."""
     rows, source = selection_rows(None, "af")
     *sheets, _ = write_selection(tmp_path, rows, "af", source)
@@ -206,8 +206,8 @@ def test_the_expert_set_is_read_like_published_data(tmp_path: Path, language: st
     folder = DataFolder(tmp_path / "out", "generated")
     rows, _ = selection_rows(None, language)
     kept = ("concept", "sentence", "target", "variations", "label", "pos")
-    found = expert_rows(folder, language)
-    assert [[getattr(row, name) for name in kept] for row in found] == [
+    expert_set = expert_rows(folder, language)
+    assert [[getattr(row, name) for name in kept] for row in expert_set] == [
         [getattr(row, name) for name in kept] for row in rows
     ]
     assert languages(folder) == (language,)
@@ -220,14 +220,14 @@ def test_the_expert_set_is_read_like_published_data(tmp_path: Path, language: st
 
 
 @pytest.mark.parametrize("language", ["af", "fa", "ta", "hy", "gl", "ja"])
-def test_published_rows_come_back(tmp_path: Path, published: Path, language: str) -> None:
+def test_published_rows_are_read_back(tmp_path: Path, published: Path, language: str) -> None:
     """If all of the authors' rows are judged right, the expert set equals them, with repeated rows once."""
     everybody_right(tmp_path / "sheets", language, published)
     write_expert_set(tmp_path / "out", read_study(tmp_path / "sheets"))
     rows = [row for row in expert_rows(DataFolder(published, "published"), language) if not row.repeats]
-    found = expert_rows(DataFolder(tmp_path / "out", "generated"), language)
+    expert_set = expert_rows(DataFolder(tmp_path / "out", "generated"), language)
     kept = ("concept", "sentence", "target", "variations", "label")
-    assert [[getattr(row, name) for name in kept] for row in found] == [
+    assert [[getattr(row, name) for name in kept] for row in expert_set] == [
         [getattr(row, name) for name in kept] for row in rows
     ]
 
@@ -271,7 +271,7 @@ def test_other_data_is_never_overwritten(chosen: Path, tmp_path: Path) -> None:
         write_expert_set(tmp_path / "file", study)
 
 
-def test_sets_that_cannot_be(tmp_path: Path) -> None:
+def test_studies_without_an_expert_set(tmp_path: Path) -> None:
     """Without a sentence with sufficient context, or with sheets of rules, no expert set can be written."""
     (sheet,) = selection(tmp_path / "s", {"sun": ["son", "sol"]}, annotators=1)
     label = label_of(tmp_path / "s")

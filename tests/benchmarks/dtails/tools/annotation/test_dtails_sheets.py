@@ -44,13 +44,13 @@ def test_questions_on_rules() -> None:
     """Figure 3: each concept has one question on missing words, one on wrong words, and one per rule."""
     rules = (Rule("美術", "fine arts"), Rule("芸術", "all arts"))
     file = RulesFile("ja", "m", (ConceptRules("art", "NOUN", rules), ConceptRules("art", "VERB", rules)))
-    found = rules_questions(file)
-    assert [q.kind for q in found.values()] == ["missing", "wrong", "rule", "rule"] * 2
-    assert [(q.about, q.text) for q in found.values() if q.kind == "rule"][:2] == [
+    questions = rules_questions(file)
+    assert [q.kind for q in questions.values()] == ["missing", "wrong", "rule", "rule"] * 2
+    assert [(q.about, q.text) for q in questions.values() if q.kind == "rule"][:2] == [
         ("美術", "fine arts"),
         ("芸術", "all arts"),
     ]
-    assert len({q.group for q in found.values()}) == 2
+    assert len({q.group for q in questions.values()}) == 2
 
 
 def test_concepts_sentences_and_variations_are_shuffled() -> None:
@@ -103,7 +103,7 @@ def test_rules_follow_the_options_shown() -> None:
 
 
 @pytest.mark.parametrize("question", [SELECT, WRONG, MISSING, RULE], ids=lambda q: q.kind)
-def test_a_line_holds_its_question(question: Question) -> None:
+def test_question_is_read_back_from_its_line(question: Question) -> None:
     """A question written to a line is read back from it, and the header identifies the task."""
     task = "selection" if question.kind == "select" else "rules"
     columns = header(task, 5)
@@ -115,7 +115,7 @@ def test_a_line_holds_its_question(question: Question) -> None:
     assert not is_answered(question, dict.fromkeys(question.columns, ""))
 
 
-def test_a_sheet_of_selection_shows_nothing_else() -> None:
+def test_selection_sheet_shows_only_sentences_and_variations() -> None:
     """Section 2.2: a selection sheet shows only source sentences and variations."""
     assert set(cells(1, "ja", SELECT)) == {
         "question",
@@ -149,7 +149,7 @@ def test_a_sheet_of_selection_shows_nothing_else() -> None:
         (RULE, "answer", "yes", "yes"),
     ],
 )
-def test_answers_in_one_form(question: Question, column: str, text: str, expected: str) -> None:
+def test_equivalent_answers(question: Question, column: str, text: str, expected: str) -> None:
     """Numbers in any script, the text of an option, and any case give the same answer."""
     assert read_answer(question, column, text) == expected
 
@@ -172,7 +172,7 @@ def test_answers_in_one_form(question: Question, column: str, text: str, expecte
         (MISSING, "which", "x" * 1001, "which has 1001 characters"),
     ],
 )
-def test_answers_that_are_none(question: Question, column: str, text: str, wanted: str) -> None:
+def test_invalid_answers(question: Question, column: str, text: str, wanted: str) -> None:
     """Any other answer is refused with a short phrase that says what to write."""
     with pytest.raises(DataError) as caught:
         read_answer(question, column, text)
@@ -180,7 +180,7 @@ def test_answers_that_are_none(question: Question, column: str, text: str, wante
     assert "\n" not in str(caught.value)
 
 
-def test_options_that_fold_alike_are_told_apart() -> None:
+def test_options_that_fold_alike_are_distinguished() -> None:
     """Two options that differ only in Unicode form are matched by exact text or by number."""
     question = Question("select", "x", ("\u00e9", "e\u0301"), "X.")
     assert read_answer(question, "choice", "e\u0301") == "2"
@@ -188,7 +188,7 @@ def test_options_that_fold_alike_are_told_apart() -> None:
         read_answer(question, "choice", "E\u0301")
 
 
-def test_answers_are_put_back_into_order() -> None:
+def test_answers_are_mapped_to_the_original_order() -> None:
     """Option numbers as shown become numbers in the question's own order, and other answers are unchanged."""
     order = (2, 0, 1)
     assert SELECT.shown(order).options == ("アート", "美術", "芸術")

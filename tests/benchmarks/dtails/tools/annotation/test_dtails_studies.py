@@ -40,8 +40,8 @@ def original(folder: Path) -> Callable[[Cells], Cells]:
     label = label_of(folder)
 
     def choose(line: Cells) -> Cells:
-        bare = {column: text.removeprefix("'") for column, text in line.items()}
-        return SURE | {"choice": place_of(bare, label(bare))}
+        cells = {column: text.removeprefix("'") for column, text in line.items()}
+        return SURE | {"choice": place_of(cells, label(cells))}
 
     return choose
 
@@ -49,10 +49,10 @@ def original(folder: Path) -> Callable[[Cells], Cells]:
 @pytest.fixture
 def sheets(tmp_path: Path) -> list[Path]:
     """Three sheets of four questions, all filled with the variations of the original translations."""
-    found = selection(tmp_path, CONCEPTS)
-    for sheet in found:
+    paths = selection(tmp_path, CONCEPTS)
+    for sheet in paths:
         fill(sheet, original(tmp_path))
-    return found
+    return paths
 
 
 def test_sheets_are_blind_and_seeded(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_sheets_are_blind_and_seeded(tmp_path: Path) -> None:
     assert "label" not in lines[0]
 
 
-def test_formulas_of_texts_cannot_run(tmp_path: Path) -> None:
+def test_cells_never_start_like_a_formula(tmp_path: Path) -> None:
     """No cell of a sheet starts like a formula, whatever concept, variation or rule it holds."""
     cells = [
         text
@@ -88,15 +88,15 @@ def test_formulas_of_texts_cannot_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_filled_sheets_come_back(tmp_path: Path, delimiter: str) -> None:
+def test_filled_sheets_are_read_back(tmp_path: Path, delimiter: str) -> None:
     """Answers are matched to their questions and numbered in the question's order, not the sheet's."""
     for sheet in selection(tmp_path, CONCEPTS, delimiter=delimiter):
         assert sheet.read_text(encoding="utf-8-sig").startswith(f"question{delimiter}concept{delimiter}")
         fill(sheet, original(tmp_path))
     study = read_study(tmp_path)
     for answers in study.answers.values():
-        for name, given in answers.items():
-            assert given == {"choice": str(study.originals[name].label + 1), "confidence": "Absolutely sure"}
+        for name, answer in answers.items():
+            assert answer == {"choice": str(study.originals[name].label + 1), "confidence": "Absolutely sure"}
     assert {len(answers) for answers in study.answers.values()} == {4}
     assert len(study.answers) == 3
 
@@ -112,7 +112,7 @@ def test_spreadsheets_may_sort_and_reformat(sheets: list[Path]) -> None:
     assert read_study(sheets[0].parent) == before
 
 
-def test_words_count_as_their_numbers(sheets: list[Path]) -> None:
+def test_words_are_read_as_their_numbers(sheets: list[Path]) -> None:
     """An annotator may write the word instead of its number."""
     before = read_study(sheets[0].parent)
     fill(sheets[0], lambda line: {"choice": options_of(line)[int(line["choice"]) - 1]})
@@ -157,7 +157,7 @@ def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], li
         (lambda lines: [dict.fromkeys(lines[0], "")], "there are no questions"),
     ],
 )
-def test_bad_sheets_are_one_line(
+def test_invalid_sheets_give_one_line(
     sheets: list[Path], change: Callable[[list[Cells]], list[Cells]], says: str
 ) -> None:
     """Each fault of a sheet gives one line with the file, the line and the fix."""
@@ -170,7 +170,7 @@ def test_bad_sheets_are_one_line(
     assert message.isprintable()
 
 
-def test_sheets_may_be_left_out(sheets: list[Path]) -> None:
+def test_sheets_may_be_omitted(sheets: list[Path]) -> None:
     """A missing sheet gives a one-line message, and the study can be read without it."""
     folder = sheets[0].parent
     sheets[2].unlink()
@@ -217,7 +217,7 @@ def test_sheets_of_another_study(sheets: list[Path], tmp_path: Path) -> None:
         lambda key: key.update(questions=[]),
     ],
 )
-def test_a_damaged_key_is_one_line(sheets: list[Path], spoil: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
+def test_damaged_key_gives_one_line(sheets: list[Path], spoil: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
     """A key with a missing or invalid entry is refused."""
     path = sheets[0].parent / "key.json"
     key = json.loads(path.read_text(encoding="utf-8"))
@@ -227,7 +227,7 @@ def test_a_damaged_key_is_one_line(sheets: list[Path], spoil: Callable[[dict], o
         read_study(sheets[0].parent)
 
 
-def test_other_keys_are_one_line(sheets: list[Path]) -> None:
+def test_unreadable_key_gives_one_line(sheets: list[Path]) -> None:
     """A missing key, a key that is not JSON and a key without sheets each give a one-line message."""
     path = sheets[0].parent / "key.json"
     key = json.loads(path.read_text(encoding="utf-8"))
@@ -240,7 +240,7 @@ def test_other_keys_are_one_line(sheets: list[Path]) -> None:
         read_study(path.parent)
 
 
-def test_published_rows_are_asked(published: Path) -> None:
+def test_published_rows_become_questions(published: Path) -> None:
     """Questions can be made from the sentences of the authors' files, if available."""
     rows, source = selection_rows(published, "af")
     assert source == "published"

@@ -35,24 +35,24 @@ def need(name: str) -> None:
 
 def right_links(source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
     """Return the links between a word and its only translation, without words that occur twice."""
-    found = set()
+    links = set()
     for i, word in enumerate(source):
         places = [
             j for j, other in enumerate(target) if other in PLANTED.get(word, (word.replace("src", "tgt"),))
         ]
         if len(places) == 1 and source.count(word) == 1:
-            found.add((i, places[0]))
-    return found
+            links.add((i, places[0]))
+    return links
 
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_statistical_aligners_find_planted_links(name: str) -> None:
     """On sentences with known links each library finds nearly all of them and hardly any others."""
     need(name)
-    found = list(statistical(name).align(iter(WORDS)))
-    assert len(found) == len(WORDS)
+    alignments = list(statistical(name).align(iter(WORDS)))
+    assert len(alignments) == len(WORDS)
     right = missed = wrong = 0
-    for (source, target), links in zip(WORDS, found, strict=True):
+    for (source, target), links in zip(WORDS, alignments, strict=True):
         wanted = right_links(source, target)
         known = {i for i, _ in wanted}
         right += len(wanted & links)
@@ -63,7 +63,7 @@ def test_statistical_aligners_find_planted_links(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["eflomal", "nltk"])
-def test_both_directions_are_brought_together(name: str) -> None:
+def test_both_directions_are_combined(name: str) -> None:
     """On reversed sentences the intersection of both directions has most known links and few others."""
     need(name)
     backwards = [(source, target[::-1]) for source, target in WORDS]
@@ -84,11 +84,11 @@ def test_sides_without_words_have_no_links(name: str) -> None:
     """A pair with an empty side has no links, and words special to a library cause no failure."""
     need(name)
     odd = [(["|||", "a-b"], ["<eps>", "x y"]), ([], ["b"]), (["a"], []), ([], [])]
-    found = list(statistical(name).align([*odd, *WORDS[:50], *odd]))
-    assert len(found) == 58
+    alignments = list(statistical(name).align([*odd, *WORDS[:50], *odd]))
+    assert len(alignments) == 58
     for number in (1, 2, 3, 55, 56, 57):
-        assert found[number] == frozenset()
-    assert all(i < 2 and j < 2 for i, j in found[0] | found[54])
+        assert alignments[number] == frozenset()
+    assert all(i < 2 and j < 2 for i, j in alignments[0] | alignments[54])
 
 
 @pytest.mark.parametrize("name", ["fast_align", "nltk"])
@@ -100,13 +100,13 @@ def test_the_same_corpus_gives_the_same_links(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_nothing_to_align_gives_nothing(name: str) -> None:
+def test_no_links_without_words(name: str) -> None:
     """If no pair has words on both sides there are no links, and no library is called."""
     need(name)
     assert list(statistical(name).align([([], ["a"]), ([], [])])) == [frozenset(), frozenset()]
 
 
-def test_the_default_is_the_first_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_is_the_first_installed_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """``statistical`` uses the first installed library, and without any it says what to install."""
     need("nltk")
     installed = {"nltk"}
@@ -119,7 +119,7 @@ def test_the_default_is_the_first_that_is_installed(monkeypatch: pytest.MonkeyPa
         statistical("eflomal")
 
 
-def test_what_statistical_aligners_refuse() -> None:
+def test_statistical_aligners_refuse_unknown_settings() -> None:
     """An unknown aligner, an unknown symmetrisation and one that fast_align lacks are refused."""
     with pytest.raises(UsageError, match="choose from statistical, fast_align, eflomal, nltk and hf:"):
         statistical("giza")
@@ -130,7 +130,7 @@ def test_what_statistical_aligners_refuse() -> None:
         statistical("fast_align", "intersection")
 
 
-def test_symmetries_of_a_small_case() -> None:
+def test_symmetrisation_of_a_small_case() -> None:
     """On a small case, links agreed on are kept and others are added only near them or between free words."""
     forward = {(0, 0), (1, 1), (3, 3), (0, 3)}
     backward = {(0, 0), (1, 0), (3, 4)}
@@ -145,7 +145,7 @@ points = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size
 
 
 @given(points, points)
-def test_symmetries_lie_between_intersection_and_union(
+def test_symmetrisation_lies_between_intersection_and_union(
     forward: frozenset[tuple[int, int]], backward: frozenset[tuple[int, int]]
 ) -> None:
     """grow-diag-final-and lies between intersection and union and leaves no link of two free words out."""
@@ -198,7 +198,7 @@ def test_cosines_lie_between_0_and_1() -> None:
 
 def letters(texts: Iterable[str]) -> list[tuple[list[tuple[int, int]], Any]]:
     """Split words into tokens of up to two letters; a token's vector depends on its first letter."""
-    found = []
+    encoded = []
     for text in texts:
         if "TOOLONG" in text:
             raise BackendError("text 1 of 2: 600 tokens are more than the model's 512", kind="context")
@@ -210,20 +210,20 @@ def letters(texts: Iterable[str]) -> list[tuple[list[tuple[int, int]], Any]]:
         vectors = np.zeros((len(spans), 26), dtype="float32")
         for row, (start, _) in enumerate(spans):
             vectors[row, ord(text[start].lower()) - ord("a")] = 10.0
-        found.append((spans, vectors))
-    return found
+        encoded.append((spans, vectors))
+    return encoded
 
 
 def _words(text: str) -> list[tuple[int, int]]:
-    found, start = [], 0
+    spans, start = [], 0
     for word in text.split(" "):
-        found.append((start, start + len(word)))
+        spans.append((start, start + len(word)))
         start += len(word) + 1
-    return found
+    return spans
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_words_are_linked_where_their_tokens_are(method: str) -> None:
+def test_words_are_linked_by_their_tokens(method: str) -> None:
     """A word is linked by any of its tokens: "abcd" has the tokens ab and cd."""
     aligner = EmbeddingAligner(letters, identity={"model": "letters"}, method=method)
     (links, empty) = aligner.align([(["abcd", "x", "ef"], ["eq", "aq", "xq"]), ([], ["a"])])
@@ -235,16 +235,16 @@ def test_words_are_linked_where_their_tokens_are(method: str) -> None:
     assert aligner.failed == 0
 
 
-def test_a_pair_too_long_for_the_model_costs_that_pair_alone() -> None:
+def test_too_long_pair_has_no_links() -> None:
     """A pair that is too long has no links and is counted, and the others of its batch are aligned."""
     good = (["a", "b"], ["b", "a"])
     aligner = EmbeddingAligner(letters, identity={})
-    found = list(aligner.align([good] * 40 + [(["TOOLONG"], ["a"])] + [good] * 60))
-    assert found == [{(0, 1), (1, 0)}] * 40 + [frozenset()] + [{(0, 1), (1, 0)}] * 60
+    alignments = list(aligner.align([good] * 40 + [(["TOOLONG"], ["a"])] + [good] * 60))
+    assert alignments == [{(0, 1), (1, 0)}] * 40 + [frozenset()] + [{(0, 1), (1, 0)}] * 60
     assert aligner.failed == 1
 
 
-def test_a_model_that_cannot_be_used_stops_in_one_line() -> None:
+def test_fatal_model_failure_stops_the_run() -> None:
     """A fatal model failure stops the run instead of giving empty alignments."""
 
     def broken(texts: Sequence[str]) -> Any:

@@ -20,7 +20,7 @@ def put(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def test_every_format_reads_alike(tmp_path: Path) -> None:
+def test_every_format_gives_the_same_pairs(tmp_path: Path) -> None:
     """Two files, gzipped files, a Moses pair and a TSV file give the same pairs and fingerprint."""
     two = [put(tmp_path / "a.txt", SOURCE), put(tmp_path / "b.txt", TARGET)]
     zipped = [put(tmp_path / "a.gz", SOURCE), put(tmp_path / "b.gz", TARGET)]
@@ -34,7 +34,7 @@ def test_every_format_reads_alike(tmp_path: Path) -> None:
     assert list(read_pairs(*two)) == [pair[1:] for pair in PAIRS]
 
 
-def test_pairs_without_two_sides_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_pairs_with_an_empty_side_are_excluded_and_counted(tmp_path: Path) -> None:
     """Pairs with an empty or too long side are excluded and counted; the others keep their line numbers."""
     source = put(tmp_path / "a", f"\nTwo dogs.\n  \nFour.\n{'x' * (LONGEST + 1)}\nSix\tand\x00a half.\n")
     target = put(tmp_path / "b", "Een.\nTwee honde.\n \n\nVyf.\nSes\u2028en 'n half.\n")
@@ -44,7 +44,7 @@ def test_pairs_without_two_sides_are_left_out_and_counted(tmp_path: Path) -> Non
     assert list(corpus.pairs()) == [PAIRS[1], Pair(6, "Six and a half.", "Ses\u2028en 'n half.")]
 
 
-def test_the_fingerprint_is_of_the_text(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_the_text(tmp_path: Path) -> None:
     """One changed letter gives another fingerprint."""
     first = [put(tmp_path / "a", SOURCE), put(tmp_path / "b", TARGET)]
     second = [first[0], put(tmp_path / "c", TARGET.replace("kat", "kot"))]
@@ -62,7 +62,7 @@ def test_the_fingerprint_is_of_the_text(tmp_path: Path) -> None:
         ("\n \n", "a\nb\n", r"none of the 2 pairs has two sides"),
     ],
 )
-def test_what_is_wrong_with_a_pair_of_files(
+def test_invalid_pairs_of_files(
     tmp_path: Path, source: str | bytes, target: str | bytes, message: str
 ) -> None:
     """Files of different lengths, other encodings and empty files are reported in one line."""
@@ -72,7 +72,7 @@ def test_what_is_wrong_with_a_pair_of_files(
     assert "\n" not in str(error.value)
 
 
-def test_what_is_wrong_with_one_file(tmp_path: Path) -> None:
+def test_invalid_single_files(tmp_path: Path) -> None:
     """A missing file, a folder, TSV without two columns, a cut-off gzip file and three files are refused."""
     whole = gzip.compress(SOURCE.encode() * 500)
     damaged = tmp_path / "d.gz"
@@ -94,7 +94,7 @@ def test_what_is_wrong_with_one_file(tmp_path: Path) -> None:
             open_corpus(files, "af")
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_byte_order_mark_is_removed(tmp_path: Path) -> None:
     """A byte order mark at the start of a file is removed."""
     files = [put(tmp_path / "a", b"\xef\xbb\xbfOne cat.\n"), put(tmp_path / "b", "Een kat.\n")]
     assert list(open_corpus(files, "af").pairs()) == PAIRS[:1]

@@ -89,18 +89,22 @@ def data(root: Path) -> DataFolder:
 
 def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
     """Exactly the words with two variations of 50 and 0.69 nats are found, with the planted numbers."""
-    found = run(tmp_path).facts["found"]
-    assert {(c["concept"], c["pos"]): (c["counts"], c["entropy"]) for c in found["concepts"]} == {
+    statistics = run(tmp_path).facts["found"]
+    assert {(c["concept"], c["pos"]): (c["counts"], c["entropy"]) for c in statistics["concepts"]} == {
         ("house", "NOUN"): ({"casa": 60, "hacienda": 60}, 0.693147),
         ("see", "VERB"): ({"mirar": 55, "ver": 55}, 0.693147),
     }
     # Each pair has three links, of which number words do not count; # is a different noun in each pair.
-    assert found["links"] == 3 * len(CORPUS)
-    assert found["lexemes"] == 4 + len(CORPUS)
-    assert (found["with_two_variations"], found["with_entropy"], found["of_one_sense"]) == (3, 2, 2)
+    assert statistics["links"] == 3 * len(CORPUS)
+    assert statistics["lexemes"] == 4 + len(CORPUS)
+    assert (statistics["with_two_variations"], statistics["with_entropy"], statistics["of_one_sense"]) == (
+        3,
+        2,
+        2,
+    )
 
 
-def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
+def test_entropy_over_all_translations_admits_more_concepts(tmp_path: Path) -> None:
     """Over all links green has 0.693 nats, and at a minimum count of 49 it has two variations."""
     settings = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
     over_all = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
@@ -111,7 +115,7 @@ def test_entropy_over_all_translations_lets_more_pass(tmp_path: Path) -> None:
 
 def test_files_are_read_back(tmp_path: Path) -> None:
     """The suite reads back every written file with the same concepts, variations and labels."""
-    found = run(tmp_path)
+    extraction = run(tmp_path)
     files = data(tmp_path)
     assert languages(files) == ("es",)
     assert DataFolder(tmp_path / "out", "published").source_for("dtails") == "generated"
@@ -120,7 +124,7 @@ def test_files_are_read_back(tmp_path: Path) -> None:
     assert [entry.pos for entry in words(files, "es")] == ["NOUN", "VERB"]
     test, train = expert_rows(files, "es"), train_rows(files, "es")
     assert (len(test), len(train)) == (20, 230 - 20)
-    assert found.facts["rows"] == {"test": 20, "train": 210, "test_concepts": 2}
+    assert extraction.facts["rows"] == {"test": 20, "train": 210, "test_concepts": 2}
     for row in (*test, *train):
         label = row.variations[row.label].name
         wanted = {"casa": "casa", "ver": "ver", "mirar": "mirar"}.get(
@@ -132,7 +136,7 @@ def test_files_are_read_back(tmp_path: Path) -> None:
         assert Counter(row.concept for row in test)[concept] == 10
         assert {row.label for row in test if row.concept == concept} == {0, 1}
     assert len(list(items(files))) == 40
-    assert [path.name for path in found.paths] == [
+    assert [path.name for path in extraction.paths] == [
         "SOURCE.json",
         "es.words",
         "expert_dataset.csv",
@@ -154,22 +158,22 @@ def test_no_test_row_is_a_train_row(tmp_path: Path) -> None:
     assert sum(sentence.endswith("!") for sentence in asked) == 0  # of equal sentences the first
 
 
-def test_sentences_that_do_not_decide_are_not_asked_about(tmp_path: Path) -> None:
+def test_ambiguous_sentences_are_not_test_rows(tmp_path: Path) -> None:
     """A sentence with two translations is not a test row, and one with both variations gives no row."""
     twice = [("house one", "casa uno"), ("House one.", "hacienda uno")] * 300
     both = [("house house one", "casa hacienda uno")] * 30
-    found = run(
+    extraction = run(
         tmp_path, [*CORPUS, *twice, *both], settings=ExtractionSettings(selection=Selection(per_concept=100))
     )
     test = expert_rows(data(tmp_path), "es")
     assert len([row for row in test if row.concept == "house"]) == 100
     assert not [row for row in test if row.sentence.lower().startswith("house one")]
-    (house,) = (c for c in found.facts["found"]["concepts"] if c["concept"] == "house")
+    (house,) = (c for c in extraction.facts["found"]["concepts"] if c["concept"] == "house")
     assert house["pairs_with_two"] == 30
     assert sum(house["rows"].values()) == 120 + 600
 
 
-def test_translations_without_a_listed_form_are_not_asked_about(tmp_path: Path) -> None:
+def test_translations_without_a_listed_form_are_not_test_rows(tmp_path: Path) -> None:
     """With one form per variation, rows with its other forms are used only for training."""
     run(tmp_path, settings=ExtractionSettings(forms=1, selection=Selection(per_concept=100)))
     labels = [row.target.split()[0] for row in expert_rows(data(tmp_path), "es") if row.concept == "house"]
@@ -191,7 +195,7 @@ def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
     assert texts[0][1] != texts[2][1]
 
 
-def test_more_than_twenty_concepts_are_thinned_out(tmp_path: Path) -> None:
+def test_more_than_twenty_concepts_are_reduced_to_twenty(tmp_path: Path) -> None:
     """Of 24 concepts two uneven ones are dropped and 20 drawn; all stay in list and train rows."""
     groups = []
     for n in range(24):
@@ -201,12 +205,12 @@ def test_more_than_twenty_concepts_are_thinned_out(tmp_path: Path) -> None:
             (shares[1], f"noun{n}k # one", f"b{n} # uno"),
         ]
     settings = ExtractionSettings(thresholds=Thresholds(min_entropy=0.5))
-    found = run(tmp_path, lines(*groups), settings=settings)
+    extraction = run(tmp_path, lines(*groups), settings=settings)
     asked = {row.concept for row in expert_rows(data(tmp_path), "es")}
     assert len(words(data(tmp_path), "es")) == 24
     assert len(asked) == 20
     assert not asked & {"noun0k", "noun1k"}
-    assert found.facts["rows"]["test"] == 200
+    assert extraction.facts["rows"]["test"] == 200
     assert {row.concept for row in train_rows(data(tmp_path), "es")} == {f"noun{n}k" for n in range(24)}
 
 
@@ -221,11 +225,11 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
     """In the paper's example, plano is a geometric plane in WordNet, so it is not a variation of aircraft."""
     (tmp_path / "wordnet").mkdir()
     senses = WordNetSenses(wordnet(tmp_path / "wordnet"))
-    found = run(tmp_path, PLANES, senses=senses, target=Tagger({}, {})).facts
-    (plane,) = found["found"]["concepts"]
+    facts = run(tmp_path, PLANES, senses=senses, target=Tagger({}, {})).facts
+    (plane,) = facts["found"]["concepts"]
     assert plane["counts"] == {"aeroplano": 60, "avión": 60}
     assert plane["other_senses"] == ["plano"]
-    assert found["senses"]["senses"] == "wordnet"
+    assert facts["senses"]["senses"] == "wordnet"
     rows = (*expert_rows(data(tmp_path), "es"), *train_rows(data(tmp_path), "es"))
     assert len(rows) == 120
     assert not [row for row in rows if "plano " in row.target.replace("aeroplano", "")]
@@ -237,7 +241,7 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
     assert off["senses"] == "off"
 
 
-def test_particles_make_another_word(tmp_path: Path) -> None:
+def test_verb_with_a_particle_is_another_word(tmp_path: Path) -> None:
     """A verb with a particle does not count as the verb, unless compounds are kept."""
     corpus = lines((60, "look # one", "ver # uno"), (60, "look # +up", "buscar # uno"))
     tagger = Tagger({"look": "VERB", "one": "NUM"})
@@ -246,8 +250,8 @@ def test_particles_make_another_word(tmp_path: Path) -> None:
         """A tagger that makes the first word the head of the particle."""
 
         def words(self, text: str) -> list[Word]:
-            found = super().words(text)
-            return [word._replace(head=1) if word.tag == "ADP" else word for word in found]
+            parsed = super().words(text)
+            return [word._replace(head=1) if word.tag == "ADP" else word for word in parsed]
 
     tagger = HeadFirst({"look": "VERB", "one": "NUM"})
     with pytest.raises(UsageError, match="no concept: none of"):
@@ -256,7 +260,7 @@ def test_particles_make_another_word(tmp_path: Path) -> None:
     assert [c["concept"] for c in kept.facts["found"]["concepts"]] == ["look"]
 
 
-def test_what_the_parsers_lack_is_said(tmp_path: Path) -> None:
+def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:
     """Without lemmas written forms are used, without dependencies compounds count; notes say so."""
 
     class Flat(Tagger):
@@ -265,16 +269,18 @@ def test_what_the_parsers_lack_is_said(tmp_path: Path) -> None:
         def words(self, text: str) -> list[Word]:
             return [word._replace(relation="", head=-1) for word in super().words(text)]
 
-    found = run(tmp_path, source=Flat(TAGS, {"houses": "house"}), target=Tagger(bare=True))
-    assert [c["concept"] for c in found.facts["found"]["concepts"]] == ["see"]  # haciendas is a separate word
+    extraction = run(tmp_path, source=Flat(TAGS, {"houses": "house"}), target=Tagger(forms_only=True))
+    assert [c["concept"] for c in extraction.facts["found"]["concepts"]] == [
+        "see"
+    ]  # haciendas is a separate word
     written = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
-    assert written["languages"]["es"]["notes"] == list(found.notes)
-    assert any("gives no lemmas" in note for note in found.notes)
-    assert any("gives no dependencies" in note for note in found.notes)
+    assert written["languages"]["es"]["notes"] == list(extraction.notes)
+    assert any("gives no lemmas" in note for note in extraction.notes)
+    assert any("gives no dependencies" in note for note in extraction.notes)
 
 
 @pytest.mark.parametrize("independent", [True, False])
-def test_a_stopped_run_goes_on(tmp_path: Path, independent: bool) -> None:
+def test_interrupted_run_is_resumed(tmp_path: Path, independent: bool) -> None:
     """A run resumed after Ctrl-C does not repeat finished work and has the result of an uninterrupted run."""
     corpus = CORPUS * 6  # 2,694 pairs: three parts
     whole = tmp_path / "whole"
@@ -317,7 +323,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path, independent: bool) -> None:
         assert len({path.read_bytes() for path in paths}) == 1
 
 
-def test_other_parsers_do_not_take_kept_parts(tmp_path: Path) -> None:
+def test_stored_parts_are_not_reused_for_other_parsers(tmp_path: Path) -> None:
     """A different parser identity, aligner or corpus repeats the analysis."""
     run(tmp_path)
     tagger = Tagger({}, LEMMAS | {"dos": "two"})
@@ -332,7 +338,7 @@ def test_other_parsers_do_not_take_kept_parts(tmp_path: Path) -> None:
     assert again.calls == len(CORPUS) + 1
 
 
-def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+def test_damaged_stored_part_is_named(tmp_path: Path) -> None:
     """A truncated stored file is named in one line with the fix."""
     run(tmp_path)
     (part,) = (tmp_path / "out/work").rglob("analysis-*")
@@ -349,14 +355,14 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
         run(tmp_path)
 
 
-def test_an_aligner_that_gives_nothing(tmp_path: Path) -> None:
+def test_alignment_without_links_is_an_error(tmp_path: Path) -> None:
     """An alignment without links is an error, and nothing is written."""
     with pytest.raises(UsageError, match="links no words in any of the 449 pairs"):
         run(tmp_path, aligner=InOrder(nothing=True))
     assert not (tmp_path / "out/dtails").exists()
 
 
-def test_what_leaves_no_concept(tmp_path: Path) -> None:
+def test_settings_that_leave_no_concept(tmp_path: Path) -> None:
     """Thresholds, tags or parsers that leave no concept are each reported in one line."""
     cases: list[tuple[str, dict[str, Any]]] = [
         (
@@ -429,18 +435,20 @@ def test_a_language_without_train_rows_has_no_train_file(tmp_path: Path) -> None
     assert train_rows(data(tmp_path), "es") == ()
 
 
-def test_odd_words_survive_the_files(tmp_path: Path) -> None:
+def test_odd_words_are_read_back(tmp_path: Path) -> None:
     """Quotes, joiners, brackets, right-to-left letters and nested variations are read back unchanged."""
     odd = {"a": ["o'clock", 'dit"s', "[x]", "\\n"], "b": ["می\u200cروم", "روم", "میروم\u200f"]}
     corpus = lines(
         *((60, f"noun{n} # one", f"{word} # uno") for n, many in enumerate(odd.values()) for word in many)
     )
     run(tmp_path, corpus, settings=ExtractionSettings(thresholds=Thresholds(min_entropy=0.6)))
-    found = {e.concept: {form for v in e.variations for form in v.forms} for e in words(data(tmp_path), "es")}
+    concepts = {
+        e.concept: {form for v in e.variations for form in v.forms} for e in words(data(tmp_path), "es")
+    }
     # The third Farsi form is the first without its joiner: one word, listed in its most frequent spelling.
-    assert found["noun0"] == set(odd["a"])
-    assert "روم" in found["noun1"]
-    assert len(found["noun1"]) == 2
+    assert concepts["noun0"] == set(odd["a"])
+    assert "روم" in concepts["noun1"]
+    assert len(concepts["noun1"]) == 2
     text = (tmp_path / "out/dtails/en-es/expert_dataset.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     assert {row["label"] for row in rows if row["concept"] == "noun0"} == set(odd["a"])

@@ -28,8 +28,8 @@ def find(counts: dict[str, dict[str, int]], **thresholds: object) -> dict[str, f
     """Return the concepts among nouns with their entropies."""
     table = {(lemma, "NOUN"): linked for lemma, linked in counts.items()}
     totals = {lexeme: sum(linked.values()) for lexeme, linked in table.items()}
-    found = find_concepts(table, totals, Thresholds(**thresholds))  # type: ignore[arg-type]
-    return {concept.lemma: concept.entropy for concept in found}
+    concepts = find_concepts(table, totals, Thresholds(**thresholds))  # type: ignore[arg-type]
+    return {concept.lemma: concept.entropy for concept in concepts}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_entropy_is_at_most_that_of_a_uniform_distribution(counts: list[int]) ->
 
 def test_thresholds_of_the_paper() -> None:
     """Two variations of at least 50 and 0.69 nats are required: 46 to 54% passes, 45 to 55% does not."""
-    found = find(
+    entropies = find(
         {
             "even": {"a": 50, "b": 50},
             "few": {"a": 50, "b": 49},
@@ -67,10 +67,10 @@ def test_thresholds_of_the_paper() -> None:
             "three": {"a": 200, "b": 60, "c": 50, "d": 49},
         }
     )
-    assert sorted(found) == ["close", "even", "three"]
-    assert found["close"] == pytest.approx(0.356857 + 0.333329, abs=1e-5)
+    assert sorted(entropies) == ["close", "even", "three"]
+    assert entropies["close"] == pytest.approx(0.356857 + 0.333329, abs=1e-5)
     # 200, 60 and 50 of 310; d is too rare to be a variation
-    assert found["three"] == pytest.approx(0.282745 + 0.317850 + 0.294282, abs=1e-5)
+    assert entropies["three"] == pytest.approx(0.282745 + 0.317850 + 0.294282, abs=1e-5)
 
 
 def test_entropy_over_all_translations() -> None:
@@ -82,14 +82,14 @@ def test_entropy_over_all_translations() -> None:
     assert find(counts, min_count=20, min_entropy=0.7) == {}
 
 
-def test_one_variation_makes_no_concept() -> None:
+def test_one_variation_is_not_a_concept() -> None:
     """Without a second frequent variation there is no concept, even with a minimum entropy of zero."""
     counts = {"one": {"a": 60, "b": 40, "c": 40}, "two": {"a": 60, "b": 50}}
     assert list(find(counts, min_entropy=0.0)) == ["two"]
     assert list(find(counts, min_entropy=0.5, entropy_over="all")) == ["two"]
 
 
-def test_concepts_come_in_one_order() -> None:
+def test_order_of_concepts() -> None:
     """Concepts are sorted by frequency and then by name, whatever the order of the counts."""
     counts = {"b": {"x": 50, "y": 50}, "c": {"x": 70, "y": 70}, "a": {"x": 50, "y": 50}}
     backwards = dict(reversed(counts.items()))
@@ -129,7 +129,7 @@ def test_parts_of_expressions_do_not_count() -> None:
     assert kept == [(0, 0), (2, 2), (3, 3), (4, 4), (6, 6)]
 
 
-def test_words_are_compared_folded() -> None:
+def test_words_are_folded_for_comparison() -> None:
     """Case, Unicode composition and joiners do not distinguish words; a word with a separator has no key."""
     assert key(Word("Sê")) == key(Word("X", "se\u0302")) == key(Word("SÊ")) == "sê"
     assert key(Word("می\u200cروم")) == "میروم"
@@ -155,7 +155,7 @@ def test_thresholds_are_checked(name: str, value: float) -> None:
 PLANE = Concept("plane", "NOUN", {"avión": 100, "aeroplano": 60, "plano": 90}, 1.07)
 
 
-def test_variations_of_minority_senses_go() -> None:
+def test_variations_of_minority_senses_are_dropped() -> None:
     """In the paper's example, plano is a geometric plane and the other two variations are aircraft."""
     senses = {
         "avión": {"plane.n.01": 90, "plane.n.02": 10},
@@ -167,7 +167,7 @@ def test_variations_of_minority_senses_go() -> None:
     assert (dict(left.counts), left.entropy, dropped) == ({"avión": 100, "aeroplano": 60}, 1.07, ("plano",))
 
 
-def test_a_concept_without_two_variations_of_a_sense_goes() -> None:
+def test_concept_without_two_variations_of_a_sense_is_dropped() -> None:
     """Two variations of different senses leave no concept."""
     concept = Concept("plane", "NOUN", {"avión": 100, "plano": 90}, 0.69)
     senses = {"avión": {"one": 100}, "plano": {"two": 90}}
@@ -195,14 +195,14 @@ def test_variations_are_written_as_lemma_and_forms() -> None:
     assert surface_forms(lemmas, words, most=1) == {"sien": ("sien",), "kyk": ("kyk",)}
 
 
-def test_a_lemma_is_a_form_of_its_own_variation() -> None:
+def test_lemma_belongs_to_its_own_variation_only() -> None:
     """A form that is the lemma of one variation is never a form of another, even if it was counted there."""
     words = {"sien": {"sien": 2, "kyk": 9}, "kyk": {"kyk": 1}}
     written = surface_forms({"sien": {"sien": 11}, "kyk": {"kyk": 1}}, words, most=6)
     assert written == {"sien": ("sien",), "kyk": ("kyk",)}
 
 
-def test_a_lemma_that_is_never_written_is_listed() -> None:
+def test_lemma_without_occurrences_is_listed() -> None:
     """A lemma is part of the variation even if only inflected forms occur, and it keeps its joiner."""
     written = surface_forms({"میروم": {"می\u200cروم": 3}}, {"میروم": {"رفت": 3}}, most=6)
     assert written == {"میروم": ("می\u200cروم", "رفت")}

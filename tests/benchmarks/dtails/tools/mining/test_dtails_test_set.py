@@ -31,7 +31,7 @@ def test_roughly_uniform(counts: list[int], roughly: bool) -> None:
     assert is_roughly_uniform(counts, 0.20) is roughly
 
 
-def test_up_to_twenty_concepts_are_kept_as_they_are() -> None:
+def test_up_to_twenty_concepts_are_all_kept() -> None:
     """A language with 20 concepts keeps the uneven ones, and with 21 they are dropped."""
     concepts = {f"c{n:02}": [60, 50] for n in range(19)} | {"uneven": [500, 50]}
     assert choose_concepts(concepts, Selection(), language="xx") == tuple(concepts)
@@ -39,7 +39,7 @@ def test_up_to_twenty_concepts_are_kept_as_they_are() -> None:
     assert set(choose_concepts(more, Selection(), language="xx")) == set(more) - {"uneven"}
 
 
-def test_twenty_are_drawn_of_many() -> None:
+def test_twenty_concepts_are_drawn() -> None:
     """Of more than 20 even concepts 20 are drawn, depending on the seed and not on the order of the table."""
     concepts = {f"c{n:02}": [60, 50] for n in range(60)}
     backwards = dict(reversed(concepts.items()))
@@ -67,7 +67,7 @@ def test_every_concept_can_be_drawn() -> None:
     st.integers(0, 3),
     st.randoms(use_true_random=False),
 )
-def test_every_variation_is_asked_about(labels: list[str], size: int, seed: int, random: object) -> None:
+def test_every_variation_has_a_pair(labels: list[str], size: int, seed: int, random: object) -> None:
     """Per concept 10 pairs are chosen, or all if fewer, with every variation, whatever the input order."""
     pairs = list(enumerate(labels))
     chosen = choose_pairs(pairs, Selection(per_concept=size, seed=seed), key=("xx", "word"))
@@ -92,7 +92,7 @@ def test_concepts_are_drawn_independently() -> None:
 @pytest.mark.parametrize(
     "changes", [{"concepts": 0}, {"per_concept": 1}, {"uniform": -0.1}, {"uniform": 1.5}]
 )
-def test_selections_are_checked(changes: dict[str, float]) -> None:
+def test_invalid_selection_settings(changes: dict[str, float]) -> None:
     """Invalid numbers for the test set are refused."""
     with pytest.raises(UsageError):
         Selection(**changes)  # type: ignore[arg-type]

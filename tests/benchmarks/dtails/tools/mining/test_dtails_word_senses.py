@@ -41,7 +41,7 @@ def test_ties_go_to_the_most_frequent_sense(tmp_path: Path) -> None:
     senses.close()
 
 
-def test_what_has_no_sense(tmp_path: Path) -> None:
+def test_words_without_a_sense(tmp_path: Path) -> None:
     """A word that is missing from WordNet, or has another part of speech, has no sense."""
     senses = WordNetSenses(wordnet(tmp_path))
     assert sense(senses, "a zyx", "zyx") is None
@@ -71,7 +71,7 @@ def test_a_folder_that_is_not_wordnet(tmp_path: Path) -> None:
     senses.close()
 
 
-def test_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_senses_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``--senses`` accepts none, a folder and WordNet's environment variables, and refuses anything else."""
     assert word_senses("none") is None
     chosen = word_senses(f"wordnet:{wordnet(tmp_path)}")
