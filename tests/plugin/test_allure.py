@@ -1,4 +1,4 @@
-"""The files that a run writes to the folder of --alluredir."""
+"""Files that a run writes to the folder of --alluredir."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e
 
 
 def measured(run: Runner, *args: str, text: str = "What is", name: str = "results") -> tuple[Finished, Path]:
-    """A run of the mixed benchmark with Allure."""
+    """Run the mixed benchmark with Allure; return the run and the folder of results."""
     run.write("test_mixed.py", MIXED.replace("TEXT", text))
     run.write("mixed.py", MIXED_MODEL)
     folder = run.folder / name
@@ -25,16 +25,16 @@ def measured(run: Runner, *args: str, text: str = "What is", name: str = "result
 
 
 def labels(result: dict[str, Any]) -> dict[str, str]:
-    """Labels by name; of several tags the last."""
+    """Return a result's labels by name; of several tags, the last."""
     return {label["name"]: label["value"] for label in result["labels"]}
 
 
-def test_case_says_what_was_tested_and_what_came_back(run: Runner, workers: str) -> None:
-    """A wrong answer shows labels, description, its call, and prompt, reply and verdict."""
+def test_result_describes_the_case_and_its_call(run: Runner, workers: str) -> None:
+    """A wrong case has labels, a description, a step for its call, and its prompt, reply and verdict."""
     _, folder = measured(run, "-n", workers)
-    found = results(folder)
-    assert len(found) == 20
-    wrong = found["sums/0003"]
+    by_title = results(folder)
+    assert len(by_title) == 20
+    wrong = by_title["sums/0003"]
     assert wrong["status"] == "failed"
     assert wrong["statusDetails"]["message"].startswith("wrong: expected '4'")
     assert "\n" not in wrong["statusDetails"]["message"]
@@ -42,11 +42,11 @@ def test_case_says_what_was_tested_and_what_came_back(run: Runner, workers: str)
         {"name": "item", "value": "sums/0003"},
         {"name": "model", "value": "fake-call-file=mixed.py"},
     ]
-    named = labels(wrong)
-    assert [named[n] for n in ("epic", "feature", "story", "severity", "tag")] == [
+    case_labels = labels(wrong)
+    assert [case_labels[n] for n in ("epic", "feature", "story", "severity", "tag")] == [
         "Sums", "add", "English, builtin items", "critical", "fake-call-file=mixed.py",
     ]  # fmt: skip
-    assert labels(found["sums/0015"])["severity"] == "minor"
+    assert labels(by_title["sums/0015"])["severity"] == "minor"
     assert "Does the model &lt;b&gt;add&lt;/b&gt;? Adds one." in wrong["descriptionHtml"]
     assert "Expected answer: 4" in wrong["descriptionHtml"]
     [step] = wrong["steps"]
@@ -62,8 +62,8 @@ def test_case_says_what_was_tested_and_what_came_back(run: Runner, workers: str)
     assert "length" in attached["verdict"]
 
 
-def test_no_file_but_one_a_case_and_its_attachments(run: Runner) -> None:
-    """The verdict's fixture makes no container; fixtures of the user's own keep theirs."""
+def test_only_the_users_fixtures_have_containers(run: Runner) -> None:
+    """Every attachment belongs to a result or one of its steps."""
     run.write(
         "test_other.py",
         "import pytest\n@pytest.fixture\ndef mine(): return 1\ndef test_other(mine): assert mine\n",
@@ -76,11 +76,11 @@ def test_no_file_but_one_a_case_and_its_attachments(run: Runner) -> None:
     assert attached == sum("llmprops" not in path.name for path in folder.glob("*-attachment.txt"))
 
 
-def test_categories_split_the_failures(run: Runner, workers: str) -> None:
-    """Each kind of failure has its own category, and passes are in none."""
+def test_each_kind_of_failure_has_its_category(run: Runner, workers: str) -> None:
+    """Each kind of failure has its own category; a passed case has none."""
     _, folder = measured(run, "-n", workers)
-    found = {name: category(folder, result) for name, result in results(folder).items()}
-    failures = {name: kind for name, kind in found.items() if kind}
+    categories = {name: category(folder, result) for name, result in results(folder).items()}
+    failures = {name: kind for name, kind in categories.items() if kind}
     assert failures == {
         "sums/0003": "Wrong answers",
         "sums/0004": "Refusals",
@@ -98,41 +98,41 @@ def test_categories_split_the_failures(run: Runner, workers: str) -> None:
     assert step["statusDetails"]["message"] == "the server <b>broke</b>"
 
 
-@pytest.mark.parametrize("wanted", ["all", "failures", "none"])
-def test_attach_chooses_what_carries_prompts(run: Runner, wanted: str) -> None:
-    """--llm-attach attaches all cases, failures plus at least one pass per task, or none."""
-    # A seed by which the sample takes none of these twenty.
+@pytest.mark.parametrize("choice", ["all", "failures", "none"])
+def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
+    """--llm-attach adds texts to all cases, to failures and at least one pass per task, or to none."""
+    # With this seed the random sample has none of these cases, which would hide a missing pass per task.
     ids = [f"sums/{n:04d}" for n in range(20)]
     seed = next(s for s in range(1000) if not any(allure_case.in_sample(s, i) for i in ids))
-    _, folder = measured(run, "--llm-attach", wanted, "--llm-seed", str(seed))
-    found = results(folder)
-    with_texts = {name for name, result in found.items() if texts(folder, result)}
-    failed = {name for name, result in found.items() if result["status"] != "passed"}
-    if wanted == "all":
-        assert with_texts == set(found)
-    elif wanted == "none":
+    _, folder = measured(run, "--llm-attach", choice, "--llm-seed", str(seed))
+    by_title = results(folder)
+    with_texts = {name for name, result in by_title.items() if texts(folder, result)}
+    failed = {name for name, result in by_title.items() if result["status"] != "passed"}
+    if choice == "all":
+        assert with_texts == set(by_title)
+    elif choice == "none":
         assert not with_texts
-        assert all(result["steps"] for result in found.values())
+        assert all(result["steps"] for result in by_title.values())
     else:
-        assert failed < with_texts < set(found)
-        passes = [found[name] for name in with_texts - failed]
+        assert failed < with_texts < set(by_title)
+        passes = [by_title[name] for name in with_texts - failed]
         assert {labels(result)["feature"] for result in passes} == {"add", "control"}
 
 
-def test_attach_refuses_what_it_does_not_know(run: Runner) -> None:
-    """A wrong value of --llm-attach is one line that lists the right ones."""
+def test_unknown_attach_value_is_refused(run: Runner) -> None:
+    """An unknown value of --llm-attach is refused in one line that lists the valid ones."""
     done, _ = measured(run, "--llm-attach", "some")
     assert done.code == 4
     assert "--llm-attach some: must be one of all, failures, none" in done.output
 
 
 def identity(result: dict[str, Any]) -> tuple[Any, ...]:
-    """What Allure 2 and 3 make a case's history from."""
+    """Return what Allure 2 and 3 derive a case's history from."""
     return result["historyId"], result["testCaseId"], str(result["parameters"])
 
 
-def test_identity_outlives_texts_and_workers(run: Runner) -> None:
-    """A case is the same in the history when its texts change, and with workers."""
+def test_identity_is_independent_of_texts_and_workers(run: Runner) -> None:
+    """A case keeps its history when its texts change or workers are used."""
     _, one = measured(run, name="one")
     _, two = measured(run, "-n", "2", text="Other words:", name="two")
     first, second = results(one), results(two)
@@ -142,19 +142,19 @@ def test_identity_outlives_texts_and_workers(run: Runner) -> None:
     assert len({identity(r)[2] for r in first.values()}) == len(first)
 
 
-def test_two_models_are_told_apart(run: Runner) -> None:
+def test_two_models_have_separate_results(run: Runner) -> None:
     """The cases of two models have separate titles, identities and parent suites."""
     run.sums(2)
     folder = run.folder / "results"
     run("--model", run.adder, "--model", "fake:constant?text=1", "--alluredir", str(folder))
-    found = results(folder)
-    assert len(found) == 4
-    assert len({identity(r)[2] for r in found.values()}) == 4
-    assert len({labels(r)["parentSuite"] for r in found.values()}) == 2
+    by_title = results(folder)
+    assert len(by_title) == 4
+    assert len({identity(r)[2] for r in by_title.values()}) == 4
+    assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
 
 
-def test_step_takes_the_time_of_its_call(run: Runner) -> None:
-    """A call's step lasts as long as the call did, and a stored reply took no time."""
+def test_step_lasts_as_long_as_its_call(run: Runner) -> None:
+    """A step lasts as long as its call; a stored reply takes no time."""
     run.sums(1)
     run.write("slow.py", "import time\ndef reply(chat):\n    time.sleep(0.3)\n    return '1'\n")
     lasted = []
@@ -168,15 +168,15 @@ def test_step_takes_the_time_of_its_call(run: Runner) -> None:
     assert step["parameters"][0]["value"].startswith("from the store; took 0.3")
 
 
-def test_run_is_described_once(run: Runner, workers: str) -> None:
-    """Environment, results by task and summary are written by the controller."""
+def test_controller_describes_the_run(run: Runner, workers: str) -> None:
+    """With or without workers, the folder has one environment, one table of results and one summary."""
     done, folder = measured(run, "-n", workers)
-    known = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
-    assert known["Model fake-call-file=mixed.py"].startswith("fake:call?file=mixed.py")
-    assert known["Protocol sums"] == "quick"
-    assert known["Calls"] == "20 made, 0 replies from the store"
-    assert known["Run"] == done.folder.name
-    assert allure_run.EARLIER not in known
+    environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
+    assert environment["Model fake-call-file=mixed.py"].startswith("fake:call?file=mixed.py")
+    assert environment["Protocol sums"] == "quick"
+    assert environment["Calls"] == "20 made, 0 replies from the store"
+    assert environment["Run"] == done.folder.name
+    assert allure_run.EARLIER not in environment
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
     assert [a["name"] for a in shown["attachments"]] == ["results by task", "run summary"]
     assert all((folder / a["source"]).is_file() for a in shown["attachments"])
@@ -190,29 +190,29 @@ def test_run_is_described_once(run: Runner, workers: str) -> None:
     }
 
 
-def test_results_of_earlier_runs_do_not_mix_in_unnoticed(run: Runner, workers: str) -> None:
-    """A folder with older results is named in the summary and in the environment, unless it is cleaned."""
+def test_results_of_earlier_runs_are_reported(run: Runner, workers: str) -> None:
+    """Older results in the folder are named in the summary and the environment, unless they are removed."""
     first, _ = measured(run)
     second, folder = measured(run, "-n", workers)
     assert "results of earlier runs" not in first.output
     assert "the report will include 20 results of earlier runs" in second.output
-    known = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
-    assert known[allure_run.EARLIER].startswith("20 in this folder")
+    environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
+    assert environment[allure_run.EARLIER].startswith("20 in this folder")
     third, _ = measured(run, "--clean-alluredir", "-n", workers)
     assert "results of earlier runs" not in third.output
     assert len(list(folder.glob("*-result.json"))) == 20
 
 
-def test_stopped_run_is_an_error_of_the_whole(run: Runner) -> None:
-    """A run that stops says so among the report's global errors."""
+def test_stopped_run_is_a_global_error(run: Runner) -> None:
+    """A run that stops adds its reason to the report's global errors."""
     _, folder = measured(run, "--llm-max-calls", "3")
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
     [error] = shown["errors"]
     assert error["message"].startswith("the run stopped: ")
 
 
-def test_nothing_of_allure_is_imported_without_its_option(run: Runner) -> None:
-    """Without --alluredir neither Allure's packages nor our part for it are imported."""
+def test_allure_is_imported_only_with_its_option(run: Runner) -> None:
+    """Without --alluredir, neither Allure's packages nor the plugin's Allure modules are imported."""
     run.sums(1)
     run.write(
         "conftest.py",
@@ -222,18 +222,18 @@ def test_nothing_of_allure_is_imported_without_its_option(run: Runner) -> None:
     assert "ALLURE []" in run("--model", run.adder, "-s").output
 
 
-def test_expected_failures_are_skipped_and_still_told_apart(run: Runner, workers: str) -> None:
-    """With --llm-failures xfail no wrong verdict is red; categories and prompts stay."""
+def test_expected_failures_keep_their_categories(run: Runner, workers: str) -> None:
+    """With --llm-failures xfail, wrong verdicts are skipped results with their categories and texts."""
     _, folder = measured(run, "--llm-failures", "xfail", "-n", workers)
-    found = results(folder)
-    assert {n for n, r in found.items() if r["status"] == "skipped"} == {
+    by_title = results(folder)
+    assert {n for n, r in by_title.items() if r["status"] == "skipped"} == {
         "sums/0003",
         "sums/0004",
         "sums/0005",
     }
-    kinds = [category(folder, found[f"sums/000{n}"]) for n in (3, 4, 5)]
+    kinds = [category(folder, by_title[f"sums/000{n}"]) for n in (3, 4, 5)]
     assert kinds == ["Wrong answers", "Refusals", "Unreadable replies"]
-    assert texts(folder, found["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
+    assert texts(folder, by_title["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
 
 
 GATE = """
@@ -244,8 +244,8 @@ min_accuracy = 0.5
 """
 
 
-def test_gate_stands_beside_the_cases(run: Runner, workers: str) -> None:
-    """A run with a gate leaves its decision, and cases that it did not need are where they belong."""
+def test_gate_decision_is_written_with_the_results(run: Runner, workers: str) -> None:
+    """The folder has the gate's decision until the next run; skipped cases have labels but no texts."""
     run.sums(300)
     run.write("gate.toml", GATE)
     folder = run.folder / "results"
@@ -254,18 +254,18 @@ def test_gate_stands_beside_the_cases(run: Runner, workers: str) -> None:
     gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
     assert gate == done.run["gate"]
     assert (folder / allure_run.GATE_TEXT).read_text(encoding="utf-8").rstrip().endswith(gate["line"])
-    found = results(folder)
-    skipped = [r for r in found.values() if r["status"] == "skipped"]
+    by_title = results(folder)
+    skipped = [r for r in by_title.values() if r["status"] == "skipped"]
     assert skipped
-    assert len(found) == 300
-    assert {labels(r)["epic"] for r in found.values()} == {"Sums"}
+    assert len(by_title) == 300
+    assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
     assert not any(texts(folder, r) for r in skipped)
     run("--model", run.adder, "--alluredir", str(folder))
     assert not (folder / allure_run.GATE).exists()
 
 
-def test_labels_of_the_test_itself_win(run: Runner) -> None:
-    """What a user says with Allure's own decorators is kept."""
+def test_labels_of_the_test_take_precedence(run: Runner) -> None:
+    """A severity set with Allure's decorator replaces the plugin's."""
     run.sums(1)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     run.write(
@@ -278,8 +278,8 @@ def test_labels_of_the_test_itself_win(run: Runner) -> None:
     assert labels(result)["epic"] == "Sums"
 
 
-def test_results_that_cannot_be_written_do_not_end_the_run(run: Runner) -> None:
-    """When the folder is gone, one line says so and every verdict is recorded all the same."""
+def test_run_continues_without_the_results_folder(run: Runner) -> None:
+    """If the folder disappears, one line says so, and every verdict is still recorded."""
     run.sums(12)
     folder = run.folder / "results"
     run.write(

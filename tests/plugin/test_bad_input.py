@@ -1,4 +1,4 @@
-"""Bad input: one clear line that names the thing and the fix, no traceback, nothing lost."""
+"""Bad input: one clear line that names the problem and the fix, and no traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOMOPHONES = str(ROOT / "suites" / "test_homophones.py")
 
 
 def _one_line(done: Finished, *said: str) -> str:
-    """The single line of output that says all of ``said``; there is no traceback."""
+    """Check that the run failed without a traceback; return the first line that contains all of ``said``."""
     assert done.code not in (0, 1, 5), done.output
     assert "Traceback" not in done.output, done.output
     assert "INTERNALERROR" not in done.output, done.output
@@ -64,12 +64,12 @@ def _one_line(done: Finished, *said: str) -> str:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) and str(value[0]).startswith("--") else "",
 )
-def test_options(run: Runner, args: tuple[str, ...], said: tuple[str, ...]) -> None:
-    """A wrong option is refused before the first call, in one line with the fix."""
+def test_wrong_option_is_one_line(run: Runner, args: tuple[str, ...], said: tuple[str, ...]) -> None:
+    """A wrong option is refused in one line that names the problem or the fix."""
     _one_line(run(HTEST, "--llm-limit", "1", *args), *said)
 
 
-def test_missing_extra(run: Runner) -> None:
+def test_missing_package_names_its_extra(run: Runner) -> None:
     """A backend whose package is missing names the package and the extra that installs it."""
     run.sums()
     run.write("sitecustomize.py", "import sys\nsys.modules['llama_cpp'] = None\n")
@@ -99,15 +99,15 @@ HEADER = b"sentence,word,answer,GPT-4\n"
         (b"id,sentence,word,answer\n1,a san,san,sun\n1,b san,san,sun\n", ("repeats the id",)),
     ],
 )
-def test_data_files(run: Runner, content: bytes, said: tuple[str, ...]) -> None:
-    """An invalid data file is reported with its name, the row and the fix."""
+def test_invalid_data_file_is_one_line(run: Runner, content: bytes, said: tuple[str, ...]) -> None:
+    """An invalid data file stops the run with one line that says what is wrong with it."""
     data = _published(run.folder, "homophones/testset_english.csv", content)
     done = run(HOMOPHONES, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
     _one_line(done, *said)
 
 
 def test_generated_data_needs_no_manifest(run: Runner) -> None:
-    """Data that says it was generated is read without a hash, and named so in the record."""
+    """Data marked as generated is read without a hash, and its results have the source 'generated'."""
     data = _published(run.folder, "homophones/testset_english.csv", HEADER + b"The san is up,san,sun,Y\n")
     _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
     done = run(
@@ -118,8 +118,10 @@ def test_generated_data_needs_no_manifest(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("answer", ["empty", "control", "huge"])
-def test_odd_replies(run: Runner, start_stub: Callable[..., RunningStub], answer: str) -> None:
-    """Empty, huge and hostile replies become verdicts, and no control character reaches the terminal."""
+def test_odd_replies_become_verdicts(
+    run: Runner, start_stub: Callable[..., RunningStub], answer: str
+) -> None:
+    """Empty replies are unparsed, hostile and huge ones wrong; no control character reaches the terminal."""
     run.sums(8)
     stub = start_stub(delay=0.0, answer=answer)
     done = run("--model", "openai:stub", "--llm-base-url", stub.url)
@@ -131,7 +133,7 @@ def test_odd_replies(run: Runner, start_stub: Callable[..., RunningStub], answer
 
 
 def test_empty_replies_in_a_row_stop_the_run(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
-    """Twenty empty replies in a row end the run with one line."""
+    """Twenty empty replies in a row stop the run with one line."""
     run.sums(100)
     stub = start_stub(delay=0.0, answer="empty")
     done = run("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "4")
@@ -139,8 +141,8 @@ def test_empty_replies_in_a_row_stop_the_run(run: Runner, start_stub: Callable[.
     assert stub.stats()["requests"] < 40
 
 
-def test_unwritable_store(run: Runner, workers: str) -> None:
-    """A store that cannot be written is refused before the first call."""
+def test_unwritable_store_is_one_line(run: Runner, workers: str) -> None:
+    """A store that cannot be written stops the run with one line that names the option."""
     run.sums()
     (run.folder / "file").write_text("", encoding="utf-8")
     done = run("--model", run.adder, "--llm-store", str(run.folder / "file" / "store.sqlite"), "-n", workers)
@@ -148,7 +150,7 @@ def test_unwritable_store(run: Runner, workers: str) -> None:
 
 
 def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
-    """A damaged store is kept under another name, reported, and a new one used."""
+    """A damaged store is renamed and reported, and the run uses a new one."""
     run.sums()
     run.store.write_bytes(b"this is no database, but it is somebody's file" * 100)
     done = run("--model", run.adder, "-n", workers)
@@ -160,7 +162,7 @@ def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
 
 
 def test_store_damaged_inside_is_set_aside(run: Runner) -> None:
-    """Damage that shows only on reading is handled like damage at the start."""
+    """Damage found only while reading is handled like damage at the start."""
     run.sums(300)
     run("--model", run.adder)
     data = bytearray(run.store.read_bytes())
@@ -173,7 +175,7 @@ def test_store_damaged_inside_is_set_aside(run: Runner) -> None:
 
 
 def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
-    """The store is readable by its owner alone; no file of the run or store holds the key."""
+    """Only its owner can read the store; neither the store, the record nor the output has the key."""
     run.sums(4)
     key = "sk-secret-0123456789abcdef"
     stub = start_stub(delay=0.0)
@@ -186,7 +188,7 @@ def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[...
 
 
 def test_two_runs_share_a_store(run: Runner) -> None:
-    """Two runs at the same time on one store both finish, and it holds every reply."""
+    """Two simultaneous runs with the same store both finish, and it has every reply."""
     run.sums(150)
     commands = [
         run.command("--model", run.adder, "--model", "fake:echo", folder=run.next_folder()) for _ in range(2)
@@ -202,8 +204,7 @@ def test_two_runs_share_a_store(run: Runner) -> None:
         assert db.execute("SELECT count(*) FROM replies").fetchone() == (300,)
 
 
-def test_run_folder_in_use(run: Runner) -> None:
-    """A folder that contains a run is not overwritten."""
+def test_folder_of_a_run_is_not_overwritten(run: Runner) -> None:
     run.sums(2)
     first = run("--model", run.adder)
     done = run("--model", run.adder, "--llm-run", str(first.folder))
@@ -211,7 +212,7 @@ def test_run_folder_in_use(run: Runner) -> None:
 
 
 def test_command_line_errors_are_one_line(tmp_path: Path) -> None:
-    """The llmprops command ends with status 2 and one line for every error."""
+    """Each error of the llmprops command prints one line, with exit status 1 or 2."""
     for args in (
         ["generate", "htest", "--n", "3", "--out", str(tmp_path / "a")],
         ["generate", "homophones", "--lang", "en", "--n", "100000", "--out", str(tmp_path / "b")],

@@ -1,4 +1,4 @@
-"""The typed report of a case travels inside pytest's report, and nobody else sees it."""
+"""A case's typed report is sent inside pytest's report, where no other plugin sees it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_unconfigure(config):
 
 
 def test_other_plugins_see_no_typed_report(run: Runner, workers: str) -> None:
-    """Reports have the properties for JUnit and pytest's own attributes, and nothing for the controller."""
+    """Other plugins see a report with the JUnit properties and pytest's own attributes only."""
     run.sums(6)
     run.write("conftest.py", WATCH)
     xml = run.folder / "junit.xml"

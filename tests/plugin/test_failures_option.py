@@ -1,4 +1,4 @@
-"""``--llm-failures``: how pytest reports wrong answers, and what a CI system's test reporter reads."""
+"""``--llm-failures``: how pytest and JUnit reports show wrong answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _cases(run: Runner) -> dict[str, ElementTree.Element]:
 
 
 def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
-    """With xfail, wrong and unreadable answers are xfailed with their line; errors stay errors."""
+    """With xfail, wrong and unreadable answers are expected failures with their reason; errors stay errors."""
     done = _run(run, "--llm-failures", "xfail", "-n", workers, "-rx")
     assert f"{ITEMS - 5} passed, 4 xfailed, 1 error" in done.output
     assert done.code == 1
@@ -40,7 +40,7 @@ def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
 
 
 def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> None:
-    """With xfail, a refusal is xfailed, too."""
+    """With xfail, a refusal is an expected failure too."""
     run.sums(2)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     refusal = 'return Verdict("refused", "2", reply.text, "it would not say")'
@@ -53,7 +53,7 @@ def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> Non
 
 
 def test_wrong_answers_alone_do_not_fail(run: Runner, workers: str) -> None:
-    """With xfail a session with only wrong answers exits with 0; by default it fails."""
+    """With xfail, a session whose only failures are wrong answers exits with 0; by default with 1."""
     xfailed = _run(run, "--llm-failures", "xfail", "-n", workers, errors=False)
     assert xfailed.code == 0, xfailed.output
     failed = _run(run, "-n", workers, errors=False)
@@ -62,8 +62,10 @@ def test_wrong_answers_alone_do_not_fail(run: Runner, workers: str) -> None:
 
 
 @pytest.mark.parametrize(("required", "code"), [(0.7, 0), (0.97, 1)])
-def test_under_a_gate_the_gate_decides(run: Runner, workers: str, required: float, code: int) -> None:
-    """With xfail the gate's decision determines the exit status, whether it passes or not."""
+def test_gate_decides_the_exit_status_under_xfail(
+    run: Runner, workers: str, required: float, code: int
+) -> None:
+    """With xfail and a gate, the gate's decision alone determines the exit status."""
     file = gate(run, min_accuracy=required)
     done = _run(run, "--llm-failures", "xfail", "-n", workers, "--llm-gate", str(file), errors=False)
     assert done.code == code, done.output
@@ -71,7 +73,6 @@ def test_under_a_gate_the_gate_decides(run: Runner, workers: str, required: floa
 
 
 def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
-    """With xfail, a failure that is not a wrong verdict is still a failure."""
     run.sums(4)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     run.write(
@@ -84,32 +85,32 @@ def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["fail", "xfail"])
-def test_junit_carries_the_verdicts(run: Runner, workers: str, how: str) -> None:
+def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
     """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped under xfail."""
     _run(run, "--llm-failures", how, "-n", workers)
     cases = _cases(run)
     assert len(cases) == ITEMS
     status = {}
     for name, case in cases.items():
-        found = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
-        status[name] = found.get("llmprops.status")
+        properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+        status[name] = properties.get("llmprops.status")
         if name != "0020":
-            assert found["llmprops.benchmark"] == "sums"
-            assert found["llmprops.task"] == "add"
-            assert found["llmprops.score"] == ("1" if status[name] == "correct" else "0")
+            assert properties["llmprops.benchmark"] == "sums"
+            assert properties["llmprops.task"] == "add"
+            assert properties["llmprops.score"] == ("1" if status[name] == "correct" else "0")
     assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
     wrong, error = cases["0001"], cases["0020"]
     assert (wrong.find("skipped") is not None, wrong.find("failure") is not None) == (
         how == "xfail",
         how == "fail",
     )
-    [told] = [e for e in wrong if e.tag in ("skipped", "failure")]
-    assert "given '1'" in f"{told.attrib.get('message')} {told.text}"
+    [outcome] = [e for e in wrong if e.tag in ("skipped", "failure")]
+    assert "given '1'" in f"{outcome.attrib.get('message')} {outcome.text}"
     assert error.find("error") is not None
 
 
-def test_only_fail_and_xfail(run: Runner) -> None:
-    """Any other value is refused with the two valid ones; the ini key works like the option."""
+def test_only_fail_and_xfail_are_accepted(run: Runner) -> None:
+    """Another value is refused in one line that lists both; the ini key works like the option."""
     done = _run(run, "--llm-failures", "skip")
     assert done.code == 4
     assert "--llm-failures skip: must be one of fail, xfail" in done.output

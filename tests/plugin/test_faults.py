@@ -1,4 +1,4 @@
-"""Runs against a failing server: no verdict is lost or guessed."""
+"""Runs with a failing server, broker or disk: no verdict is lost or guessed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
 
 
 def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, workers: str) -> None:
-    """Temporary 429 and 500 replies are retried, and every verdict is the same as without them."""
+    """Replies with status 429 and 500 are retried, and every verdict is the same as without them."""
     run.sums(60)
     calm = run(*_against(start_stub(delay=0.01)), "--llm-cache", "off", "-n", workers)
     faulty = run(
@@ -43,7 +43,7 @@ def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, worker
 
 
 def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub, workers: str) -> None:
-    """Items whose calls always fail are errors, left out of the score; the others keep their verdicts."""
+    """Items whose calls always fail are errors and do not count in the accuracy."""
     run.sums(60)
     stub = start_stub(delay=0.01, always_500="7 + 1 =|23 + 1 =|41 + 1 =")
     done = run(*_against(stub), "--llm-retries", "2", "-n", workers)
@@ -58,8 +58,8 @@ def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: 
     assert "Traceback" not in done.output
 
 
-def test_a_dead_server_stops_the_run_with_one_line(run: Runner, start_stub: Stub, workers: str) -> None:
-    """When every request fails the run stops within seconds, with no score and a failing status."""
+def test_failing_server_stops_the_run(run: Runner, start_stub: Stub, workers: str) -> None:
+    """If every call fails, the run stops within a minute, with no accuracy and a failing exit status."""
     run.sums(200)
     begun = time.monotonic()
     done = run(*_against(start_stub(delay=0.01, fail_all=True)), "-n", workers)
@@ -79,7 +79,7 @@ def test_a_dead_server_stops_the_run_with_one_line(run: Runner, start_stub: Stub
 def test_wrong_key_or_model_stops_at_once(
     run: Runner, start_stub: Stub, args: tuple[str, ...], env: dict[str, str], said: str
 ) -> None:
-    """A wrong key or an unknown model ends the run at its first reply, with one line."""
+    """A wrong key or an unknown model stops the run after the first replies, with one line that names it."""
     run.sums(200)
     stub = start_stub(delay=0.01)
     done = run(*args, "--llm-base-url", stub.url, env=env)
@@ -90,8 +90,8 @@ def test_wrong_key_or_model_stops_at_once(
     assert stub.stats()["requests"] <= 70
 
 
-def test_html_is_no_api(run: Runner, start_stub: Stub) -> None:
-    """A server that answers HTML is reported as a wrong base URL."""
+def test_html_reply_stops_the_run(run: Runner, start_stub: Stub) -> None:
+    """A server that returns HTML stops the run with a message that says so."""
     run.sums(20)
     done = run(*_against(start_stub(html=True)))
     assert done.code not in (0, 5)
@@ -99,8 +99,8 @@ def test_html_is_no_api(run: Runner, start_stub: Stub) -> None:
     assert "Traceback" not in done.output
 
 
-def test_nobody_listens(run: Runner) -> None:
-    """A base URL without a server stops the run with one line that names it."""
+def test_base_url_without_a_server_stops_the_run(run: Runner) -> None:
+    """A base URL without a server stops the run with a message that names it."""
     run.sums(50)
     done = run("--model", "openai:stub", "--llm-base-url", "http://127.0.0.1:9/v1")
     assert done.code not in (0, 5)
@@ -108,7 +108,7 @@ def test_nobody_listens(run: Runner) -> None:
     assert "Traceback" not in done.output
 
 
-def test_killed_run_pays_only_for_what_was_in_flight(run: Runner, start_stub: Stub) -> None:
+def test_rerun_after_kill_repeats_only_calls_in_flight(run: Runner, start_stub: Stub) -> None:
     """After kill -9, the same command repeats only the calls that were in flight."""
     run.sums(300)
     stub = start_stub(delay=0.1)
@@ -129,7 +129,7 @@ def test_killed_run_pays_only_for_what_was_in_flight(run: Runner, start_stub: St
 
 
 def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stub, workers: str) -> None:
-    """Ctrl-C ends the run with status 2, its record readable and marked incomplete."""
+    """Ctrl-C ends the run with status 2 and a readable record, marked incomplete."""
     run.sums(400)
     stub = start_stub(delay=0.1)
     folder = run.next_folder()
@@ -158,28 +158,26 @@ def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stu
     assert stub.stats()["repeats"] <= 8
 
 
-def test_one_total_concurrency_over_all_workers(run: Runner, start_stub: Stub, workers: str) -> None:
-    """--llm-concurrency bounds the calls in flight over all workers, and is reached."""
+def test_concurrency_limits_all_workers_together(run: Runner, start_stub: Stub, workers: str) -> None:
+    """--llm-concurrency limits the calls in flight of all workers together, and the limit is reached."""
     run.sums(200)
     stub = start_stub(delay=0.1)
     run(*_against(stub, "--llm-concurrency", "24", "-n", workers))
     assert 22 <= stub.stats()["peak_in_flight"] <= 24
 
 
-def test_reasoning_model_departures_are_recorded(run: Runner, start_stub: Stub) -> None:
-    """A model that refuses a temperature and spends hidden tokens is measured, and its deviations are
-    starred.
-    """
+def test_deviations_of_a_reasoning_model_are_recorded(run: Runner, start_stub: Stub) -> None:
+    """A model that refuses a temperature is measured; the deviation is recorded and marked with a star."""
     run.sums(6)
     done = run("--model", "openai:reasoner-1", "--llm-base-url", start_stub(delay=0.01).url)
     assert all(v["status"] in ("correct", "wrong") for v in done.verdicts.values())
-    [departures] = done.run["deviations"].values()
-    assert any("temperature" in d for d in departures)
+    [deviations] = done.run["deviations"].values()
+    assert any("temperature" in d for d in deviations)
     assert "reasoner-1*" in done.output
 
 
-def test_broker_that_dies_leaves_errors_of_one_line(run: Runner) -> None:
-    """When the broker's process dies, waiting cases are errors with one line, and nothing hangs."""
+def test_broker_that_dies_ends_the_run(run: Runner) -> None:
+    """If the broker process dies, the run fails with one line, and its record is incomplete or has errors."""
     run.sums(40)
     deadly = run.write(
         "deadly.py",
@@ -192,8 +190,8 @@ def test_broker_that_dies_leaves_errors_of_one_line(run: Runner) -> None:
     assert done.run["complete"] is False or any(v["status"] == "error" for v in done.verdicts.values())
 
 
-def test_full_disk_while_recording(run: Runner, tmp_path: Path) -> None:
-    """When the record cannot be written any more the run stops with one line; what was written is whole."""
+def test_full_disk_stops_the_run(run: Runner, tmp_path: Path) -> None:
+    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far."""
     run.sums(12)
     run.write(
         "conftest.py",

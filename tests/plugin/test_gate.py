@@ -1,4 +1,4 @@
-"""``--llm-gate``: the exit status, what is refused before the first call, and the same decision afterwards."""
+"""``--llm-gate``: the exit status, gates refused before the first call, and the same decision afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fixtures.recorded import verdict, write_run
 from fixtures.runs import Finished, Runner
 
 ITEMS = 40
-#: one in eight
+#: items answered wrong, for an accuracy of 0.875
 SOME = range(0, ITEMS, 8)
 MARKED = """
 
@@ -39,7 +39,7 @@ def _sums(run: Runner, items: int = ITEMS, body: str = "assert verdict") -> None
 @pytest.mark.parametrize(
     ("required", "code", "decision"), [(0.7, 0, "pass"), (0.95, 1, "fail"), (0.85, 1, "inconclusive")]
 )
-def test_the_gate_decides_for_the_items(
+def test_gate_decides_the_exit_status(
     run: Runner, workers: str, required: float, code: int, decision: str
 ) -> None:
     """Wrong answers fail the session only if the gate does not pass."""
@@ -51,8 +51,8 @@ def test_the_gate_decides_for_the_items(
     assert " failed, " in done.output
 
 
-def test_a_gate_may_fail_though_all_passed(run: Runner, workers: str) -> None:
-    """A session with only right answers fails when its gate does not pass."""
+def test_inconclusive_gate_fails_though_all_cases_pass(run: Runner, workers: str) -> None:
+    """A session with only right answers fails if its gate is inconclusive, unless the file accepts that."""
     _sums(run)
     file = gate(run, min_accuracy=0.99)
     done = run("--model", model(run), "-n", workers, "--llm-gate", str(file))
@@ -80,10 +80,12 @@ def test_a_gate_may_fail_though_all_passed(run: Runner, workers: str) -> None:
     ],
     ids=["fails", "passes", "set-up", "skips", "collection"],
 )
-def test_other_tests_keep_their_say(run: Runner, workers: str, name: str, text: str, code: int) -> None:
-    """A passing gate speaks for the items only: other tests fail the session, errors of collection end it.
+def test_other_failures_still_fail_the_session(
+    run: Runner, workers: str, name: str, text: str, code: int
+) -> None:
+    """A passing gate excuses wrong answers only; other failures and collection errors still count.
 
-    With workers pytest-xdist runs what could be collected, and then fails.
+    With workers, pytest-xdist runs the cases that were collected, and then fails.
     """
     _sums(run)
     run.write(name, text)
@@ -106,15 +108,15 @@ def test_other_tests_keep_their_say(run: Runner, workers: str, name: str, text: 
     ],
     ids=["verdict", "status", "besides", "exception"],
 )
-def test_only_a_verdict_is_excused(run: Runner, workers: str, body: str, code: int) -> None:
-    """A case that fails for any reason except its verdict fails the session, whatever the gate decides."""
+def test_only_wrong_verdicts_are_excused(run: Runner, workers: str, body: str, code: int) -> None:
+    """A case that fails for any reason except its verdict fails the session, even if the gate passes."""
     _sums(run, body=body)
     done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
     assert (done.run["gate"]["decision"], done.code) == ("pass", code), done.output
 
 
-def test_an_error_of_teardown_is_not_excused(run: Runner, workers: str) -> None:
-    """An error in a case's teardown fails the session, whatever the gate decides."""
+def test_teardown_error_is_not_excused(run: Runner, workers: str) -> None:
+    """An error in a case's teardown fails the session, even if the gate passes."""
     _sums(run)
     run.write(
         "conftest.py",
@@ -127,8 +129,8 @@ def test_an_error_of_teardown_is_not_excused(run: Runner, workers: str) -> None:
     assert "1 error" in done.output
 
 
-def test_an_error_of_another_fixture_is_not_excused(run: Runner, workers: str) -> None:
-    """A set-up error that is not the backend's fails the session, even of a case that was answered wrong."""
+def test_error_of_another_fixture_is_not_excused(run: Runner, workers: str) -> None:
+    """An error in another fixture fails the session, even if the case's answer is wrong."""
     _sums(run)
     run.write(
         "conftest.py",
@@ -141,10 +143,10 @@ def test_an_error_of_another_fixture_is_not_excused(run: Runner, workers: str) -
 
 
 @pytest.mark.parametrize(("most", "decision", "code"), [(0.1, "pass", 0), (0.02, "invalid", 1)])
-def test_backend_errors_up_to_the_limit(
+def test_backend_errors_are_excused_up_to_the_limit(
     run: Runner, workers: str, most: float, decision: str, code: int
 ) -> None:
-    """Items in error fail the session only above the gate's max_errors, and then the gate is invalid."""
+    """Items in error fail the session only above the gate's max_errors; then the gate is invalid."""
     _sums(run)
     file = gate(run, min_accuracy=0.7, max_errors=most)
     done = run("--model", model(run, errors=[3, 20]), "-n", workers, "--llm-gate", str(file))
@@ -154,8 +156,8 @@ def test_backend_errors_up_to_the_limit(
         assert "2 in error (sums/0003, sums/0020)" in done.output
 
 
-def test_no_tests_are_no_pass(run: Runner, workers: str) -> None:
-    """Where nothing is selected pytest's 5 stays; where nothing but other tests is, the gate is refused."""
+def test_session_without_cases_does_not_pass(run: Runner, workers: str) -> None:
+    """The exit status is pytest's 5 if no test is selected, and 4 if the gate matches no selected case."""
     _sums(run)
     run.write("test_other.py", "def test_fine():\n    pass\n")
     args = ("--model", model(run), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
@@ -166,7 +168,7 @@ def test_no_tests_are_no_pass(run: Runner, workers: str) -> None:
 
 
 def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
-    """Without a gate a wrong answer fails the session, and the record holds no gate."""
+    """Without a gate, a wrong answer fails the session, and the record has no gate."""
     _sums(run)
     done = run("--model", model(run, [0]), "-n", workers)
     assert done.code == 1
@@ -175,8 +177,8 @@ def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
     assert run("--model", model(run), "-n", workers).code == 0
 
 
-def test_a_stopped_run_is_invalid(run: Runner, workers: str) -> None:
-    """A run that was stopped before its end does not pass, however good it was until then."""
+def test_stopped_run_is_invalid(run: Runner, workers: str) -> None:
+    """A run that stops early on an error is invalid, however good its answers were."""
     _sums(run)
     run.write(
         "wrongkey.py",
@@ -195,8 +197,8 @@ def test_a_stopped_run_is_invalid(run: Runner, workers: str) -> None:
 
 
 @pytest.mark.parametrize("sequential", [False, True])
-def test_interrupt_is_pytests_two(run: Runner, workers: str, sequential: bool) -> None:
-    """Ctrl-C under a gate is pytest's 2, within seconds, with an invalid gate in the record."""
+def test_interrupt_exits_with_2(run: Runner, workers: str, sequential: bool) -> None:
+    """Ctrl-C ends a gated run within seconds, with pytest's status 2 and an invalid gate."""
     _sums(run, 400)
     file = gate(run, f"sequential = {str(sequential).lower()}", min_accuracy=0.5, basis='"point"')
     folder = run.next_folder()
@@ -253,10 +255,10 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_refused_before_the_first_call(run: Runner, workers: str, what: str) -> None:
-    """A gate that cannot decide is refused with one line and status 4, before any call or record."""
-    text, args, said = REFUSED[what]
+@pytest.mark.parametrize("problem", REFUSED)
+def test_unusable_gate_is_refused_before_the_first_call(run: Runner, workers: str, problem: str) -> None:
+    """A gate that cannot decide is refused in one line with status 4, before any call or record."""
+    text, args, said = REFUSED[problem]
     _sums(run)
     run.write("test_other.py", "def test_other():\n    pass\n")
     for name in ("newer", "damaged"):
@@ -276,8 +278,8 @@ def test_refused_before_the_first_call(run: Runner, workers: str, what: str) -> 
     assert "passed" not in done.output
 
 
-def test_a_baseline_needs_a_gate(run: Runner, workers: str) -> None:
-    """--llm-baseline without --llm-gate is refused: nothing would be compared."""
+def test_baseline_needs_a_gate(run: Runner, workers: str) -> None:
+    """--llm-baseline without --llm-gate is refused before the first call."""
     _sums(run)
     baseline(run, "c" * ITEMS)
     done = run("--model", model(run), "-n", workers, "--llm-baseline", "base")
@@ -286,8 +288,8 @@ def test_a_baseline_needs_a_gate(run: Runner, workers: str) -> None:
     assert calls(run) == []
 
 
-def test_an_unknown_benchmark_of_a_setting_is_refused(run: Runner, workers: str) -> None:
-    """--llm-set for an unknown benchmark gives one line and status 4, with workers or without."""
+def test_setting_of_an_unknown_benchmark_is_refused(run: Runner, workers: str) -> None:
+    """--llm-set for an unknown benchmark is refused in one line with status 4, before any call or record."""
     _sums(run)
     done = run("--model", model(run), "-n", workers, "--llm-set", "nosuch.k=3")
     assert done.code == 4, done.output
@@ -320,10 +322,8 @@ def test_segments(verdict):
 
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("sequential", ["false", "true"])
-def test_a_rule_on_what_no_model_serves_is_invalid(
-    run: Runner, workers: str, alone: bool, sequential: str
-) -> None:
-    """Items that the model cannot serve make a rule on them invalid; the run continues."""
+def test_rule_on_items_not_served_is_invalid(run: Runner, workers: str, alone: bool, sequential: str) -> None:
+    """A rule on items that the model does not serve makes the gate invalid."""
     _sums(run)
     run.write("test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SEGMENTS)
     text = f'sequential = {sequential}\n[[rule]]\nbenchmark = "segments"\nmin_accuracy = 0.5\n'
@@ -339,8 +339,8 @@ def test_a_rule_on_what_no_model_serves_is_invalid(
 
 
 @pytest.mark.parametrize("sequential", ["false", "true"])
-def test_llmprops_gate_says_the_same(run: Runner, workers: str, sequential: str) -> None:
-    """The record gives the same decision and the same text afterwards, also when the run was stopped early."""
+def test_llmprops_gate_prints_the_same_decision(run: Runner, workers: str, sequential: str) -> None:
+    """`llmprops gate` prints the decision of the run from its record, even if the gate stopped the run early."""
     _sums(run, 400)
     file = gate(run, f"sequential = {sequential}", min_accuracy=0.6, max_drop=0.1, max_unparsed=0.2)
     base = baseline(run, "ccccw" * 80)
@@ -357,8 +357,8 @@ def test_llmprops_gate_says_the_same(run: Runner, workers: str, sequential: str)
     assert len(done.verdicts) == result["items_used"] <= result["items_of"] == 400
 
 
-def test_a_promoted_baseline_by_its_name(run: Runner, workers: str) -> None:
-    """A run kept by 'llmprops runs promote RUN NAME' can be selected by its name from pytest's root folder."""
+def test_promoted_baseline_is_selected_by_name(run: Runner, workers: str) -> None:
+    """A promoted run is a baseline by name, wherever in pytest's root folder the tests are."""
     _sums(run)
     base = run("--model", model(run, SOME), "-n", workers)
     promoted = command(run, "runs", "promote", str(base.folder), "stable")
@@ -374,8 +374,8 @@ def test_a_promoted_baseline_by_its_name(run: Runner, workers: str) -> None:
     assert (worse.run["gate"]["decision"], worse.code) == ("fail", 1)
 
 
-def test_a_baseline_under_another_protocol_is_told_at_once(run: Runner) -> None:
-    """The header says that a comparison with another protocol will be invalid; the end names what differs."""
+def test_header_warns_of_a_baseline_with_another_protocol(run: Runner) -> None:
+    """The header warns that the gate will be invalid, and the gate's reasons name the setting."""
     theirs = {
         "name": "quick",
         "seed": 0,
@@ -396,8 +396,11 @@ def test_a_baseline_under_another_protocol_is_told_at_once(run: Runner) -> None:
     assert any("k 50 → 14" in reason for reason in done.run["gate"]["reasons"])
 
 
-def test_stored_replies_of_yesterday_are_asked_again(run: Runner, workers: str) -> None:
-    """Under a gate an unpinned model's replies are stored for 24 hours, without one for as long as they are."""
+def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str) -> None:
+    """Under a gate, stored replies of an unpinned model expire after 24 hours, or --llm-cache-age.
+
+    Without a gate they do not expire.
+    """
     _sums(run, 35)
     run.write(
         "conftest.py",
@@ -425,11 +428,11 @@ def _make_older(run: Runner, hours: float) -> None:
         assert db.execute("UPDATE replies SET stored = stored - ?", (hours * 3600,)).rowcount == 35
 
 
-# ---- beside the run
+# ---- header, plan and imports
 
 
 def test_header_names_gate_and_baseline(run: Runner) -> None:
-    """The session's header names the gate file, the baseline, and that the gate is sequential."""
+    """The session's header names the gate file and the baseline, and says that the gate is sequential."""
     _sums(run)
     baseline(run, "c" * ITEMS)
     file = gate(run, "sequential = true", max_drop=0.5)
@@ -439,8 +442,8 @@ def test_header_names_gate_and_baseline(run: Runner) -> None:
 
 @pytest.mark.parametrize("option", ["--llm-plan", "--collect-only"])
 @pytest.mark.parametrize("sequential", ["false", "true"])
-def test_a_plan_under_a_gate(run: Runner, workers: str, option: str, sequential: str) -> None:
-    """--llm-plan and --collect-only send nothing and decide nothing, and still refuse a gate that fits nothing."""
+def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: str, sequential: str) -> None:
+    """--llm-plan and --collect-only make no call and no decision, but refuse a gate that matches nothing."""
     _sums(run)
     file = gate(run, f"sequential = {sequential}", min_accuracy=0.5)
     args = ("--model", model(run), "-n", workers, option, "-q")
@@ -455,8 +458,8 @@ def test_a_plan_under_a_gate(run: Runner, workers: str, option: str, sequential:
     assert "matches nothing" in wrong.output
 
 
-def test_a_run_without_a_gate_imports_none(run: Runner) -> None:
-    """The modules that decide and draw are imported only for a gate, so other runs start as fast as before."""
+def test_run_without_a_gate_imports_no_gate_modules(run: Runner) -> None:
+    """Modules that only a gate needs are not imported without one, so that such runs start fast."""
     _sums(run, 4)
     run.write(
         "conftest.py",
@@ -470,12 +473,12 @@ def test_a_run_without_a_gate_imports_none(run: Runner) -> None:
     )
     for n in ("0", "2"):
         run("--model", model(run), "-n", n, "-p", "no:hypothesispytest")
-        found = {p.name: p.read_text(encoding="utf-8") for p in run.folder.glob("heavy-*")}
-        assert set(found.values()) == {"[]"}, found
+        imported = {p.name: p.read_text(encoding="utf-8") for p in run.folder.glob("heavy-*")}
+        assert set(imported.values()) == {"[]"}, imported
 
 
-def test_workers_read_no_baseline_unless_they_draw(run: Runner) -> None:
-    """Only the controller reads the baseline of a gate that looks at the end."""
+def test_workers_read_the_baseline_of_a_sequential_gate_only(run: Runner) -> None:
+    """If the gate is not sequential, only the controller reads the baseline."""
     _sums(run)
     baseline(run, "c" * ITEMS)
     run.write(

@@ -11,7 +11,7 @@ FATAL = "return [BackendError('no such dictionary', kind='model', fatal=True)] *
 
 
 def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
-    """A segmenter's run has all its facts, and neither a call, a store nor a log of requests."""
+    """A segmenter's run has a complete record, without calls, a store or a request log."""
     model = write_cuts(run)
     done = run("--model", model, "-n", workers)
     assert done.code == 1
@@ -32,8 +32,8 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
     assert not (done.folder / "requests.jsonl").exists()
 
 
-def test_a_model_that_served_nothing_has_no_identity(run: Runner, workers: str) -> None:
-    """A helper that was named but never called is recorded without an identity, and the record is complete."""
+def test_unused_helper_has_no_identity(run: Runner, workers: str) -> None:
+    """A helper that was never called is recorded without an identity, and the record is complete."""
     run.sums(2)
     done = run(
         "test_sums.py", "--model", run.adder, "--llm-helper", f"segment={write_cuts(run)}", "-n", workers
@@ -43,8 +43,8 @@ def test_a_model_that_served_nothing_has_no_identity(run: Runner, workers: str) 
 
 
 @pytest.mark.parametrize("kind", ["Base", "Declines"])
-def test_item_by_item_gives_the_same(run: Runner, workers: str, kind: str) -> None:
-    """A benchmark that does not judge at once, or declines to, has the same verdicts item by item."""
+def test_single_items_and_batches_give_the_same_verdicts(run: Runner, workers: str, kind: str) -> None:
+    """A benchmark without evaluate_all, or one that returns None, has the same verdicts."""
     model = write_cuts(run, errors=(7,))
     at_once = run("--model", model, "-n", workers)
     write_cuts(run, kind=kind, errors=(7,))
@@ -54,8 +54,7 @@ def test_item_by_item_gives_the_same(run: Runner, workers: str, kind: str) -> No
     assert one_by_one.run["calls"]["in_process"] == 30
 
 
-def test_error_of_one_item(run: Runner, workers: str) -> None:
-    """A segmenter's failure at one sentence is an error of that item and of no other."""
+def test_failure_at_one_item_is_its_error_only(run: Runner, workers: str) -> None:
     model = write_cuts(run, 10, errors=(7,))
     done = run("--model", model, "-n", workers)
     assert done.verdicts["cuts/0/0007"]["status"] == "error"
@@ -65,7 +64,7 @@ def test_error_of_one_item(run: Runner, workers: str) -> None:
 
 @pytest.mark.parametrize("kind", ["AtOnce", "Base"])
 def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, kind: str) -> None:
-    """A fatal error ends the session with one line and no score."""
+    """A fatal error ends the session with one line and no verdict."""
     write_cuts(run, kind=kind)
     done = run("--model", write_segmenter(run, FATAL), "-n", workers)
     assert done.code == 2
@@ -75,8 +74,8 @@ def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, ki
     assert done.verdicts == {}
 
 
-def test_fault_in_a_batch_is_the_benchmarks(run: Runner) -> None:
-    """An exception of evaluate_all is shown in every case that it was to judge."""
+def test_exception_in_a_batch_is_an_error_of_each_case(run: Runner) -> None:
+    """An exception in evaluate_all is shown for every case of its batch."""
     model = write_cuts(run, 3)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     run.write("test_cuts.py", text.replace("        results = []\n", "        raise KeyError('no field')\n"))
@@ -87,7 +86,7 @@ def test_fault_in_a_batch_is_the_benchmarks(run: Runner) -> None:
 
 
 def test_batches_fit_the_model(run: Runner) -> None:
-    """A model never gets more items at once than it accepts."""
+    """A model never gets more items at once than its max_batch."""
     write_cuts(run, 30)
     model = write_segmenter(run, "return [Reply(value=['北京', '大学']) for r in requests]")
     done = run("--model", model)
@@ -95,26 +94,26 @@ def test_batches_fit_the_model(run: Runner) -> None:
 
 
 def test_first_failure_ends_the_session(run: Runner) -> None:
-    """-x stops at the first wrong item; those judged ahead of it are not recorded."""
+    """With -x, items after the first wrong one are not recorded, although their batch was judged."""
     done = run("--model", write_cuts(run), "-x")
     assert "1 failed, 4 passed" in done.output
     assert len(done.verdicts) == 5
     assert done.run["complete"] is False
 
 
-def test_beside_a_model_that_is_called(run: Runner, workers: str) -> None:
-    """A segmenter and a chat model share a session: one is served here, the other through the broker."""
+def test_segmenter_and_chat_model_share_a_session(run: Runner, workers: str) -> None:
+    """In one session, a segmenter is served in process and a chat model through the broker."""
     model = write_cuts(run, 6)
     done = run("--model", model, "--model", "fake:constant?text=no", "-n", workers)
     calls = done.run["calls"]
-    # Six prompts, of which three are distinct.
+    # Only three of the six prompts are distinct.
     assert (calls["in_process"], calls["requests"], calls["sent"]) == (6, 6, 3)
     assert {tuple(m["served_as"]) for m in done.run["models"].values() if m["served_as"]} != set()
     assert [row["items"] for row in done.run["summary"]] == [6, 6]
 
 
-def test_plan_makes_no_calls(run: Runner) -> None:
-    """The plan of a segmenter's run counts its items and no calls, and no budget stops it."""
+def test_plan_of_a_segmenter_has_no_calls(run: Runner) -> None:
+    """The plan of a segmenter's run has no calls, so no call or cost limit stops it."""
     model = write_cuts(run)
     assert "0 calls" in run("--model", model, "--llm-plan").output
     assert run("--model", model, "--llm-max-calls", "1", "--llm-max-cost", "0.01").run["complete"] is True

@@ -1,4 +1,4 @@
-"""Pytest cases of many items, and very many pytest cases."""
+"""Cases with several items, and sessions with very many cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _collected(run: Runner, model: str) -> str:
 
 @pytest.mark.parametrize("kind", ["AtOnce", "Base"])
 def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
-    """A case of ten items is one pytest case; the record has the same verdicts as with one case per item."""
+    """A case of ten items is one pytest case, with the same verdicts as ten cases of one item."""
     model = write_cuts(run, case="ten", kind=kind)
     grouped = run("--model", model, "-n", workers)
     assert "3 failed in" in grouped.output
@@ -44,8 +44,8 @@ def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
     assert (grouped.run["complete"], grouped.run["expected"]) == (True, 30)
 
 
-def test_group_has_its_name_and_one_line(run: Runner) -> None:
-    """The node id has the case's name; its line counts what is wrong and names the first."""
+def test_group_is_reported_in_one_line(run: Runner) -> None:
+    """The node id has the case's name; the failure counts the wrong items and names the first."""
     model = write_cuts(run, case="ten", errors=(7,))
     ids = _ids(run("--model", model, "--collect-only", "-q"))
     assert [i.partition("-cuts/")[2] for i in ids] == ["0]", "1]", "2]"]
@@ -55,14 +55,18 @@ def test_group_has_its_name_and_one_line(run: Runner) -> None:
     xml = run.folder / "junit.xml"
     run("--model", model, f"--junitxml={xml}")
     [first, *_] = ET.parse(xml).getroot().iter("testcase")
-    found = {p.get("name"): p.get("value") for p in first.iter("property")}
-    assert (found["llmprops.items"], found["llmprops.wrong"], found["llmprops.error"]) == ("10", "1", "1")
+    properties = {p.get("name"): p.get("value") for p in first.iter("property")}
+    assert (properties["llmprops.items"], properties["llmprops.wrong"], properties["llmprops.error"]) == (
+        "10",
+        "1",
+        "1",
+    )
     [failure] = first.iter("failure")
     assert failure.text == "wrong: 1 of 10 items wrong, 1 errors: cuts/0/0004 (ends in 4)"
 
 
 def test_group_with_errors_only_is_an_error(run: Runner, workers: str) -> None:
-    """Where items are in error and no other is wrong, the case is an error; with a wrong one a failure."""
+    """A case with items in error is an error, unless another item is wrong: then it is a failure."""
     model = write_cuts(run, 20, case="ten", errors=(4, 7, 11))
     done = run("--model", model, "-n", workers)
     assert "1 failed, 1 error" in done.output
@@ -70,8 +74,8 @@ def test_group_with_errors_only_is_an_error(run: Runner, workers: str) -> None:
     assert [v["status"] for v in done.verdicts.values()].count("error") == 3
 
 
-def test_group_fault_shows(run: Runner) -> None:
-    """A fault of the benchmark's code in one item is the case's error, with its traceback."""
+def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
+    """An exception in the benchmark's code at one item is the case's error, with its traceback."""
     model = write_cuts(run, 20, case="ten", kind="Base")
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     run.write(
@@ -83,8 +87,8 @@ def test_group_fault_shows(run: Runner) -> None:
     assert done.verdicts["cuts/0/0003"]["status"] == "error"
 
 
-def test_limit_and_selection_count_items(run: Runner) -> None:
-    """--llm-limit takes items, which stay in their cases; -k and -x take cases."""
+def test_limit_counts_items_and_selection_counts_cases(run: Runner) -> None:
+    """--llm-limit counts items, which stay in their cases; -k and -x select whole cases."""
     model = write_cuts(run, case="ten")
     assert len(run("--model", model, "--llm-limit", "12").verdicts) == 12
     chosen = run("--model", model, "-k", "cuts/1")
@@ -95,7 +99,7 @@ def test_limit_and_selection_count_items(run: Runner) -> None:
 
 
 def test_gate_counts_items_of_groups(run: Runner) -> None:
-    """A gate judges items, however they are grouped, and excuses the failures of their cases."""
+    """A gate judges items, however they are grouped, and excuses failed cases."""
     model = write_cuts(run, case="ten")
     rule = '[[rule]]\nname = "cut"\nmin_accuracy = {}\nbasis = "point"\n'
     passed = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule.format(0.85))))
@@ -105,7 +109,7 @@ def test_gate_counts_items_of_groups(run: Runner) -> None:
 
 
 def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
-    """Under a sequential gate each item is a separate case, whatever the benchmark requests."""
+    """Under a sequential gate, each item is its own case, whatever the benchmark requests."""
     model = write_cuts(run, 200, case="ten")
     gate = run.write("gate.toml", 'sequential = true\n[[rule]]\nname = "cut"\nmin_accuracy = 0.2\n')
     done = run("--model", model, "--llm-gate", str(gate), "-n", workers)
@@ -114,15 +118,15 @@ def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
     assert f"{len(done.verdicts) - done.run['summary'][0]['wrong']} passed" in done.output
 
 
-def test_xfail_of_a_group(run: Runner) -> None:
-    """--llm-failures xfail reports a wrong group as an expected failure."""
+def test_wrong_group_is_an_expected_failure(run: Runner) -> None:
+    """With --llm-failures xfail, a case with wrong items is an expected failure."""
     done = run("--model", write_cuts(run, case="ten"), "--llm-failures", "xfail")
     assert (done.code, len(done.verdicts)) == (0, 30)
     assert "3 xfailed" in done.output
 
 
-def test_group_in_allure(run: Runner) -> None:
-    """An Allure result of many items has one table of those that are not correct."""
+def test_group_has_one_table_in_allure(run: Runner) -> None:
+    """The Allure result of a case with many items has one table of the items that are not correct."""
     pytest.importorskip("allure_pytest")
     import json
 
@@ -140,8 +144,8 @@ def test_group_in_allure(run: Runner) -> None:
 # ---- very many cases
 
 
-def test_lean_items_report_as_others(run: Runner, workers: str) -> None:
-    """Lean items have the ids, verdicts, counts and exit status of ordinary ones."""
+def test_lean_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:
+    """Lean items have the node ids, verdicts, counts and exit status of ordinary ones."""
     model = write_cuts(run, errors=(7,))
     ordinary = run("--model", model, "-n", workers)
     ids = _ids(run("--model", model, "--collect-only", "-q"))
@@ -156,7 +160,7 @@ def test_lean_items_report_as_others(run: Runner, workers: str) -> None:
         assert "Traceback" not in done.output
 
 
-def test_lean_items_by_name_and_option(run: Runner) -> None:
+def test_selection_options_work_on_lean_items(run: Runner) -> None:
     """Node ids, -k, -m, -x, --maxfail and --durations work on lean items."""
     model = write_cuts(run)
     _lean(run)
@@ -171,8 +175,8 @@ def test_lean_items_by_name_and_option(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("case", ["item", "ten"])
-def test_last_failed_cases(run: Runner, case: str) -> None:
-    """--lf repeats the cases that were wrong, lean or of many items."""
+def test_last_failed_repeats_failed_cases(run: Runner, case: str) -> None:
+    """--lf repeats the failed cases, lean ones and those with several items."""
     model = write_cuts(run, 44, case=case, errors=tuple(range(20, 30)))
     _lean(run)
     folder = run.next_folder()
@@ -188,18 +192,18 @@ def test_last_failed_cases(run: Runner, case: str) -> None:
     assert len((folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
 
 
-def test_lean_items_in_junit(run: Runner, workers: str) -> None:
-    """A JUnit report has the same cases, properties and failures from lean items."""
+def test_lean_items_do_not_change_junit(run: Runner, workers: str) -> None:
+    """A JUnit report has the same cases, properties and failures with and without lean items."""
     model = write_cuts(run, errors=(7,))
-    found = []
+    reports = []
     for lean in (False, True):
         if lean:
             _lean(run)
         xml = run.folder / f"junit-{lean}.xml"
         run("--model", model, f"--junitxml={xml}", "-n", workers)
-        found.append(_junit(xml))
-    assert len(found[0]) == 30
-    assert found[0] == found[1]
+        reports.append(_junit(xml))
+    assert len(reports[0]) == 30
+    assert reports[0] == reports[1]
 
 
 def _junit(path: Path) -> dict[str | None, list[object]]:
@@ -225,8 +229,8 @@ def _junit(path: Path) -> dict[str | None, list[object]]:
     ],
     ids=["mark", "fixture", "autouse", "module mark", "setup"],
 )
-def test_items_with_more_are_not_lean(run: Runner, change: tuple[str, str]) -> None:
-    """A function with another fixture, an autouse one, or another mark keeps pytest's own items."""
+def test_other_marks_and_fixtures_prevent_lean_items(run: Runner, change: tuple[str, str]) -> None:
+    """A function with another mark, fixture or set-up keeps pytest's own items."""
     model = write_cuts(run)
     _lean(run)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
@@ -236,8 +240,8 @@ def test_items_with_more_are_not_lean(run: Runner, change: tuple[str, str]) -> N
     assert "<Function test_cuts" in output
 
 
-def test_lean_item_with_a_mark_of_conftest(run: Runner) -> None:
-    """A mark that a conftest.py adds after collection is honoured: such items run by pytest's protocol."""
+def test_marks_added_after_collection_apply_to_lean_items(run: Runner) -> None:
+    """A mark that a conftest.py adds to a lean item after collection is applied."""
     model = write_cuts(run)
     more = (
         "import pytest\ndef pytest_collection_modifyitems(items):\n"
@@ -250,8 +254,8 @@ def test_lean_item_with_a_mark_of_conftest(run: Runner) -> None:
     assert len(done.verdicts) == 29
 
 
-def test_lean_function_with_a_body(run: Runner) -> None:
-    """Anything that a lean function does besides asserting the verdict is shown as in any test."""
+def test_other_assertions_of_a_lean_function_are_reported(run: Runner) -> None:
+    """Further assertions in a lean function are reported as in any test."""
     model = write_cuts(run, 10)
     body = "    assert len(verdict.given) < 6\n"
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
@@ -266,8 +270,8 @@ def test_lean_function_with_a_body(run: Runner) -> None:
     assert "assert len(verdict.given) < 6" in str(bad)
 
 
-def test_lean_items_wait_for_calls(run: Runner, workers: str) -> None:
-    """Lean items work with a model that is called, too, and its final failures are errors."""
+def test_lean_items_work_with_calls(run: Runner, workers: str) -> None:
+    """Lean items also work with a model that is called through the broker."""
     run.sums(12)
     _lean(run)
     done = run("--model", run.adder, "-n", workers)

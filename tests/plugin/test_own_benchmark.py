@@ -1,4 +1,4 @@
-"""An external benchmark has the same features as the five of this package."""
+"""A benchmark from outside has the same features as the five built-in ones."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def rows(folder: Path, mark: str) -> None:
     (folder / "cities.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
 
 
-def test_the_source_decides_which_items(run: Runner, workers: str) -> None:
-    """--llm-source takes the items beside the class, those of --llm-data, or both."""
+def test_source_selects_the_items(run: Runner, workers: str) -> None:
+    """--llm-source selects the items next to the class, those of --llm-data, or both."""
     run.write("test_cities.py", CITIES)
     rows(run.folder, "b")
     rows(run.folder / "pulled", "p")
@@ -60,8 +60,8 @@ def test_the_source_decides_which_items(run: Runner, workers: str) -> None:
         assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
 
 
-def test_a_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
-    """A class that is neither registered nor in the test file may use relative imports, with workers too."""
+def test_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
+    """A class that is not in the test file may use relative imports, with workers too."""
     package = run.folder / "suite"
     package.mkdir()
     head, _, test = CITIES.partition("@pytest")
@@ -77,16 +77,16 @@ def test_a_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
     assert (done.run["complete"], len(done.verdicts)) == (True, 3)
 
 
-def test_published_data_must_be_given(run: Runner) -> None:
-    """Without a folder of published data the run stops in one line, as for the benchmarks of this package."""
+def test_published_source_needs_a_data_folder(run: Runner) -> None:
+    """--llm-source published without --llm-data stops the run with one line that names the option."""
     run.write("test_cities.py", CITIES)
     done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-source", "published")
     assert done.code == 2
     assert "--llm-source published: give the folder of the data with --llm-data DIR" in done.output
 
 
-def test_a_benchmark_without_data_has_its_items_once(run: Runner) -> None:
-    """Items that need no file are neither doubled nor dropped, and the summary says so."""
+def test_source_is_ignored_without_data_files(run: Runner) -> None:
+    """Items that need no file are measured once, and the summary says that the source changes nothing."""
     run.sums(3)
     (run.folder / "pulled").mkdir()
     done = run("test_sums.py", "--model", run.adder, "--llm-source", "all", "--llm-data", "pulled")
@@ -94,8 +94,8 @@ def test_a_benchmark_without_data_has_its_items_once(run: Runner) -> None:
     assert "sums reads no data files, so --llm-source does not change its items" in done.output
 
 
-def test_a_gate_refuses_what_the_class_rules_out(run: Runner) -> None:
-    """A rule that asks for more accuracy on a task with a target is refused before the first call."""
+def test_gate_refuses_a_minimum_where_accuracy_has_a_target(run: Runner) -> None:
+    """A rule that requires a minimum accuracy on a task with a target is refused."""
     run.write("test_cities.py", CITIES)
     rows(run.folder, "b")
     gate = run.write("gate.toml", '[[rule]]\nbenchmark = "cities"\nmin_accuracy = 0.4\n')

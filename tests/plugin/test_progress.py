@@ -1,4 +1,4 @@
-"""The live line is shown on a terminal, but not under CI and not in a file."""
+"""The live line: shown on a terminal, but not under CI, with -v or in a file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from fixtures.terminal import on_terminal
 
 @pytest.mark.parametrize("n", ["0", "2"])
 def test_live_line_on_a_terminal(run: Runner, n: str) -> None:
-    """A long run shows done and total, calls per second, calls in flight and the verdicts so far, on one
-    line.
-    """
+    """Until the summary, one line shows cases done, calls per second, calls in flight and verdicts."""
     run.sums(40)
     shown = on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", n)
     lines = [line for line in shown.split("\r") if "llmprops:" in line and "/40 cases" in line]
@@ -21,13 +19,12 @@ def test_live_line_on_a_terminal(run: Runner, n: str) -> None:
     assert "4 in flight" in "".join(lines)
     assert "correct" in lines[-1]
     assert all("\n" not in line.strip("\n") for line in lines[:-1])
-    # The summary comes after the last of them.
     assert shown.index("run record:") > shown.rindex("/40 cases")
 
 
 @pytest.mark.parametrize("quiet", ["ci", "verbose", "file"])
-def test_quiet_elsewhere(run: Runner, quiet: str) -> None:
-    """Under CI, with -v, and in a file there is no live line."""
+def test_no_live_line_elsewhere(run: Runner, quiet: str) -> None:
+    """Under CI, with -v and in a file, there is no live line."""
     run.sums(8)
     args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "2")
     if quiet == "file":
@@ -41,8 +38,8 @@ def test_quiet_elsewhere(run: Runner, quiet: str) -> None:
 
 
 @pytest.mark.parametrize("n", ["0", "2"])
-def test_live_line_counts_what_a_gate_does_not_need(run: Runner, n: str) -> None:
-    """Under a sequential gate the live line counts the cases that it did not need, of the same total."""
+def test_live_line_counts_cases_that_a_gate_skips(run: Runner, n: str) -> None:
+    """Under a sequential gate, the live line counts skipped cases, and the total stays the same."""
     run.sums(80)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     run.write("test_sums.py", text.replace('"add"', '"odd" if n % 2 else "even"'))

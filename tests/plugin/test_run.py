@@ -23,8 +23,8 @@ RUN_KEYS = {
 }  # fmt: skip
 
 
-def test_record_holds_the_contract(run: Runner, workers: str) -> None:
-    """A finished run leaves a complete record with every required field."""
+def test_record_has_every_required_field(run: Runner, workers: str) -> None:
+    """A finished run leaves a complete record with all keys and the counts of its verdicts."""
     run.sums()
     done = run("--model", run.adder, "-n", workers)
     assert done.code == 1
@@ -55,15 +55,15 @@ def test_record_holds_the_contract(run: Runner, workers: str) -> None:
 
 
 def test_node_ids_name_model_and_item(run: Runner) -> None:
-    """A case is called test[<model label>-<item id>], so that -k selects by either."""
+    """A node id is test[<model label>-<item id>], so that -k selects by either."""
     run.sums()
     done = run("--model", "fake:echo", "--collect-only", "-q")
     assert "test_sums.py::test_sums[fake-echo-sums/0003]" in done.output
     assert not done.folder.exists()
 
 
-def test_second_run_is_answered_by_the_store(run: Runner, workers: str) -> None:
-    """A repeated run sends nothing and gives the same verdicts."""
+def test_second_run_uses_the_store(run: Runner, workers: str) -> None:
+    """A repeated run sends no call and has the same verdicts."""
     run.sums()
     first = run("--model", run.adder, "-n", workers)
     second = run("--model", run.adder, "-n", workers)
@@ -75,7 +75,7 @@ def test_second_run_is_answered_by_the_store(run: Runner, workers: str) -> None:
 
 
 def test_wrong_answer_is_one_line(run: Runner, workers: str) -> None:
-    """A wrong answer fails its case in one line, without a traceback, and is listed in the summary."""
+    """A wrong answer fails its case in one line without a traceback, and the summary lists it."""
     run.sums()
     done = run("--model", run.adder, "-n", workers)
     assert "Traceback" not in done.output
@@ -84,7 +84,7 @@ def test_wrong_answer_is_one_line(run: Runner, workers: str) -> None:
 
 
 def test_without_a_model_suites_are_skipped(run: Runner) -> None:
-    """Without --model there is one skip that says what to pass, and nothing heavy is imported."""
+    """Without --model, one skip says what to pass, and no slow package is imported."""
     run.sums()
     run.write(
         "conftest.py",
@@ -96,11 +96,11 @@ def test_without_a_model_suites_are_skipped(run: Runner) -> None:
     done = run("-s", "-p", "no:anyio", "-p", "no:hypothesispytest", "-p", "no:xdist")
     assert done.code == 0
     assert done.output.count("no model chosen: pass --model SPEC") == 1
-    # The suite itself names a benchmark class, which needs the core alone.
+    # The suite imports a benchmark class, but that needs only the core.
     assert "HEAVY []" in done.output
 
 
-def test_two_models_are_two_sets_of_cases(run: Runner) -> None:
+def test_each_model_has_its_own_cases(run: Runner) -> None:
     """--model may be repeated; each model has its own cases and summary rows."""
     run.sums(4)
     done = run("--model", run.adder, "--model", "fake:constant?text=2")
@@ -118,7 +118,7 @@ def _safe(run: Runner) -> str:
 
 
 def test_limit_takes_the_same_items_for_every_model(run: Runner) -> None:
-    """--llm-limit chooses by seed and id alone."""
+    """--llm-limit chooses items by seed and id only."""
     run.sums(40)
     one = run("--model", "fake:echo", "--llm-limit", "7")
     two = run("--model", "fake:constant?text=3", "--llm-limit", "7")
@@ -127,8 +127,8 @@ def test_limit_takes_the_same_items_for_every_model(run: Runner) -> None:
     assert one.verdicts.keys() == two.verdicts.keys() != other.verdicts.keys()
 
 
-def test_param_is_laid_over_every_request(run: Runner) -> None:
-    """--llm-param changes the request, its key, and is recorded."""
+def test_param_is_in_every_request(run: Runner) -> None:
+    """--llm-param changes every request and its key, and is recorded."""
     run.sums(2)
     done = run("--model", run.adder, "--llm-param", "temperature=0.5", "--llm-param", "top_p=0.9")
     for request in done.requests:
@@ -140,7 +140,7 @@ def test_param_is_laid_over_every_request(run: Runner) -> None:
 
 
 def test_plan_sends_nothing(run: Runner) -> None:
-    """--llm-plan prints the calls and makes none, with workers or without."""
+    """--llm-plan prints the number of calls and makes none, with or without workers."""
     run.sums()
     for n in ("0", "2"):
         done = run("--model", run.adder, "--llm-plan", "-n", n)
@@ -150,8 +150,8 @@ def test_plan_sends_nothing(run: Runner) -> None:
         assert not done.folder.exists()
 
 
-def test_budget_refuses_to_start(run: Runner, workers: str) -> None:
-    """A plan above --llm-max-calls sends nothing, says so in one line and does not pass."""
+def test_plan_above_the_budget_is_refused(run: Runner, workers: str) -> None:
+    """A plan above --llm-max-calls is refused in one line; nothing is sent, and the session fails."""
     run.sums()
     done = run("--model", run.adder, "--llm-max-calls", "5", "-n", workers)
     assert done.code not in (0, 5)
@@ -162,15 +162,14 @@ def test_budget_refuses_to_start(run: Runner, workers: str) -> None:
 
 
 def test_stored_replies_do_not_count_against_the_budget(run: Runner) -> None:
-    """Replies in the store need no call, so they need no budget."""
     run.sums()
     run("--model", run.adder)
     done = run("--model", run.adder, "--llm-max-calls", "1")
     assert len(done.verdicts) == 12
 
 
-def test_budget_spent_midway_keeps_what_there_is(run: Runner) -> None:
-    """A run that needs more calls than it planned stops at the limit, keeps its verdicts and says what is missing."""
+def test_spent_budget_stops_the_run(run: Runner) -> None:
+    """A run that reaches --llm-max-calls stops, keeps its verdicts and says how many are missing."""
     run.sums()
     failing = run.write(
         "flaky.py",
@@ -192,16 +191,16 @@ def test_budget_spent_midway_keeps_what_there_is(run: Runner) -> None:
     assert f"INCOMPLETE: {12 - len(done.verdicts)} of 12 cases have no verdict" in done.output
 
 
-def test_a_price_is_needed_for_a_cost_limit(run: Runner) -> None:
-    """--llm-max-cost compares with the plan's price and refuses above it."""
+def test_plan_above_the_cost_limit_is_refused(run: Runner) -> None:
+    """A plan whose price is above --llm-max-cost is refused, and nothing is sent."""
     run.sums()
-    dear = run("--model", "fake:echo?price_in=1000000&price_out=1000000", "--llm-max-cost", "0.5")
-    assert "above --llm-max-cost 0.5" in dear.output
-    assert dear.run["calls"]["sent"] == 0
+    done = run("--model", "fake:echo?price_in=1000000&price_out=1000000", "--llm-max-cost", "0.5")
+    assert "above --llm-max-cost 0.5" in done.output
+    assert done.run["calls"]["sent"] == 0
 
 
 def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
-    """--llm-cache only replays, and stops with the request that is missing."""
+    """--llm-cache only stops the run at the first request without a stored reply."""
     run.sums(3)
     run("--model", run.adder)
     run.sums(4)
@@ -213,7 +212,7 @@ def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
 
 
 def test_refresh_and_off_ask_again(run: Runner) -> None:
-    """--llm-cache refresh calls again and stores; off neither reads nor writes."""
+    """--llm-cache refresh and off both send every call, and the store has one reply per request."""
     run.sums(3)
     run("--model", run.adder)
     assert run("--model", run.adder, "--llm-cache", "refresh").run["calls"]["sent"] == 3
@@ -222,8 +221,7 @@ def test_refresh_and_off_ask_again(run: Runner) -> None:
         assert db.execute("SELECT count(*) FROM replies").fetchone() == (3,)
 
 
-def test_junit_carries_the_verdict(run: Runner, workers: str) -> None:
-    """JUnit output has the verdict's status as a property of each case."""
+def test_junit_has_the_status_of_each_verdict(run: Runner, workers: str) -> None:
     run.sums(3)
     run("--model", run.adder, "-n", workers, "--junitxml", "out.xml")
     text = (run.folder / "out.xml").read_text(encoding="utf-8")
@@ -231,8 +229,8 @@ def test_junit_carries_the_verdict(run: Runner, workers: str) -> None:
     assert text.count('name="llmprops.status" value="wrong"') == 1
 
 
-def test_other_tests_run_beside_the_cases(run: Runner, workers: str) -> None:
-    """Ordinary tests in the same session keep their own results and tracebacks."""
+def test_ordinary_tests_run_with_the_cases(run: Runner, workers: str) -> None:
+    """Ordinary tests in the same session keep their results and tracebacks."""
     run.sums(4)
     run.write("test_other.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
     done = run("--model", run.adder, "-n", workers)
@@ -241,8 +239,8 @@ def test_other_tests_run_beside_the_cases(run: Runner, workers: str) -> None:
     assert done.run["complete"] is True
 
 
-def test_one_case_by_its_node_id(run: Runner, workers: str) -> None:
-    """Cases named on the command line are the only ones collected; an unknown one is pytest's usual error."""
+def test_cases_are_selected_by_node_id(run: Runner, workers: str) -> None:
+    """Only cases named on the command line are collected; an unknown node id is pytest's usual error."""
     run.sums(50)
     label = (
         run("--model", "fake:echo", "--collect-only", "-q")
@@ -280,8 +278,8 @@ register_model("cutter", lambda spec, options: Segmenter(), kinds=["segment"])
 """
 
 
-def test_cases_no_model_serves_are_counted(run: Runner, workers: str) -> None:
-    """Items that a model cannot serve are skipped and counted as not served, never as wrong."""
+def test_items_not_served_are_counted(run: Runner, workers: str) -> None:
+    """Items that a model cannot serve are counted as not served and get no verdict."""
     run.sums(7)
     run.write("conftest.py", SEGMENTER)
     done = run("--model", "cutter", "--model", run.adder, "-n", workers)
@@ -293,8 +291,8 @@ def test_cases_no_model_serves_are_counted(run: Runner, workers: str) -> None:
     assert "not served: 7 sums items" in alone.output
 
 
-def test_workers_import_nothing_heavy(run: Runner) -> None:
-    """Workers hold thin clients: no SDK, no numerical library."""
+def test_workers_import_no_sdk(run: Runner) -> None:
+    """Workers and controller import no SDK and no numerical library."""
     run.sums(4)
     run.write(
         "conftest.py",
@@ -311,7 +309,7 @@ def test_workers_import_nothing_heavy(run: Runner) -> None:
 
 
 def test_ini_keys_are_defaults(run: Runner) -> None:
-    """Every option is an ini key; the command line wins."""
+    """Options can be set as ini keys; the command line takes precedence."""
     run.sums(6)
     run.write("pytest.ini", f"[pytest]\nllm_model = {run.adder}\nllm_limit = 2\nllm_seed = 5\n")
     assert len(run().verdicts) == 2
@@ -340,8 +338,8 @@ register_model("local", lambda spec, options: Local())
 """
 
 
-def test_local_model_works_in_one_process(run: Runner) -> None:
-    """With workers a local model runs in one separate process."""
+def test_local_model_runs_in_one_process(run: Runner) -> None:
+    """With several workers, one process serves all calls of a local model."""
     run.sums(30)
     run.write("conftest.py", LOCAL)
     done = run("--model", "local", "-n", "3")

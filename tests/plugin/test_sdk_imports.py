@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 def test_sdk_is_imported_while_pytest_collects(
     run: Runner, start_stub: Callable[..., RunningStub], stored: bool, args: tuple[str, ...], imported: bool
 ) -> None:
-    """The SDK is there before the first call, except where the store has replies of the model or no call is made."""
+    """The SDK is imported during collection, unless the store has replies of the model or no call is made."""
     run.sums(3)
     stub = start_stub(delay=0.01)
     model = ("--model", "openai:stub", "--llm-base-url", stub.url)

@@ -12,7 +12,7 @@ from fixtures.recorded import verdicts, write_run
 from fixtures.runs import Finished, Runner
 
 ITEMS = 400
-#: eight in ten are right: a limit at this share stays open almost to the end
+#: items answered wrong: at an accuracy of 0.8, a limit near it stays undecided almost to the end
 FIFTH = range(0, ITEMS, 5)
 SETTLED: dict[str, Any] = {"min_accuracy": 0.6}
 OPEN: dict[str, Any] = {"min_accuracy": 0.78}
@@ -24,9 +24,9 @@ def _gated(run: Runner, spec: str, *args: str, text: str = "", **rule: Any) -> F
 
 
 def _decision(done: Finished) -> dict[str, Any]:
-    """Return the gate's decision without its location."""
-    found: dict[str, Any] = done.run["gate"]
-    return found
+    """Return the gate's result from the record."""
+    result: dict[str, Any] = done.run["gate"]
+    return result
 
 
 def _skipped(done: Finished) -> int:
@@ -42,10 +42,10 @@ def _skipped(done: Finished) -> int:
 @pytest.mark.parametrize(
     ("wrong", "decision", "code"), [((), "pass", 0), (range(0, ITEMS, 2), "fail", 1)], ids=["pass", "fail"]
 )
-def test_a_clear_decision_needs_few_calls(
+def test_clear_decision_needs_few_calls(
     run: Runner, workers: str, wrong: range | tuple[()], decision: str, code: int
 ) -> None:
-    """A clear pass and a clear fail end the run early; the rest is skipped, and the record is marked."""
+    """A clear pass and a clear fail end the run early; the rest is skipped, and the record says so."""
     run.sums(ITEMS)
     required: dict[str, Any] = {"min_accuracy": 0.6} if decision == "pass" else {"min_accuracy": 0.9}
     done = _gated(run, model(run, wrong), "-n", workers, **required)
@@ -60,8 +60,8 @@ def test_a_clear_decision_needs_few_calls(
     assert "INCOMPLETE" not in done.output
 
 
-def test_an_open_decision_asks_all(run: Runner, workers: str) -> None:
-    """A gate that is not settled early is decided on all items, and the run is complete."""
+def test_undecided_gate_asks_all_items(run: Runner, workers: str) -> None:
+    """A gate that is not decided early asks all items, and the run is complete."""
     run.sums(ITEMS)
     done = _gated(run, model(run, FIFTH), "-n", workers, min_accuracy=0.8)
     assert sorted(calls(run)) == list(range(ITEMS))
@@ -72,28 +72,27 @@ def test_an_open_decision_asks_all(run: Runner, workers: str) -> None:
     assert "gate decided" not in done.output
 
 
-def test_workers_draw_the_same_blocks(run: Runner) -> None:
-    """With or without workers the same items are asked, and the gate finds the same."""
+def test_workers_change_neither_items_nor_decision(run: Runner) -> None:
+    """With any number of workers, the same items are asked and the gate decides the same."""
     run.sums(ITEMS)
     baseline(run, "ccccw" * 80)
-    found = []
+    outcomes = []
     for n in ("0", "2", "3"):
         spec = model(run, range(0, ITEMS, 50))
         done = _gated(run, spec, "-n", n, "--llm-cache", "off", "--llm-baseline", "base", max_drop=0.1)
         assert 0 < len(calls(run)) < ITEMS
-        found.append((set(done.verdicts), _decision(done), done.code, done.run["sequential"]))
-    assert found[0] == found[1] == found[2]
+        outcomes.append((set(done.verdicts), _decision(done), done.code, done.run["sequential"]))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-def test_blocks_are_as_long_as_the_concurrency(run: Runner) -> None:
-    """A block is sent as a whole: as many calls are in flight as are allowed."""
+def test_block_size_is_the_concurrency(run: Runner) -> None:
+    """A block has as many items as calls may be in flight."""
     run.sums(ITEMS)
     done = _gated(run, model(run), "--llm-concurrency", "100", **SETTLED)
     assert len(done.verdicts) == 100
 
 
 def test_items_under_no_rule_are_not_asked(run: Runner, workers: str) -> None:
-    """Items that no rule uses are skipped: the decision needs none of them."""
     _two_tasks(run)
     file = gate(run, 'sequential = true\n[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n')
     done = run("--model", model(run, FIFTH), "--llm-gate", str(file), "-n", workers, "-rs")
@@ -109,8 +108,8 @@ def _two_tasks(run: Runner) -> None:
     run.write("test_sums.py", text.replace('"add"', '"odd" if n % 2 else "even"'))
 
 
-def test_a_settled_rule_draws_no_more(run: Runner, workers: str) -> None:
-    """When one of two rules is settled early, its items are no longer drawn, while the other continues."""
+def test_decided_rule_draws_no_more_items(run: Runner, workers: str) -> None:
+    """When one of two rules is decided, its items are no longer drawn, and the other rule continues."""
     _two_tasks(run)
     text = '[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n[[rule]]\ntask = "odd"\nmin_accuracy = 0.5\n'
     done = _gated(run, model(run, range(0, ITEMS, 10)), "-n", workers, text=text)
@@ -124,10 +123,8 @@ def test_a_settled_rule_draws_no_more(run: Runner, workers: str) -> None:
     assert rules["even"]["partial"] is False
 
 
-def test_other_tests_run_all_the_same(run: Runner, workers: str) -> None:
-    """Tests that are not cases run after the cases, whenever the gate is decided, and still affect the exit
-    status.
-    """
+def test_other_tests_always_run(run: Runner, workers: str) -> None:
+    """Tests that are not cases run even if the gate is decided, and still affect the exit status."""
     run.sums(ITEMS)
     run.write("test_a.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
     done = _gated(run, model(run), "-n", workers, **SETTLED)
@@ -138,8 +135,8 @@ def test_other_tests_run_all_the_same(run: Runner, workers: str) -> None:
     assert done.run["sequential"]["ended"] is True
 
 
-def test_two_tests_of_one_benchmark(run: Runner, workers: str) -> None:
-    """Two test functions over the same items both run; a shared call is sent once."""
+def test_two_functions_on_the_same_items_share_calls(run: Runner, workers: str) -> None:
+    """Two test functions on the same items both run, and each call is sent once."""
     run.sums(ITEMS)
     text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     second = "\n\n@pytest.mark.llmprops(benchmark=Sums)\ndef test_again(verdict):\n    assert verdict\n"
@@ -154,8 +151,8 @@ def test_two_tests_of_one_benchmark(run: Runner, workers: str) -> None:
 # ---- invalid gates
 
 
-def test_another_protocol_is_found_before_the_first_call(run: Runner, workers: str) -> None:
-    """A baseline with another protocol makes the gate invalid, and no call is made."""
+def test_baseline_with_another_protocol_needs_no_call(run: Runner, workers: str) -> None:
+    """A baseline with another protocol makes the gate invalid before the first call."""
     run.sums(ITEMS)
     theirs = {"name": "quick", "seed": 7, "settings": {}, "assumed": [], "gives_up": "", "overrides": {}}
     baseline(run, "c" * ITEMS, protocols={"sums": theirs})
@@ -166,7 +163,7 @@ def test_another_protocol_is_found_before_the_first_call(run: Runner, workers: s
     assert _skipped(done) == ITEMS
 
 
-DEPARTING = """
+DEVIATING = """
 from pytest_llmprops import FakeModel, register_model
 
 def make(spec, options):
@@ -174,25 +171,27 @@ def make(spec, options):
     model.deviations = lambda: ("temperature is not sent",)
     return model
 
-register_model("departing", make)
+register_model("deviating", make)
 """
 
 
 @pytest.mark.parametrize(
     ("theirs", "decision"), [(["temperature is not sent"], "pass"), (["another"], "invalid"), ([], "invalid")]
 )
-def test_deviations_are_compared_when_they_are_known(run: Runner, theirs: list[str], decision: str) -> None:
-    """What the API forces is known after the first replies: it neither ends a run at once nor is forgotten."""
+def test_deviations_are_compared_after_the_first_replies(
+    run: Runner, theirs: list[str], decision: str
+) -> None:
+    """Deviations are known only after the first replies, so they do not make the gate invalid at the start."""
     run.sums(ITEMS)
-    run.write("conftest.py", DEPARTING)
+    run.write("conftest.py", DEVIATING)
     baseline(run, "c" * ITEMS, deviations={"old": theirs} if theirs else {})
-    done = _gated(run, "departing", "--llm-baseline", "base", max_drop=0.1)
+    done = _gated(run, "deviating", "--llm-baseline", "base", max_drop=0.1)
     assert 0 < len(done.verdicts) < ITEMS
     assert _decision(done)["decision"] == decision, done.output
 
 
-def test_errors_up_to_the_limit(run: Runner, workers: str) -> None:
-    """Items in error are left out of the estimate; too many of them end the run as invalid."""
+def test_too_many_errors_end_the_run(run: Runner, workers: str) -> None:
+    """Items in error are left out of the estimate; too many of them end the run early as invalid."""
     run.sums(ITEMS)
     few = _gated(run, model(run, errors=[7, 100, 250]), "-n", workers, **SETTLED)
     assert (_decision(few)["decision"], few.code) == ("pass", 0), few.output
@@ -242,8 +241,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.mark.parametrize("when", ["first", "middle", "last"])
 @pytest.mark.parametrize("cache", ["reuse", "off"])
-def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
-    """When a worker is killed its replacement goes on, nobody waits for what was lost, and the decision stands."""
+def test_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
+    """The replacement of a killed worker continues without a hang, and repeats at most the calls in flight."""
     run.sums(ITEMS)
     number = {"first": 0, "middle": 150, "last": 390}[when]
     run.write("conftest.py", KILLER.replace("{when}", f"item.session.items.index(item) >= {number}"))
@@ -272,8 +271,8 @@ def test_a_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None
 
 
 @pytest.mark.parametrize("killer", [KILLED_TOGETHER, KILLED_AFTER_COLLECTION], ids=["together", "collected"])
-def test_replacements_get_cases_when_they_have_collected(run: Runner, killer: str) -> None:
-    """A replacement that has not collected yet is passed over: pytest-xdist alone ends with an internal error."""
+def test_replacements_get_cases_after_they_collected(run: Runner, killer: str) -> None:
+    """A replacement gets cases only after its collection; pytest-xdist alone ends with an internal error."""
     run.sums(ITEMS)
     run.write("conftest.py", killer)
     done = _gated(run, model(run, FIFTH), "-n", "2", **OPEN)
@@ -283,8 +282,8 @@ def test_replacements_get_cases_when_they_have_collected(run: Runner, killer: st
     assert _decision(done)["decision"] == "inconclusive"
 
 
-def test_no_replacement_ends_the_run(run: Runner) -> None:
-    """Where killed workers are not replaced the run ends, without waiting for one, and is invalid."""
+def test_run_without_replacements_ends(run: Runner) -> None:
+    """If killed workers are not replaced, the run ends within seconds and the gate is invalid."""
     run.sums(ITEMS)
     run.write("conftest.py", KILLER.replace("{when}", "item.session.items.index(item) >= 100"))
     begun = time.monotonic()
@@ -295,7 +294,7 @@ def test_no_replacement_ends_the_run(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("args", [("-x",), ("--maxfail", "3")], ids=["x", "maxfail"])
-def test_pytests_own_end(run: Runner, workers: str, args: tuple[str, ...]) -> None:
+def test_maxfail_ends_the_run(run: Runner, workers: str, args: tuple[str, ...]) -> None:
     """-x and --maxfail end a sequential run within seconds, and the gate is invalid."""
     run.sums(ITEMS)
     begun = time.monotonic()
@@ -309,8 +308,8 @@ def test_pytests_own_end(run: Runner, workers: str, args: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize("how", ["shouldstop", "shouldfail"])
-def test_an_early_rule_does_not_hide_an_interrupted_one(run: Runner, workers: str, how: str) -> None:
-    """Cases skipped for one rule's sake do not make an interrupted run one that the gate ended."""
+def test_interrupted_run_with_a_decided_rule_is_invalid(run: Runner, workers: str, how: str) -> None:
+    """A run that is interrupted while a rule is undecided is invalid, even if another rule was decided."""
     _two_tasks(run)
     text = (
         'inconclusive = "pass"\n'
@@ -337,8 +336,8 @@ def _stop(request):
 """
 
 
-def test_a_spent_budget_ends_it_cleanly(run: Runner, workers: str) -> None:
-    """A run that needs more calls than it may make stops, keeps what it has, and is invalid."""
+def test_spent_budget_ends_the_run(run: Runner, workers: str) -> None:
+    """A run that reaches --llm-max-calls stops and keeps its verdicts, and the gate is invalid."""
     run.sums(100)
     spec = f"{model(run, range(0, 100, 5))}&fail=0.4"
     done = _gated(run, spec, "-n", workers, "--llm-max-calls", "100", "--llm-concurrency", "16", **OPEN)
@@ -351,8 +350,8 @@ def test_a_spent_budget_ends_it_cleanly(run: Runner, workers: str) -> None:
     assert "INTERNALERROR" not in done.output
 
 
-def test_a_budget_refuses_as_ever(run: Runner, workers: str) -> None:
-    """A plan above --llm-max-calls sends nothing, though a sequential run might need less."""
+def test_budget_applies_to_the_whole_plan(run: Runner, workers: str) -> None:
+    """A plan above --llm-max-calls is refused, even if a sequential run might need fewer calls."""
     run.sums(ITEMS)
     done = _gated(run, model(run), "-n", workers, "--llm-max-calls", "100", **SETTLED)
     assert done.code not in (0, 5)
@@ -360,8 +359,8 @@ def test_a_budget_refuses_as_ever(run: Runner, workers: str) -> None:
     assert calls(run) == []
 
 
-def test_a_broker_that_dies_ends_it(run: Runner) -> None:
-    """When the broker's process dies in some block, the run ends with one line and does not hang."""
+def test_broker_that_dies_ends_the_run(run: Runner) -> None:
+    """If the broker process dies, the run ends within seconds with one line, and the gate is invalid."""
     run.sums(ITEMS)
     deadly = run.write(
         "deadly.py",
@@ -396,8 +395,8 @@ REORDERING = {
 
 
 @pytest.mark.parametrize("how", REORDERING)
-def test_plugins_that_select_and_reorder(run: Runner, workers: str, how: str) -> None:
-    """Whatever selects or reorders, the gate draws from what is selected, in its own order."""
+def test_gate_draws_from_what_plugins_select(run: Runner, workers: str, how: str) -> None:
+    """The gate draws, in its own order, from the cases that other plugins selected."""
     run.sums(ITEMS)
     plain = _gated(run, model(run), **SETTLED)
     calls(run)
@@ -414,8 +413,8 @@ def test_plugins_that_select_and_reorder(run: Runner, workers: str, how: str) ->
         assert len(asked) == len(done.verdicts)
 
 
-def test_a_plugin_that_reorders_after_us(run: Runner) -> None:
-    """An order that is changed at the very last costs nothing more and gives the same decision."""
+def test_reordering_after_collection_changes_nothing(run: Runner) -> None:
+    """A plugin that reorders the collected items changes neither the items asked nor the decision."""
     run.sums(ITEMS)
     plain = _gated(run, model(run), **SETTLED)
     calls(run)
@@ -430,8 +429,8 @@ def test_a_plugin_that_reorders_after_us(run: Runner) -> None:
     assert _decision(done) == _decision(plain)
 
 
-def test_last_failed(run: Runner, workers: str) -> None:
-    """--lf draws from the cases that failed last and calls no others."""
+def test_last_failed_draws_from_failed_cases(run: Runner, workers: str) -> None:
+    """With --lf, the gate draws only from the cases that failed last."""
     run.sums(ITEMS)
     run("--model", model(run, range(0, ITEMS, 2)), "-p", "cacheprovider")
     calls(run)
@@ -449,7 +448,7 @@ def test_last_failed(run: Runner, workers: str) -> None:
 # ---- baselines
 
 
-def test_only_shared_pairs_count(run: Runner, workers: str) -> None:
+def test_baseline_without_half_of_the_items_is_invalid(run: Runner, workers: str) -> None:
     """Items that the baseline lacks are not pairs; too many of them make the gate invalid."""
     run.sums(ITEMS)
     write_run(run.folder / "base", verdicts("c" * 200))

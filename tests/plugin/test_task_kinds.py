@@ -29,11 +29,11 @@ class Two(Benchmark):
 @pytest.mark.llmprops(benchmark=Two)
 def test_two(verdict):
     assert verdict
-""".replace('"two" if False else ""', "benchmark=Two")
+"""
 
 
 def test_only_served_tasks_are_cases(run: Runner, workers: str) -> None:
-    """Items of a task that the model cannot serve are counted as not served, and are not cases."""
+    """Items of a task that the model cannot serve are counted as not served and are not cases."""
     model = write_cuts(run)
     run.write("test_two.py", TASKS)
     done = run("test_two.py", "--model", model, "-n", workers)
@@ -45,7 +45,7 @@ def test_only_served_tasks_are_cases(run: Runner, workers: str) -> None:
 
 
 def test_each_model_has_its_own_tasks(run: Runner) -> None:
-    """Two models of different kinds share a session, each with the tasks it serves; ask.kinds says which."""
+    """Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common."""
     model = write_cuts(run)
     run.write("test_two.py", TASKS)
     done = run("test_two.py", "--model", model, "--model", "fake:echo")
@@ -53,15 +53,14 @@ def test_each_model_has_its_own_tasks(run: Runner) -> None:
     assert {v["task"]: v["given"] for v in done.verdicts.values()} == {"cut": "segment", "talk": "chat"}
 
 
-def test_skip_names_the_kinds_that_would_do(run: Runner) -> None:
-    """Where a model serves no task at all, the one skipped case says what it would have to serve."""
+def test_skip_names_the_missing_kinds(run: Runner) -> None:
+    """If a model serves no task, the skipped case names the kinds that the tasks need."""
     run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
     done = run("test_two.py", "-rs", "--model", write_cuts(run))
     assert "serves no chat/sentiment" in done.output
 
 
 def test_gate_on_a_task_not_served_is_invalid(run: Runner) -> None:
-    """A rule on items that the model cannot be asked finds them at collection, and is invalid."""
     model = write_cuts(run)
     run.write("test_two.py", TASKS)
     gate = '[[rule]]\nname = "talk"\ntask = "talk"\nmin_accuracy = 0.5\nmin_items = 1\n'
