@@ -1,4 +1,4 @@
-"""Fixtures of the whole test suite."""
+"""Fixtures and settings of the whole test suite."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ hypothesis.settings.load_profile("busy")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
-# A shell ignores SIGINT for what it runs in the background, and the processes that tests start and interrupt inherit
-# that.
+# A shell makes background jobs ignore SIGINT, and the processes that tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,14 +31,14 @@ pytest_plugins = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A warning in a test of ours is an error; in a user's run of the suites it is a warning."""
+    """Make warnings errors in these tests, but not in a user's run of the suites."""
     for item in items:
         item.add_marker(pytest.mark.filterwarnings("error"), append=False)
 
 
 @pytest.fixture(autouse=True)
-def _no_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test reads the user's keys, store or CI state."""
+def _without_user_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Hide the user's keys, store and CI state from every test."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -47,7 +46,7 @@ def _no_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def published() -> Path:
-    """The folder of published data, or a skip that says how to get it."""
+    """Return the folder of published data, or skip with a reason that says how to get it."""
     folder = os.environ.get("LLMPROPS_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs published data: set LLMPROPS_DATA (see 'llmprops data pull')")

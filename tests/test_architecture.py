@@ -13,7 +13,7 @@ import pytest
 import pytest_llmprops
 
 PACKAGE = Path(pytest_llmprops.__file__).parent
-#: What each part of the package may import of it. ``benchmark`` is the top folder of one benchmark; its ``tools``,
+#: The parts of the package that each part may import. ``benchmark`` is the top folder of one benchmark; its ``tools``,
 #: ``report`` and ``cli`` may also import it and each other downwards, but never another benchmark.
 ALLOWED = {
     "core": set(),
@@ -79,7 +79,7 @@ PURE_MODULES = [name for name in MODULES if _part(name)[0] in PURE]
 
 
 def _imports(name: str) -> set[str]:
-    """The modules that a module imports, anywhere in it; of ``from a import b`` ``a.b`` where that is a module."""
+    """Return all modules that a module imports; ``from a import b`` counts as ``a.b`` if that is a module."""
     imported: set[str] = set()
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Import):
@@ -96,7 +96,6 @@ def _imports(name: str) -> set[str]:
 IMPORTS = {name: _imports(name) for name in MODULES}
 
 
-# Strict: the mark goes as soon as the module is moved.
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "pytest_llmprops"])
 def test_imports_go_down(name: str) -> None:
     """A module imports its own part and the parts below it; no benchmark imports another."""
@@ -116,7 +115,7 @@ def test_imports_go_down(name: str) -> None:
 
 
 def test_no_circle_of_imports() -> None:
-    """No module imports itself by way of others, not even inside a function or for types only."""
+    """No module imports itself through others, not even inside a function or for types only."""
     graph = {name: {i for i in IMPORTS[name] if i in MODULES and i != name} for name in MODULES}
     # The public interface imports its names lazily, from anywhere.
     del graph["pytest_llmprops"]
@@ -128,7 +127,7 @@ def test_no_circle_of_imports() -> None:
 
 @pytest.mark.parametrize("name", PURE_MODULES)
 def test_core_and_benchmarks_do_no_io(name: str) -> None:
-    """Core and the judging of benchmarks open no file, read no clock and no environment."""
+    """Core and the judging of benchmarks open no file and read neither clock nor environment."""
     assert not IMPURE_MODULES & {imported.split(".")[0] for imported in IMPORTS[name]}
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -136,12 +135,12 @@ def test_core_and_benchmarks_do_no_io(name: str) -> None:
 
 
 def test_every_part_is_listed() -> None:
-    """The table of imports names every part of the package."""
+    """ALLOWED has every part of the package and no other."""
     assert {_part(name)[0] for name in MODULES} - {"public"} == set(ALLOWED)
 
 
 def test_plugin_without_a_model_imports_nothing_heavy() -> None:
-    """Loading the plugin imports pytest and a handful of our own small modules."""
+    """Importing the plugin after pytest loads two small modules."""
     code = (
         "import sys, pytest; a = {*sys.modules}; import pytest_llmprops.plugin; print(*({*sys.modules} - a))"
     )
@@ -150,7 +149,7 @@ def test_plugin_without_a_model_imports_nothing_heavy() -> None:
 
 
 def test_public_names_are_sorted_and_importable() -> None:
-    """Every public name can be imported; the list is sorted and complete."""
+    """``__all__`` is sorted, and each of its names can be imported."""
     assert pytest_llmprops.__all__ == sorted(pytest_llmprops.__all__)
     for name in pytest_llmprops.__all__:
         assert getattr(pytest_llmprops, name) is not None
@@ -159,7 +158,7 @@ def test_public_names_are_sorted_and_importable() -> None:
 
 
 def test_public_functions_have_docstrings() -> None:
-    """Every public class and function says what it does."""
+    """Every module, public class and public function has a docstring."""
     missing = []
     for name, tree in TREES.items():
         for node in tree.body:
@@ -167,7 +166,7 @@ def test_public_functions_have_docstrings() -> None:
                 continue
             if node.name.startswith(("_", "pytest_")):
                 continue
-            # An overload is a signature; the function that it is of has the docstring.
+            # The docstring of overloads is on their implementation.
             overload = any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
             if not overload and not ast.get_docstring(node):
                 missing.append(f"{name}: {node.name}")

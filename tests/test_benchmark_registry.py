@@ -1,4 +1,4 @@
-"""Benchmarks are registered by entry points and by a ``conftest.py``; nothing else knows their names."""
+"""Benchmarks are registered by entry points or in a ``conftest.py``."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove what a test registers after the test."""
+    """Undo a test's registrations after the test."""
     monkeypatch.setattr(benchmark_registry, "_registered", {})
 
 
 def points(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    """Install these entry points, and no others."""
-    found = {name: EntryPoint(name, value, benchmark_registry.ENTRY_POINTS) for name, value in values.items()}
-    monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: found)
+    """Install these entry points and no others."""
+    entry_points = {
+        name: EntryPoint(name, value, benchmark_registry.ENTRY_POINTS) for name, value in values.items()
+    }
+    monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: entry_points)
     # Entry points are read once per process.
     benchmark_registry._installed.cache_clear()  # noqa: SLF001
 
@@ -43,7 +45,7 @@ class Sums(Benchmark):
 
 @pytest.mark.parametrize("name", ["dtails", "eras", "homophones", "htest", "oracle"])
 def test_entry_points_name_the_benchmarks(name: str) -> None:
-    """Each of the five is found through its entry point; class and registration agree on the name."""
+    """Each built-in benchmark is found through its entry point; class and registration agree on the name."""
     registration = find_registration(name)
     assert (registration.name, registration.load_class().name) == (name, name)
     assert isinstance(find_benchmark(name), registration.load_class())
@@ -51,7 +53,7 @@ def test_entry_points_name_the_benchmarks(name: str) -> None:
 
 
 def test_listing_imports_no_benchmark() -> None:
-    """All registrations can be read without the judging, the reports or anything heavy."""
+    """All registrations can be read without importing a benchmark, a report or numpy."""
     code = (
         "import sys; from pytest_llmprops.benchmark_registry import registrations; registrations();"
         "print(*(m for m in sys.modules if m.endswith('.benchmark') or '.report' in m or m == 'numpy'))"
@@ -61,7 +63,7 @@ def test_listing_imports_no_benchmark() -> None:
 
 
 def test_unknown_benchmark_names_the_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the group and the available benchmarks."""
+    """The error names the group of entry points and the known benchmarks."""
     with pytest.raises(UsageError, match=r"'x': no entry point of the group .* Known names: dtails, eras"):
         find_registration("x")
     points(monkeypatch)
@@ -78,15 +80,15 @@ def test_unknown_benchmark_names_the_entry_points(monkeypatch: pytest.MonkeyPatc
         ("pytest_llmprops.benchmarks.eras.registration:REGISTRATION", "with the name 'sums'"),
     ],
 )
-def test_a_wrong_entry_point_is_one_line(monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
-    """What cannot be loaded, or is something else, is named."""
+def test_wrong_entry_point_is_named(monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
+    """An entry point that cannot be loaded, or is not the registration of its name, is an error."""
     points(monkeypatch, sums=value)
     with pytest.raises(UsageError, match=f"entry point sums of .*{said}"):
         registrations()
 
 
-def test_a_conftest_registers() -> None:
-    """A registration takes precedence over an installed one of the same name."""
+def test_registration_overrides_an_entry_point() -> None:
+    """A registered benchmark takes precedence over an installed one of the same name."""
     register_benchmark(Registration(name="sums", benchmark=Sums))
     assert isinstance(find_benchmark("sums"), Sums)
     register_benchmark(Registration(name="htest", benchmark=Sums))
@@ -95,14 +97,13 @@ def test_a_conftest_registers() -> None:
 
 
 @pytest.mark.parametrize("name", ["dtails", "eras", "homophones", "htest", "oracle"])
-def test_facts_survive_the_record(name: str) -> None:
-    """What is written into run.json is read back equal."""
+def test_facts_are_read_back_from_run_json(name: str) -> None:
     facts = BenchmarkFacts.of(find_registration(name).load_class(), data=["builtin:x/y.csv"])
     assert BenchmarkFacts.from_json(name, facts.to_json()) == facts
 
 
 def test_facts_of_another_version() -> None:
-    """Unknown fields are ignored and missing ones have their defaults; a wrong type is named."""
+    """Unknown fields are ignored, missing ones have defaults, and a wrong type is an error that names it."""
     read = BenchmarkFacts.from_json("two_sums", {"later": 1, "controls": ["a"]})
     assert (read.title, read.noun, read.controls, read.verb) == ("Two sums", "two_sums", ("a",), "answers")
     values: tuple[object, ...] = (

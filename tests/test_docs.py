@@ -1,4 +1,4 @@
-"""Everything that README and docs name exists: options, commands, gate files, links, workflow steps."""
+"""The options, commands, modules, names, links and gate files in README and docs are valid."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def _gates() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_options_exist(page: Path) -> None:
-    """Every --llm option that a page names is one of the plugin's."""
+    """Every --llm option on a page is one of the plugin's."""
     named = set(re.findall(r"--(llm-[a-z-]+[a-z])", page.read_text("utf-8")))
     assert named <= {option.name for option in OPTIONS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_modules_exist(page: Path) -> None:
-    """Every module that a page names by its path is a file of the repository."""
+    """Every path of a module on a page is a file of the repository."""
     named = set(re.findall(r"`([\w./]+/\w+\.py)\b", page.read_text("utf-8")))
     tops = (ROOT, ROOT / "pytest_llmprops")
     assert [name for name in sorted(named) if not any((top / name).is_file() for top in tops)] == []
@@ -80,14 +80,14 @@ def test_public_names_are_in_the_reference(page: str, module: str) -> None:
 
 @pytest.mark.parametrize(("name", "text"), [pytest.param(n, t, id=n) for n, t in _gates()])
 def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path) -> None:
-    """Every gate file of a page can be read."""
+    """Every gate file on a page can be read."""
     path = tmp_path / "gate.toml"
     path.write_text(re.sub(r"^ {3}", "", text, flags=re.M), encoding="utf-8")
     assert read_gate(path).rules
 
 
 def _commands(page: Path) -> Iterator[list[str]]:
-    """The arguments of every llmprops command of a page: on lines of their own, and inside sentences."""
+    """Yield the arguments of every llmprops command on a page, on separate lines and inside sentences."""
     text = page.read_text("utf-8")
     lines = re.findall(r"^ *(?:\$ )?(llmprops [a-z][^#\n]*)", text, re.M)
     for line in lines + re.findall(r"`(llmprops [a-z][^`\n]*)`", text):
@@ -96,7 +96,7 @@ def _commands(page: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_commands_are_accepted(page: Path) -> None:
-    """Every llmprops command of a page parses; of one that is only named or cut short, the command exists."""
+    """Every llmprops command on a page parses; if it is only named or shortened, it exists."""
     commands = list(_commands(page))
     assert bool(commands) != (page.name in WITHOUT_COMMANDS), f"{page.name} has {len(commands)} commands"
     for words in commands:

@@ -1,4 +1,4 @@
-"""The example benchmark works as a distribution of its own, and its record where it is not installed."""
+"""The example benchmark works as a separate distribution, and its record can be judged without it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 
 EXAMPLE = ROOT / "examples" / "capitals"
-#: names the capital, except that two countries get their largest city
+#: a model that names the capital, or the largest city for two countries
 KNOWS = """
 import json
 
@@ -29,7 +29,7 @@ def reply(chat):
     row = next(row for row in ROWS if row["country"] in chat.messages[-1].content)
     return f"It is {{row['largest' if row['id'] in ('br', 'au') else 'capital']}}."
 """
-#: the reader: the city that the answer names
+#: a reader that returns the city in the answer
 READS = """
 import re
 
@@ -40,7 +40,7 @@ def reply(chat):
 
 
 class Environment:
-    """A fresh environment beside this one: all of its packages, and the example's wheel."""
+    """A new environment with all packages of this one and the example's wheel."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,15 +52,15 @@ class Environment:
         options = ["--no-deps", "--no-index", "--disable-pip-version-check", "-q"]
         wheels = folder / "wheels"
         pip = [sys.executable, "-m", "pip"]
-        self._done([*pip, "wheel", *options, "--no-build-isolation", "-w", str(wheels), str(EXAMPLE)])
+        self._output([*pip, "wheel", *options, "--no-build-isolation", "-w", str(wheels), str(EXAMPLE)])
         (wheel,) = wheels.glob("*.whl")
-        self._done([*pip, "--python", str(self.python), "install", *options, str(wheel)])
+        self._output([*pip, "--python", str(self.python), "install", *options, str(wheel)])
 
     def __call__(self, *arguments: str) -> str:
-        """What ``python ARGUMENTS`` prints in this environment."""
-        return self._done([str(self.python), *arguments])
+        """Return the output of ``python ARGUMENTS`` in this environment."""
+        return self._output([str(self.python), *arguments])
 
-    def _done(self, command: Sequence[str]) -> str:
+    def _output(self, command: Sequence[str]) -> str:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("LLMPROPS_", "PYTEST_", "PYTHON"))}
         env |= {"XDG_CACHE_HOME": str(self.folder / "cache"), "COLUMNS": "200"}
         done = subprocess.run(
@@ -72,14 +72,14 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The environment with the example."""
+    """Return the environment with the example."""
     pytest.importorskip("hatchling")
     return Environment(tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture(scope="module")
 def measured(installed: Environment) -> Finished:
-    """A gated run of the example with two workers."""
+    """Run the example with a gate and two workers."""
     cities = EXAMPLE / "llmprops_capitals" / "cities.jsonl"
     for name, text in (("knows.py", KNOWS.format(cities=str(cities))), ("reads.py", READS)):
         (installed.folder / name).write_text(text, encoding="utf-8")
@@ -92,8 +92,8 @@ def measured(installed: Environment) -> Finished:
     return Finished(0, output, run)
 
 
-def test_the_example_is_measured_and_gated(measured: Finished) -> None:
-    """Two calls per item, its own metric and rule, and its facts in the record."""
+def test_example_is_measured_and_gated(measured: Finished) -> None:
+    """The record has two calls per item, and the example's metric, facts and data file; the gate passes."""
     assert measured.run["gate"]["decision"] == "pass"
     assert len(measured.verdicts) == 30
     assert {len(verdict["requests"]) for verdict in measured.verdicts.values()} == {2}
@@ -105,16 +105,16 @@ def test_the_example_is_measured_and_gated(measured: Finished) -> None:
     assert list(measured.run["data"]) == facts["data"] == ["builtin:capitals/cities.jsonl"]
 
 
-def test_the_example_has_its_command(installed: Environment) -> None:
-    """`llmprops capitals list` is there; without the example it is not."""
+def test_example_adds_a_command(installed: Environment) -> None:
+    """`llmprops capitals list` works in the new environment; here, the benchmark is unknown."""
     lines = installed("-m", "pytest_llmprops.cli.main", "capitals", "list", "--different").splitlines()
     assert len(lines) == 15
     assert lines[0] == "Brazil\tBrasília\tSão Paulo"
     assert "capitals" not in benchmark_names()
 
 
-def test_the_report_has_the_examples_section(installed: Environment, measured: Finished) -> None:
-    """Title, table and figure of the example are in the page."""
+def test_report_has_the_section_of_the_example(installed: Environment, measured: Finished) -> None:
+    """The page has the example's title, table and figure."""
     pytest.importorskip("matplotlib")
     folder = installed.folder / "report"
     installed("-m", "pytest_llmprops.cli.main", "report", str(measured.folder), "--out", str(folder))
@@ -125,10 +125,8 @@ def test_the_report_has_the_examples_section(installed: Environment, measured: F
     assert (folder / "figures" / "capitals-cities.svg").stat().st_size > 1000
 
 
-def test_the_record_is_judged_where_the_example_is_missing(
-    measured: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Here the example is not installed: headline, title and gate come from the record."""
+def test_record_is_judged_without_the_example(measured: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+    """If the example is not installed, headline, title and gate come from the record."""
     report = report_on([read_run(measured.folder)], {})
     assert report.title.startswith("The gate passes")
     assert "86.7% of capitals" in report.findings[0]

@@ -21,20 +21,20 @@ TOML = re.findall(r"^```toml\n(.*?)^```", PAGE, re.S | re.M)
 
 
 def test_every_block_is_run() -> None:
-    """A block is a named file or TOML, so that the tests below use it."""
+    """Every block is a named file or TOML; the tests below use both."""
     assert len(re.findall(r"^```\w+$", PAGE, re.M)) == len(FILES) + len(TOML)
 
 
 @pytest.fixture
 def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all files of the page, importable, its entry points installed."""
+    """Write all files of the page to an importable folder, install its entry points, and return the folder."""
     for name, text in FILES.items():
         run.write(name, text)
     monkeypatch.syspath_prepend(run.folder)
     groups = tomllib.loads(TOML[0])["project"]["entry-points"]
     points = {
-        group: {name: EntryPoint(name, value, group) for name, value in found.items()}
-        for group, found in groups.items()
+        group: {name: EntryPoint(name, value, group) for name, value in entries.items()}
+        for group, entries in groups.items()
     }
     monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: points["pytest_llmprops.benchmarks"])
     monkeypatch.setattr(benchmark_registry, "_registered", {})
@@ -46,7 +46,7 @@ def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
     return run.folder
 
 
-def test_the_pages_benchmark_is_measured(
+def test_benchmark_of_the_page_is_measured(
     run: Runner, folder: Path, workers: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Benchmark, model, registration, gate, report section and command of the page work together."""
@@ -68,7 +68,6 @@ def test_the_pages_benchmark_is_measured(
     assert (folder / "report" / "figures" / "letters-off-by-one.svg").is_file()
 
 
-def test_the_pages_backend_is_found(folder: Path) -> None:
-    """The entry point of the page names a backend whose models serve chats."""
+def test_backend_of_the_page_serves_chats(folder: Path) -> None:
     backend = registry.find_backend("counter")
     assert backend.kinds(registry.parse_spec("counter")) == {"chat"}

@@ -1,4 +1,4 @@
-"""The README's example runs and is short."""
+"""The code in README.md and docs/models.md runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _blocks(path: Path, language: str) -> list[str]:
 
 @pytest.fixture
 def capitals(run: Runner) -> Runner:
-    """The README's benchmark, written to a folder of its own."""
+    """Write the README's benchmark to a separate folder and return its runner."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Write a benchmark")[2]
     assert "capitals.jsonl" in text
     [code] = _blocks(ROOT / "README.md", "python")
@@ -34,7 +34,7 @@ def capitals(run: Runner) -> Runner:
     return run
 
 
-def test_own_benchmark_runs(capitals: Runner, workers: str) -> None:
+def test_benchmark_of_the_readme_runs(capitals: Runner, workers: str) -> None:
     """The example gives verdicts, a record and a summary, in one process and with workers."""
     done = capitals("--model", f"fake:rule?file={capitals.folder / 'rules.json'}", "-n", workers)
     assert {n: v["status"] for n, v in done.verdicts.items()} == {
@@ -44,14 +44,14 @@ def test_own_benchmark_runs(capitals: Runner, workers: str) -> None:
     assert any(name.endswith("capitals.jsonl") for name in done.run["data"])
 
 
-def test_own_benchmark_is_short() -> None:
-    """It takes at most 25 lines of Python."""
+def test_benchmark_of_the_readme_is_short() -> None:
+    """It has at most 25 lines of Python."""
     [code] = _blocks(ROOT / "README.md", "python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 25
 
 
-def test_options_work_with_it(capitals: Runner) -> None:
-    """Limit, selection, budget, plan and parameters work with a user's own benchmark."""
+def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None:
+    """Limit, selection, budget, plan, parameters and settings work with a user's own benchmark."""
     model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
     assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
     assert list(capitals(*model, "-k", "capitals/pe").verdicts) == ["capitals/pe"]
@@ -72,7 +72,7 @@ def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
 
 
 def test_packaged_backend_of_the_docs_checks_its_package() -> None:
-    """The backend in docs/models.md names the missing package, and refuses other parameters."""
+    """The backend in docs/models.md refuses a missing package and an unknown parameter."""
     _, code = _blocks(ROOT / "docs" / "models.md", "python")
     module = types.ModuleType("packaged")
     exec(compile(code, "docs/models.md", "exec"), module.__dict__)

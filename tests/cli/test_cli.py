@@ -31,7 +31,7 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def generated(benchmark: HTest | Homophones, root: Path) -> Loaded:
-    """Load a folder as `--llm-source published --llm-data` does, and check it against the manifest too."""
+    """Load a folder as `--llm-source published --llm-data` does, and check its files against the manifest."""
     source = DataFolder(root, "published").source_for(benchmark.name)
     folder = DataFolder(root, source)
     loaded = benchmark.load(folder)
@@ -63,7 +63,7 @@ def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_generate_htest_takes_tasks_and_a_seed(tmp_path: Path) -> None:
-    """`--task` chooses tasks; the same seed writes the same bytes, another seed others."""
+    """`--task` chooses tasks; the same seed writes the same bytes, another seed writes others."""
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         words = ("--task", "uppercase", "--task", "end_ly", "--n", 6, "--seed", seed)
         assert run("generate", "htest", *words, "--out", tmp_path / name) == 0
@@ -89,7 +89,7 @@ def test_generate_htest_refuses_in_one_line(
 def test_generated_homophones_can_be_loaded(
     language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`generate homophones` writes a set that loads as generated; each sentence contains its word."""
+    """`generate homophones` writes one file, which loads as a generated set of all three tasks."""
     if language == "zh":
         pytest.importorskip("pypinyin", reason="needs pytest-llmprops[zh]")
         pytest.importorskip("jieba", reason="needs pytest-llmprops[zh]")
@@ -102,8 +102,8 @@ def test_generated_homophones_can_be_loaded(
     assert all(i.id.startswith(f"homophones/{language}/g000") for i in items)
 
 
-def test_homophones_from_ones_own_sentences(tmp_path: Path) -> None:
-    """`--sentences` takes the user's sentences in place of the built-in ones."""
+def test_homophones_from_own_sentences(tmp_path: Path) -> None:
+    """`--sentences` replaces the built-in sentences with the user's."""
     own = tmp_path / "own.txt"
     own.write_text(
         "The farmer carried a heavy bucket.\n\nMy brother painted the kitchen.\n", encoding="utf-8"
@@ -116,7 +116,7 @@ def test_homophones_from_ones_own_sentences(tmp_path: Path) -> None:
 
 
 def test_missing_or_short_sentences_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing file and a file that yields too few items give one line each."""
+    """A missing file and one with too few usable sentences give one line each."""
     words = ("generate", "homophones", "--lang", "en", "--n", 50, "--out", tmp_path / "set", "--sentences")
     assert run(*words, tmp_path / "none.txt") == 2
     assert "none.txt" in one_error(capsys)
@@ -126,7 +126,7 @@ def test_missing_or_short_sentences_are_one_line(tmp_path: Path, capsys: pytest.
 
 
 def test_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file in place of the output folder is reported in one line that names it."""
+    """If the output folder is a file, one line names it."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     assert run("generate", "htest", "--task", "rhyme", "--n", 2, "--out", tmp_path / "file") == 2
     assert str(tmp_path / "file") in one_error(capsys)
@@ -136,7 +136,7 @@ def test_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """task -> (text, label) of its fine-tuning file."""
+    """Return the (text, label) pairs of each task's fine-tuning file, by task."""
     by_task: dict[str, list[tuple[str, str]]] = {}
     for path in folder.glob("*_train.jsonl"):
         pairs = []
@@ -152,8 +152,8 @@ def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
     return by_task
 
 
-def test_training_rows_are_no_test_items(tmp_path: Path) -> None:
-    """`htest export-train` writes chat rows per task, both labels alike often, none of them a built-in item."""
+def test_training_rows_differ_from_builtin_items(tmp_path: Path) -> None:
+    """`htest export-train` writes each label equally often per task, and no text of a built-in item."""
     assert run("htest", "export-train", "--n", 20, "--seed", 7, "--out", tmp_path) == 0
     trained = trained_on(tmp_path)
     assert set(trained) == set(TASKS)
@@ -177,10 +177,10 @@ def test_training_rows_leave_out_another_set(tmp_path: Path) -> None:
     assert overlaps[1] == 0
 
 
-def test_training_without_data_to_leave_out_is_one_line(
+def test_training_data_folder_without_htest_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A `--data` folder without an H-TEST file gives one line that names it."""
+    """A `--data` folder without H-TEST files is refused in one line that names it."""
     assert run("htest", "export-train", "--data", tmp_path / "empty", "--out", tmp_path / "out") == 2
     assert str(tmp_path / "empty") in one_error(capsys)
 
@@ -189,7 +189,7 @@ def test_training_without_data_to_leave_out_is_one_line(
 
 
 def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`data pull` hands files, folder and base URL to the puller, and returns its status."""
+    """`data pull` passes files, folder and base URL to the puller, and returns its status."""
     seen = []
 
     def pull(dest: Path, **options: object) -> int:
@@ -210,9 +210,7 @@ def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_pull_refuses_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that is not in the manifest and a URL without placeholders give one line, and nothing is
-    fetched.
-    """
+    """An unknown file and a base URL without placeholders give one line each, and nothing is fetched."""
     assert run("data", "pull", *words, "--dest", tmp_path / "data") == 1
     printed = capsys.readouterr()
     (line,) = (printed.out + printed.err).splitlines()
@@ -220,7 +218,7 @@ def test_pull_refuses_in_one_line(
     assert not (tmp_path / "data").exists()
 
 
-# The command itself
+# usage and interrupts
 
 
 @pytest.mark.parametrize(
@@ -234,18 +232,18 @@ def test_pull_refuses_in_one_line(
         ["runs", "import-homophones", "x"],
     ],
 )
-def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing or unknown command or option is argparse's usage error, status 2."""
+def test_wrong_usage_has_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing or unknown command or option is argparse's usage error."""
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == 2
     assert "usage: llmprops" in capsys.readouterr().err
 
 
-def test_interrupt(
+def test_interrupt_has_status_130(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C ends with status 130 and one line."""
+    """Ctrl-C ends the command with one line."""
 
     def pull(*args: object, **options: object) -> int:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""`llmprops compare`: its output for people and for programs."""
+"""`llmprops compare`: text, Markdown and JSON output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def row(text: str, start: str) -> list[str]:
-    """The cells of the only table row that begins with ``start``."""
+    """Return the cells of the only table row that begins with ``start``."""
     [line] = [line for line in text.splitlines() if line.split()[: len(start.split())] == start.split()]
     return re.split(r"\s{2,}", line.strip())
 
@@ -55,8 +55,8 @@ def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
     ]  # fmt: skip
 
 
-def test_a_drop_and_no_drop(capsys: pytest.CaptureFixture[str]) -> None:
-    """A significant drop is reported as one; any other result is shown with the smallest detectable drop."""
+def test_drop_or_smallest_detectable_drop(capsys: pytest.CaptureFixture[str]) -> None:
+    """A significant drop is reported as one; otherwise the smallest detectable drop is shown."""
     write_run(Path("a"), verdicts("c" * 30))
     write_run(Path("b"), verdicts("w" * 10 + "c" * 20))
     write_run(Path("c"), verdicts("w" + "c" * 29))
@@ -79,8 +79,8 @@ def test_pairs_too_few_for_any_drop(capsys: pytest.CaptureFixture[str]) -> None:
     assert row(output(capsys, "a", "b"), "sums add")[-2:] == ["inconclusive", "none"]
 
 
-def test_items_of_one_side_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """Items that only one run has, or that are in error, get columns if any exist."""
+def test_items_without_a_pair_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Items in one run only, and items in error, have columns if there are any."""
     write_run(Path("a"), verdicts("ccec"))
     write_run(Path("b"), verdicts("ccc"))
     head, cells = row(text := output(capsys, "a", "b"), "benchmark"), row(text, "sums add")
@@ -113,8 +113,8 @@ def test_flipped_items_with_both_replies(capsys: pytest.CaptureFixture[str]) -> 
     assert "        Two and two\n        make four.\n" in full
 
 
-def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    """Twenty items per direction are shown, or as many as requested; the heading has the total."""
+def test_limit_of_listed_items(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each direction lists 20 flipped items, or as many as --limit says; the heading has the total."""
     write_run(Path("a"), verdicts("c" * 30))
     write_run(Path("b"), verdicts("w" * 30))
     shown = [
@@ -126,8 +126,8 @@ def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--limit -1" in one_error(capsys, "a", "b", "--limit", "-1")
 
 
-def test_what_differs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs with different settings are compared, and a line names the difference."""
+def test_different_settings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs with different settings are compared, and one line names the difference."""
     for name, k in (("a", 1), ("b", 2)):
         write_run(
             Path(name), verdicts("cw"), protocols={"sums": {"name": "quick", "settings": {"k": k}, "seed": 0}}
@@ -137,8 +137,8 @@ def test_what_differs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not measured in the same way" not in output(capsys, "a", "a")
 
 
-def test_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs without a common item are reported as such, without a table of pairs."""
+def test_runs_without_common_items(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a common item, the output says so and has no table of pairs."""
     write_run(Path("a"), verdicts("cw"))
     write_run(Path("b"), verdicts("cw", benchmark="other"))
     text = output(capsys, "a", "b")
@@ -149,10 +149,10 @@ def test_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 110])
-def test_narrow_terminal(
+def test_wide_table_has_one_cell_per_line(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table that is too wide is printed as one cell per line, with column names."""
+    """A table wider than the terminal is printed as one cell per line, with column names."""
     monkeypatch.setenv("COLUMNS", str(width))
     write_run(Path("a"), verdicts("ccwc", given="long reply " * 30))
     write_run(Path("b"), verdicts("cwcc", given="long reply " * 30))
@@ -162,8 +162,8 @@ def test_narrow_terminal(
     assert "finding inconclusive would show none" in flat
 
 
-def test_markdown_is_the_same_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """The Markdown holds the tables and the flipped items; it is written beside the terminal's output."""
+def test_markdown_has_tables_and_flipped_items(capsys: pytest.CaptureFixture[str]) -> None:
+    """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
     write_run(Path("a"), verdicts("ccw"))
     write_run(Path("b"), verdicts("cwc", model="new"))
     assert "A → B" in output(capsys, "a", "b", "--markdown", "c.md")
@@ -174,8 +174,8 @@ def test_markdown_is_the_same_as_text(capsys: pytest.CaptureFixture[str]) -> Non
     assert "none does not exist" in one_error(capsys, "a", "b", "--markdown", "none/c.md")
 
 
-def test_hostile_replies_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """Control characters reach no terminal, and Markdown makes neither HTML nor links of a reply."""
+def test_hostile_replies_stay_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters in a reply are not printed, and its Markdown has neither HTML nor links."""
     write_run(Path("a"), [verdict("x", given=HOSTILE, expected=HOSTILE, model=HOSTILE)])
     write_run(Path("b"), [verdict("x", "wrong", given=HOSTILE, expected=HOSTILE)])
     for words in ((), ("--full",), ("--json",)):
@@ -190,16 +190,16 @@ def test_hostile_replies_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert cells.count("|") == 5
 
 
-def test_escaping_shows_the_text_itself() -> None:
-    """Read by HTML, the escaped text is what the model wrote, line by line; nothing of it is mark-up."""
+def test_escaped_text_reads_as_the_original() -> None:
+    """An HTML parser reads the original text back, and the characters of Markdown are escaped."""
     text = "a < b & c > d | `e` _f_ *g* [h](i) # j ~k~ \\| \"l\" 'm' 100% 猫 தமிழ் عربي"
     assert unescape(escaped(text)) == text
     assert escaped("one\ntwo\r\nthree") == "one<br>two<br>three"
     assert not set(escaped("".join(map(chr, range(33, 127))))) & set("<>|`*_[]~\\@!{}$^")
 
 
-def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    """--json prints every flipped item in full, whatever the limit, and only numbers that JSON allows."""
+def test_json_has_every_flipped_item(capsys: pytest.CaptureFixture[str]) -> None:
+    """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows."""
     long = "猫 " * 500
     write_run(Path("a"), verdicts("c" * 25, given=long))
     write_run(Path("b"), verdicts("w" * 25))
@@ -228,8 +228,8 @@ def test_several_models(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not A (x), D (z)" in text
 
 
-def test_one_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """One run with one model cannot be compared; with two, its models are."""
+def test_one_run_is_compared_by_its_models(capsys: pytest.CaptureFixture[str]) -> None:
+    """One run with one model cannot be compared; two models of one run can."""
     write_run(Path("a"), verdicts("cw"))
     assert "name another run" in one_error(capsys, "a")
     write_run(Path("b"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])

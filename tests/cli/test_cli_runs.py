@@ -40,7 +40,8 @@ def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return line
 
 
-def reduce(folder: Path, **facts: Any) -> None:
+def change_facts(folder: Path, **facts: Any) -> None:
+    """Replace facts in the ``run.json`` of a run."""
     path = folder / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | facts), encoding="utf-8")
 
@@ -48,8 +49,8 @@ def reduce(folder: Path, **facts: Any) -> None:
 # list
 
 
-def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    """One row per run: name, start, model, benchmark, items, accuracy, state and the gate's decision."""
+def test_list_has_one_row_per_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row has name, start, models, benchmarks, items, accuracy, state and the gate's decision."""
     write_run(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
     write_run(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
     lines = output(capsys, "runs", "list")
@@ -70,10 +71,10 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2].split() == ["one", "2026-01-02", "03:04", "old", "sums", "4", "66.7%", "complete", "fail"]
 
 
-def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
-    """Unreadable, unfinished and unwritten runs are distinguished; problems are listed below the table."""
+def test_list_shows_the_state_of_each_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unreadable, incomplete and current runs have their own states; problems are listed below the table."""
     write_run(RUNS / "killed", verdicts("cw"))
-    reduce(RUNS / "killed", finished=None, complete=False, summary=[])
+    change_facts(RUNS / "killed", finished=None, complete=False, summary=[])
     write_run(RUNS / "newer", verdicts("c"), schema=3)
     (RUNS / "writing").mkdir()
     record = RunRecord(RUNS / "writing", first_facts(RUNS / "writing"))
@@ -93,7 +94,7 @@ def test_list_names_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> N
 def test_list_fits_the_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a narrow terminal each run has two lines, which say the same."""
+    """If the table is too wide, each run has two lines with the same content."""
     monkeypatch.setenv("COLUMNS", str(width))
     name = "20261121T133918Z-some-model-with-a-name"
     write_run(RUNS / name, verdicts("cw"), gate={"decision": "pass"})
@@ -104,7 +105,7 @@ def test_list_fits_the_terminal(
     assert len(lines) == 2
 
 
-def test_list_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_without_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """Without runs, the command names the searched folder and succeeds."""
     assert main(["runs", "list"]) == 0
     printed = capsys.readouterr()
@@ -115,8 +116,8 @@ def test_list_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 # show
 
 
-def test_show_is_the_summary_of_the_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run shows the same summary that ended it in pytest, and where it comes from."""
+def test_show_prints_the_summary_of_the_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    """The output has the summary that ended the run, its protocol, versions and command."""
     run.sums()
     done = run("--model", run.adder)
     ended = done.output[done.output.index("sums · ") :]
@@ -130,10 +131,10 @@ def test_show_is_the_summary_of_the_run(run: Runner, capsys: pytest.CaptureFixtu
     assert "command: pytest -p no:cacheprovider" in text
 
 
-def test_show_of_a_killed_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unfinished run shows what it has and says that it is incomplete."""
+def test_show_a_killed_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unfinished run is shown with its verdicts and a note, as incomplete."""
     write_run(RUNS / "killed", verdicts("cw"), summary=[], complete=False)
-    reduce(RUNS / "killed", finished=None, calls={}, expected=0)
+    change_facts(RUNS / "killed", finished=None, calls={}, expected=0)
     text = "\n".join(output(capsys, "runs", "show", "killed"))
     assert "killed (incomplete)" in text
     assert "50.0%" in text
@@ -141,8 +142,8 @@ def test_show_of_a_killed_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "INCOMPLETE" not in text
 
 
-def test_show_of_a_run_ended_by_its_gate(capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that its sequential gate ended says so once, with the cases it did not need."""
+def test_show_a_run_ended_by_its_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    """One note says that the sequential gate stopped the run, and how many cases have a verdict."""
     gate = {"decision": "pass", "stopped_early": True}
     facts: dict[str, Any] = {"complete": False, "expected": 9, "gate": gate, "sequential": {"ended": True}}
     write_run(RUNS / "gated", verdicts("cw"), **facts)
@@ -150,8 +151,8 @@ def test_show_of_a_run_ended_by_its_gate(capsys: pytest.CaptureFixture[str]) -> 
     assert lines == ["note: stopped early by its gate: 2 of 9 cases have a verdict"]
 
 
-def test_show_names_deviations_git_data_and_gate(capsys: pytest.CaptureFixture[str]) -> None:
-    """What shaped a run is shown: forced deviations, commit, files, the gate's line, a baseline's origin."""
+def test_show_names_what_affected_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Deviations, commit, data files, the gate's line and the origin of a baseline are shown."""
     write_run(
         RUNS / "r",
         verdicts("c"),
@@ -174,7 +175,7 @@ def test_show_names_deviations_git_data_and_gate(capsys: pytest.CaptureFixture[s
 
 
 def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """--json prints run.json with a summary that fits the verdicts; notes go to standard error."""
+    """--json prints run.json with a summary computed from the verdicts; notes go to standard error."""
     write_run(RUNS / "r", verdicts("cw"), summary=[])
     assert main(["runs", "show", "r", "--json"]) == 0
     printed = capsys.readouterr()
@@ -184,7 +185,6 @@ def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Control characters in a record are never printed to the terminal."""
     bad = "\x1b[2J\x07\x9b31m\u202e"
     rows = [verdict("x", "wrong", given=bad, reason=bad, model=f"m{bad}", task=f"t{bad}")]
     write_run(
@@ -198,16 +198,16 @@ def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "words", [("show", "none"), ("export", "none", "--csv", "x.csv"), ("promote", "none", "b")]
 )
-def test_no_such_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing run gives one line, for every command."""
+def test_missing_run_is_one_line(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command reports a missing run in one line."""
     assert "no run 'none'" in one_error(capsys, "runs", *words)
 
 
 # export
 
 
-def test_export(capsys: pytest.CaptureFixture[str]) -> None:
-    """Verdicts of several runs become one table in both formats; the files are named."""
+def test_export_to_parquet_and_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdicts of several runs are one table in both formats, and the files are named."""
     import pandas as pd
 
     write_run(RUNS / "one", verdicts("cw", values={"a": 1.0}))
@@ -220,8 +220,8 @@ def test_export(capsys: pytest.CaptureFixture[str]) -> None:
         assert list(frame["value_a"].isna()) == [False, False, True]
 
 
-def test_export_of_another_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """--table chooses what a row is."""
+def test_export_another_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """--table selects what a row is."""
     import pandas as pd
 
     write_run(RUNS / "one", verdicts("cw"))
@@ -229,15 +229,15 @@ def test_export_of_another_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(pd.read_csv("t.csv")["items"]) == [2]
 
 
-def test_export_says_what_a_table_lacks(capsys: pytest.CaptureFixture[str]) -> None:
-    """The notes of an incomplete run are on standard error, since the file cannot carry them."""
+def test_export_notes_an_incomplete_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The note goes to standard error, because the file cannot hold it."""
     write_run(RUNS / "one", verdicts("cw"), complete=False, expected=5)
     assert main(["runs", "export", "one", "--csv", "t.csv"]) == 0
     assert "one: incomplete: 2 of 5" in capsys.readouterr().err
 
 
 def test_export_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing output file name and a missing folder give one line each."""
+    """A missing file option and a missing folder give one line each."""
     write_run(RUNS / "one", verdicts("cw"))
     assert "--parquet" in one_error(capsys, "runs", "export", "one")
     assert "none does not exist" in one_error(capsys, "runs", "export", "one", "--csv", "none/t.csv")
@@ -246,8 +246,8 @@ def test_export_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 # promote
 
 
-def test_promote(capsys: pytest.CaptureFixture[str]) -> None:
-    """A promoted run is listed and can be selected under its new name."""
+def test_promoted_run_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """A promoted run is listed and shown under its new name; --replace is needed to replace it."""
     write_run(RUNS / "one", verdicts("cw"))
     assert output(capsys, "runs", "promote", "one", "base") == [str(Path("baselines") / "base")]
     assert any("baselines/base" in line for line in output(capsys, "runs", "list"))
@@ -259,7 +259,7 @@ def test_promote(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_promote_options(capsys: pytest.CaptureFixture[str]) -> None:
-    """Replies can be left out; an incomplete run must be allowed."""
+    """--without-replies leaves out requests.jsonl; an incomplete run needs --allow-incomplete."""
     write_run(RUNS / "one", verdicts("cw"), complete=False)
     (RUNS / "one" / "requests.jsonl").write_text("")
     assert "--allow-incomplete" in one_error(capsys, "runs", "promote", "one", "base")

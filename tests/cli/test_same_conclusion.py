@@ -1,4 +1,4 @@
-"""A gate, `llmprops compare` and `llmprops report` judge the same two runs alike."""
+"""A gate, `llmprops compare` and `llmprops report` draw the same conclusion from the same two runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from fixtures.recorded import verdicts, write_run
 from pytest_llmprops.cli.main import main
 
-#: what gate and report say for each conclusion of ``llmprops compare``
+#: the gate's decision and the report's words for each conclusion of ``llmprops compare``
 GATE = {"drop": "fail", "gain": "pass", "no clear difference": "pass", "inconclusive": "inconclusive"}
 REPORT = {
     "drop": "does worse than",
@@ -30,10 +30,10 @@ REPORT = {
         (1, 0, 30, "inconclusive"),
     ],
 )
-def test_one_answer(
+def test_gate_and_report_agree_with_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: int, gained: int, of: int, expected: str
 ) -> None:
-    """The conclusion of `compare` is the gate's decision, and the word in the report's heading and table."""
+    """The gate's decision, and the report's heading and table, have the conclusion of `compare`."""
     both = of - lost - gained
     old = write_run(tmp_path / "old", verdicts("c" * lost + "w" * gained + "c" * both, model="old"))
     new = write_run(tmp_path / "new", verdicts("w" * lost + "c" * gained + "c" * both, model="new"))
