@@ -262,7 +262,7 @@ def test_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
         assert len(set(asked)) < ITEMS
     else:
         assert set(asked) == set(range(ITEMS))
-        # pytest-xdist runs the case again that the worker was killed in.
+        # pytest-xdist repeats the case that was running when the worker was killed.
         assert len(done.verdicts) == ITEMS
         assert _decision(done)["decision"] == "inconclusive"
     if cache == "reuse":
