@@ -1,13 +1,15 @@
-"""The power of McNemar's test.
+"""The power of the tests of a drop (``core/drop_tests.py``).
 
-``core/comparison.py`` defines losses, gains and drop, and has the power for clusters. scipy is imported where it is
-used.
+``core/pairs.py`` defines losses, gains and drop. scipy is imported where it is used.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+
+from pytest_llmprops.core import pairs as paired
+from pytest_llmprops.core.pairs import Pairs
 
 #: counts may be sums of fractions, with rounding errors up to this share
 ROUNDING = 1e-9
@@ -67,3 +69,45 @@ def mcnemar_power(drop: float, churn: float, n: int, alpha: float) -> float:
     critical = binom.isf(alpha, flips, 0.5)  # rejected if losses are above it
     rejected = binom.sf(critical, flips, min(1.0, (churn + drop) / flip_rate))
     return float(np.sum(binom.pmf(flips, n, flip_rate) * rejected))
+
+
+def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> float:
+    """Return the smallest true drop that :func:`drop_test` can detect on these pairs with this power.
+
+    For independent binary pairs this is :func:`detectable_drop`. For other pairs it is the larger of two values. The
+    first is :func:`detectable_drop`, where a fractional difference counts as that fraction of a flip. The second is
+    the detectable effect of a one-sided t-test on the clusters: the effect size for their number, times the standard
+    deviation of their contributions to the drop, which is assumed to be the same under a drop. If the contributions
+    do not vary, the second value is the McNemar value with clusters as pairs.
+
+    :returns: a fraction, or ``math.inf`` if no drop up to 1, or no pattern of signs, can be significant.
+    :raises ValueError: if there are no pairs, or unless 0 < alpha < power < 1.
+    """
+    lost = math.fsum(d for d in pairs.drops if d > 0)
+    gained = -math.fsum(d for d in pairs.drops if d < 0)
+    items = detectable_drop(lost, gained, pairs.n, alpha=alpha, power=power)
+    if pairs.binary and not pairs.clustered:
+        return items
+    clusters = pairs.by_cluster()
+    count = len(clusters)
+    if 2.0**-count > alpha:
+        return math.inf
+    contributions = [math.fsum(differences) * count / pairs.n for differences in clusters]
+    return max(items, _detectable_mean(contributions, alpha, power))
+
+
+def _detectable_mean(contributions: list[float], alpha: float, power: float) -> float:
+    """Return the detectable mean of clusters with this variance; inf if it is above 1, the largest possible drop."""
+    import numpy as np
+
+    count = len(contributions)
+    deviation = float(np.std(contributions, ddof=1)) if count > 1 else 0.0
+    if deviation < paired.ROUNDING:
+        return detectable_drop(0, 0, count, alpha=alpha, power=power)
+    from scipy.special import nctdtrinc, stdtrit
+
+    # Under a drop the t statistic has a noncentral t distribution. Solve for the noncentrality (effect size times
+    # sqrt(clusters)) at which it exceeds its critical value with probability ``power``.
+    noncentrality = float(nctdtrinc(count - 1, 1 - power, stdtrit(count - 1, 1 - alpha)))
+    drop = noncentrality / math.sqrt(count) * deviation
+    return drop if drop <= 1 else math.inf

@@ -10,7 +10,8 @@ from typing import Any
 
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.reports.terminal import aligned_table
-from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side, TaskKey
+from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side
+from pytest_llmprops.runs.pairing import TaskKey
 
 Table = list[tuple[str, ...]]
 NO_REPLY = "(no reply recorded)"

@@ -3,138 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
+from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.pairing import (
+    ItemKey,
+    Paired,
+    TaskKey,
+    by_item,
+    judge_pairs,
+    pair_records,
+    task_key_of,
+    with_tasks_of,
+)
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests, reply_of
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
-
-
-class TaskKey(NamedTuple):
-    """One benchmark, task, language and source."""
-
-    benchmark: str
-    task: str
-    language: str
-    source: str
-
-
-class ItemKey(NamedTuple):
-    """One item: records of two runs with the same key are paired."""
-
-    benchmark: str
-    task: str
-    language: str
-    source: str
-    id: str
-
-    @property
-    def task_key(self) -> TaskKey:
-        """The key of the item's task."""
-        return TaskKey(*self[:4])
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One item with an answer in both runs; scores are the share of its samples that are correct."""
-
-    key: ItemKey
-    cluster: str
-    baseline: float
-    candidate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """The items of two runs.
-
-    :param pairs: items that both runs have an answer to.
-    :param missing: items of the baseline that the candidate has no record of.
-    :param added: items of the candidate that the baseline has no record of.
-    :param errors: items that both runs have, with an error in at least one.
-    """
-
-    pairs: list[Pair]
-    missing: list[ItemKey]
-    added: list[ItemKey]
-    errors: list[ItemKey]
-
-
-def with_tasks_of(
-    records: Iterable[VerdictRecord], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
-) -> list[VerdictRecord]:
-    """Return ``records``, each with the task that the same item has in ``others``.
-
-    If a task depends on the answer (``Benchmark.tasks_by_answer``), an item may have different tasks for two models.
-    The task of other items does not change.
-
-    :param others: records or cases.
-    :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
-    """
-    decided = decided or tasks_by_answer()
-    tasks = {_without_task(r): r.task for r in others}
-    moved = []
-    for record in records:
-        task = tasks.get(_without_task(record), record.task)
-        if task != record.task and {task, record.task} <= set(decided(record.benchmark)):
-            record = replace(record, task=task)
-        moved.append(record)
-    return moved
-
-
-def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
-    return record.benchmark, record.language, record.source, record.id
-
-
-def pair_records(
-    baseline: Iterable[VerdictRecord],
-    candidate: Iterable[VerdictRecord],
-    decided: TasksByAnswer | None = None,
-) -> Paired:
-    """Pair the records of two models by benchmark, task (the candidate's), language, source and id.
-
-    Samples of an item are averaged first, without errors; an item of which every sample is an error counts as an
-    error. The results are in the baseline's order.
-
-    :param decided: as for :func:`with_tasks_of`.
-    """
-    candidate = list(candidate)
-    before, after = _by_item(with_tasks_of(baseline, candidate, decided)), _by_item(candidate)
-    paired = Paired([], [], [key for key in after if key not in before], [])
-    for key, records in before.items():
-        others = after.get(key)
-        if others is None:
-            paired.missing.append(key)
-            continue
-        old, new = _share(records), _share(others)
-        if old is None or new is None:
-            paired.errors.append(key)
-        else:
-            paired.pairs.append(Pair(key, records[0].cluster, old, new))
-    return paired
-
-
-def _by_item(records: Iterable[VerdictRecord]) -> dict[ItemKey, list[VerdictRecord]]:
-    items: dict[ItemKey, list[VerdictRecord]] = {}
-    for r in records:
-        key = ItemKey(r.benchmark, r.task, r.language, r.source, r.id)
-        items.setdefault(key, []).append(r)
-    return items
-
-
-def _share(records: Sequence[VerdictRecord]) -> float | None:
-    answered = [r.status == "correct" for r in records if r.status != "error"]
-    return sum(answered) / len(answered) if answered else None
 
 
 @dataclass(frozen=True)
@@ -246,11 +138,6 @@ def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
     return Comparison(tuple(columns), task_keys, contrasts, tuple(notes))
 
 
-def task_key_of(row: Placed) -> TaskKey:
-    """Benchmark, task, language and source of a summary row or a record."""
-    return TaskKey(row.benchmark, row.task, row.language, row.source)
-
-
 def _columns(runs: Sequence[Run]) -> list[Column]:
     models = [(run, model) for run in runs for model in run.models]
     return [Column(_letter(number), run, model) for number, (run, model) in enumerate(models)]
@@ -284,7 +171,7 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
     flipped = [p for p in paired.pairs if p.baseline != p.candidate]
     flips = []
     if flipped:
-        old, new = _by_item(before), _by_item(after)
+        old, new = by_item(before), by_item(after)
         for column in (baseline, candidate):
             if id(column.run) not in replies:
                 replies[id(column.run)] = read_requests(column.run.folder)
@@ -316,21 +203,6 @@ def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
     """Return a sample with the given correctness; otherwise the first one."""
     fitting = [r for r in records if (r.status == "correct") == correct and r.status != "error"]
     return (fitting or records)[0]
-
-
-def judge_pairs(pairs: Sequence[Pair]) -> PairedResult | None:
-    """Judge the candidate by its pairs; None without pairs."""
-    from pytest_llmprops.core.comparison import Pairs, judge
-
-    if not pairs:
-        return None
-    return judge(
-        Pairs(
-            tuple(p.baseline for p in pairs),
-            tuple(p.candidate for p in pairs),
-            tuple(p.cluster for p in pairs),
-        )
-    )
 
 
 def _change(task_key: TaskKey | None, paired: Paired) -> Change:

@@ -243,7 +243,7 @@ def _add_regression_checks(
     gate: Gate, rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int
 ) -> None:
     """Add the checks of all complete ``no_regression`` rules; Holm's correction needs every p-value."""
-    from pytest_llmprops.core.comparison import drop_test, holm
+    from pytest_llmprops.core.drop_tests import drop_test, holm
 
     tested = [
         (data, checks, drop_test(data.comparison))

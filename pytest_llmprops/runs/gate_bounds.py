@@ -44,7 +44,7 @@ from pytest_llmprops.runs.gate_checks import (
 from pytest_llmprops.runs.gate_file import Rule
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import Pairs
+    from pytest_llmprops.core.pairs import Pairs
 
 OPEN = "not settled yet"
 #: share of a check's error rate that is spent on the drop; the rest bounds the number of discordant pairs
@@ -179,7 +179,8 @@ def no_regression(
     p-value of sign flips is at most Hoeffding's exp(-D² / 2V) (*JASA* 58, 1963), where D is the sum of the differences
     and V the sum of squared cluster sums. There is no lower bound, so only the full run can meet such a rule.
     """
-    from pytest_llmprops.core.comparison import detectable_drop, mcnemar_drop
+    from pytest_llmprops.core.drop_tests import mcnemar_drop
+    from pytest_llmprops.core.power import detectable_drop
 
     bounds, n = PairBounds.of(pairs, population, error_rate), population.items
     verdict: CheckVerdict = "inconclusive"
@@ -207,7 +208,7 @@ def no_regression(
 
 def max_drop(rule: Rule, pairs: Pairs, population: Population, error_rate: float) -> Check:
     """Check ``max_drop``: the full run's interval at its extremes over the possible counts."""
-    from pytest_llmprops.core.comparison import paired_interval
+    from pytest_llmprops.core.drop_limits import paired_interval
 
     assert rule.max_drop is not None
     bounds, n, level = PairBounds.of(pairs, population, error_rate), population.effective, 1 - rule.alpha

@@ -12,7 +12,8 @@ from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate_file import Rule, wrong_side
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import DropTest, Pairs
+    from pytest_llmprops.core.drop_tests import DropTest
+    from pytest_llmprops.core.pairs import Pairs
 
 #: with fewer clusters, intervals are too unreliable for a decision
 MIN_CLUSTERS = 10
@@ -125,7 +126,8 @@ def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tes
     :param test: the test with the Holm-corrected p-value. :param alpha: the level of the test.
     :param tests: the number of tests that the correction is for.
     """
-    from pytest_llmprops.core.comparison import drop_interval, judge
+    from pytest_llmprops.core.comparison import judge
+    from pytest_llmprops.core.drop_limits import drop_interval
 
     interval = drop_interval(pairs, 1 - rule.alpha)
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test, tests=tests)
@@ -169,7 +171,7 @@ def _drop(pairs: Pairs, interval: Interval) -> str:
 
 
 def _needed(rule: Rule, pairs: Pairs, alpha: float) -> str:
-    from pytest_llmprops.core.comparison import detectable_drop
+    from pytest_llmprops.core.power import detectable_drop
 
     if pairs.clustered or not pairs.binary:
         return ""
@@ -190,7 +192,7 @@ def drop_required(rule: Rule) -> str:
 
 def max_drop(rule: Rule, pairs: Pairs) -> Check:
     """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin."""
-    from pytest_llmprops.core.comparison import drop_interval, pairs_to_settle
+    from pytest_llmprops.core.drop_limits import drop_interval, pairs_to_settle
 
     assert rule.max_drop is not None
     interval = drop_interval(pairs, 1 - rule.alpha)

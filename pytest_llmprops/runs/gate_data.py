@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
-from pytest_llmprops.runs.compare import Pair, pair_records, with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
 from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, draw_key
 from pytest_llmprops.runs.gate_file import Rule
+from pytest_llmprops.runs.pairing import Pair, pair_records, score_pairs, with_tasks_of
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import Pairs
+    from pytest_llmprops.core.pairs import Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,8 @@ class RuleData:
 
     @property
     def comparison(self) -> Pairs:
-        """The pairs as core/comparison.py expects them."""
-        from pytest_llmprops.core.comparison import Pairs
-
-        return Pairs(
-            tuple(p.baseline for p in self.pairs),
-            tuple(p.candidate for p in self.pairs),
-            tuple(p.cluster for p in self.pairs),
-        )
+        """The scores and clusters of the pairs."""
+        return score_pairs(self.pairs)
 
 
 def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:

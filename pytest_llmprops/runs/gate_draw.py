@@ -16,9 +16,9 @@ from pytest_llmprops.core.gate_results import RulePlan, SequentialPlan
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
-from pytest_llmprops.runs.compare import with_tasks_of
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_file import Gate, Rule
+from pytest_llmprops.runs.pairing import with_tasks_of
 
 #: approximate maximum number of blocks: the request queue runs empty after each
 MOST_BLOCKS = 40

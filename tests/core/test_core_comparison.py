@@ -16,17 +16,10 @@ from scipy.stats import binom, binomtest, false_discovery_control, permutation_t
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from pytest_llmprops.core import comparison
-from pytest_llmprops.core.comparison import (
-    Pairs,
-    drop_interval,
-    drop_test,
-    holm,
-    mcnemar_drop,
-    paired_interval,
-    paired_limits,
-    sign_flip_drop,
-)
+from pytest_llmprops.core import drop_limits, drop_tests
+from pytest_llmprops.core.drop_limits import drop_interval, paired_interval, paired_limits
+from pytest_llmprops.core.drop_tests import drop_test, holm, mcnemar_drop, sign_flip_drop
+from pytest_llmprops.core.pairs import Pairs
 from pytest_llmprops.core.statistics import cluster_bootstrap
 
 #: airway hyper-responsiveness before and after stem cell transplantation, 21 children (Bentur et al.):
@@ -159,7 +152,7 @@ def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int)
     """Beyond 14 clusters the sampled p-value is within four standard errors of the exact one."""
     exact = mcnemar_drop(losses, gains)
     drawn = sign_flip_drop([1.0] * losses + [-1.0] * gains)
-    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / comparison.SIGN_FLIPS))
+    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / drop_tests.SIGN_FLIPS))
     assert drawn == sign_flip_drop([1.0] * losses + [-1.0] * gains)
     assert drawn != sign_flip_drop([1.0] * losses + [-1.0] * gains, seed=1)
 
@@ -172,7 +165,7 @@ def test_drawn_sign_flips_are_scipys_permutation_test() -> None:
         random_state=np.random.default_rng(1),
     ).pvalue  # fmt: skip
     assert sign_flip_drop(sums.tolist()) == pytest.approx(theirs, abs=0.02)
-    assert sign_flip_drop([1.0] * 60) == 1 / comparison.SIGN_FLIPS
+    assert sign_flip_drop([1.0] * 60) == 1 / drop_tests.SIGN_FLIPS
 
 
 def test_sign_flips_keep_their_level_where_mcnemar_does_not() -> None:
@@ -259,8 +252,8 @@ def test_drop_interval_of_clusters_and_of_repeats() -> None:
     rng = np.random.default_rng(4)
     clusters = [rng.choice([-1.0, 0.0, 1.0], rng.integers(1, 5)).tolist() for _ in range(30)]
     interval = drop_interval(differing(clusters), level=0.9)
-    assert interval == cluster_bootstrap(clusters, draws=comparison.DRAWS, level=0.9)
-    assert comparison.DRAWS >= 10_000
+    assert interval == cluster_bootstrap(clusters, draws=drop_limits.DRAWS, level=0.9)
+    assert drop_limits.DRAWS >= 10_000
     repeats = differing([[float(d)] for d in rng.uniform(-1, 1, 40)])
     low, high, method = drop_interval(repeats)
     width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(40)

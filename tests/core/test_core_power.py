@@ -13,17 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 from statsmodels.stats.power import TTestPower
 
-from pytest_llmprops.core.comparison import (
-    Pairs,
-    detectable_drop,
-    detectable_drop_of,
-    drop_test,
-    mcnemar_drop,
-    paired_interval,
-    pairs_to_settle,
-    sign_flip_drop,
-)
-from pytest_llmprops.core.power import mcnemar_power
+from pytest_llmprops.core.drop_limits import paired_interval, pairs_to_settle
+from pytest_llmprops.core.drop_tests import drop_test, mcnemar_drop, sign_flip_drop
+from pytest_llmprops.core.pairs import Pairs
+from pytest_llmprops.core.power import detectable_drop, detectable_drop_of, mcnemar_power
 
 
 def independent(losses: int, gains: int, n: int) -> Pairs:

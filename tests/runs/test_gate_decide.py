@@ -10,8 +10,10 @@ import pytest
 
 from fixtures.gates import gate_of, judged, paired_runs
 from fixtures.recorded import verdict, verdicts
-from pytest_llmprops.core.comparison import detectable_drop, holm, mcnemar_drop, paired_interval
+from pytest_llmprops.core.drop_limits import paired_interval
+from pytest_llmprops.core.drop_tests import holm, mcnemar_drop
 from pytest_llmprops.core.gate_results import Check, GateResult
+from pytest_llmprops.core.power import detectable_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 

@@ -18,7 +18,8 @@ from scipy.stats import binomtest
 
 from fixtures.gates import DrawnRun, Records, baseline_of, facts_of, gate_of
 from fixtures.recorded import verdict, verdicts
-from pytest_llmprops.core.comparison import Pairs, drop_test
+from pytest_llmprops.core.drop_tests import drop_test
+from pytest_llmprops.core.pairs import Pairs
 from pytest_llmprops.runs import gate_bounds, gate_checks
 from pytest_llmprops.runs.gate import decide, rule_open, settled
 from pytest_llmprops.runs.gate_bounds import Population

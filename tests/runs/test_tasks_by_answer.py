@@ -14,8 +14,9 @@ from fixtures.recorded import verdict, write_run
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cell
 from pytest_llmprops.reports.kit.series import Measured, series_of
-from pytest_llmprops.runs.compare import compare, pair_records, with_tasks_of
+from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.gate_draw import plan_of
+from pytest_llmprops.runs.pairing import pair_records, with_tasks_of
 from pytest_llmprops.runs.reader import read_run
 
 TASKS = {"y": "yes", "n": "no"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.runs.compare import judge_pairs, pair_records
+from pytest_llmprops.runs.pairing import judge_pairs, pair_records
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult

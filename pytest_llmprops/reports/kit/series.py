@@ -18,7 +18,7 @@ from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.reports.kit.text import file_names, visible
 from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
-from pytest_llmprops.runs.compare import with_tasks_of
+from pytest_llmprops.runs.pairing import with_tasks_of
 from pytest_llmprops.runs.reader import Run
 
 

@@ -1,0 +1,156 @@
+"""Pairing the records of two runs by item, and judging a candidate by the pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_llmprops.core.items import Placed, PlacedItem
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import PairedResult
+    from pytest_llmprops.core.pairs import Pairs
+
+
+class TaskKey(NamedTuple):
+    """One benchmark, task, language and source."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+
+
+class ItemKey(NamedTuple):
+    """One item: records of two runs with the same key are paired."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    id: str
+
+    @property
+    def task_key(self) -> TaskKey:
+        """The key of the item's task."""
+        return TaskKey(*self[:4])
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One item with an answer in both runs; scores are the share of its samples that are correct."""
+
+    key: ItemKey
+    cluster: str
+    baseline: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The items of two runs.
+
+    :param pairs: items that both runs have an answer to.
+    :param missing: items of the baseline that the candidate has no record of.
+    :param added: items of the candidate that the baseline has no record of.
+    :param errors: items that both runs have, with an error in at least one.
+    """
+
+    pairs: list[Pair]
+    missing: list[ItemKey]
+    added: list[ItemKey]
+    errors: list[ItemKey]
+
+
+def with_tasks_of(
+    records: Iterable[VerdictRecord], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
+) -> list[VerdictRecord]:
+    """Return ``records``, each with the task that the same item has in ``others``.
+
+    If a task depends on the answer (``Benchmark.tasks_by_answer``), an item may have different tasks for two models.
+    The task of other items does not change.
+
+    :param others: records or cases.
+    :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
+    """
+    decided = decided or tasks_by_answer()
+    tasks = {_without_task(r): r.task for r in others}
+    moved = []
+    for record in records:
+        task = tasks.get(_without_task(record), record.task)
+        if task != record.task and {task, record.task} <= set(decided(record.benchmark)):
+            record = replace(record, task=task)
+        moved.append(record)
+    return moved
+
+
+def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
+    return record.benchmark, record.language, record.source, record.id
+
+
+def pair_records(
+    baseline: Iterable[VerdictRecord],
+    candidate: Iterable[VerdictRecord],
+    decided: TasksByAnswer | None = None,
+) -> Paired:
+    """Pair the records of two models by benchmark, task (the candidate's), language, source and id.
+
+    Samples of an item are averaged first, without errors; an item of which every sample is an error counts as an
+    error. The results are in the baseline's order.
+
+    :param decided: as for :func:`with_tasks_of`.
+    """
+    candidate = list(candidate)
+    before, after = by_item(with_tasks_of(baseline, candidate, decided)), by_item(candidate)
+    paired = Paired([], [], [key for key in after if key not in before], [])
+    for key, records in before.items():
+        others = after.get(key)
+        if others is None:
+            paired.missing.append(key)
+            continue
+        old, new = _share(records), _share(others)
+        if old is None or new is None:
+            paired.errors.append(key)
+        else:
+            paired.pairs.append(Pair(key, records[0].cluster, old, new))
+    return paired
+
+
+def by_item(records: Iterable[VerdictRecord]) -> dict[ItemKey, list[VerdictRecord]]:
+    """Group records by item; a group has an item's samples."""
+    items: dict[ItemKey, list[VerdictRecord]] = {}
+    for r in records:
+        key = ItemKey(r.benchmark, r.task, r.language, r.source, r.id)
+        items.setdefault(key, []).append(r)
+    return items
+
+
+def _share(records: Sequence[VerdictRecord]) -> float | None:
+    answered = [r.status == "correct" for r in records if r.status != "error"]
+    return sum(answered) / len(answered) if answered else None
+
+
+def task_key_of(row: Placed) -> TaskKey:
+    """Benchmark, task, language and source of a summary row or a record."""
+    return TaskKey(row.benchmark, row.task, row.language, row.source)
+
+
+def score_pairs(pairs: Sequence[Pair]) -> Pairs:
+    """Return the scores and clusters of the pairs, as the functions of ``core`` need them."""
+    from pytest_llmprops.core.pairs import Pairs
+
+    return Pairs(
+        tuple(p.baseline for p in pairs),
+        tuple(p.candidate for p in pairs),
+        tuple(p.cluster for p in pairs),
+    )
+
+
+def judge_pairs(pairs: Sequence[Pair]) -> PairedResult | None:
+    """Judge the candidate by its pairs; None without pairs."""
+    from pytest_llmprops.core.comparison import judge
+
+    return judge(score_pairs(pairs)) if pairs else None
