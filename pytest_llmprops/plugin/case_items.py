@@ -22,6 +22,12 @@ def cases_in(unit: Unit | None) -> tuple[Case, ...]:
     return () if unit is None else (unit,)
 
 
+def possible_tasks(case: Case) -> tuple[str, ...]:
+    """Return the tasks that a case may have once its answer is known."""
+    tasks, task = case.benchmark.tasks_by_answer, case.item.task
+    return tuple(sorted(tasks)) if task in tasks else (task,)
+
+
 def outcome_of(item: pytest.Item) -> Outcome | GroupOutcome | None:
     """Return the outcome of an item whose verdict was waited for."""
     return item.outcome if isinstance(item, LeanItem) else item.stash.get(OUTCOME, None)

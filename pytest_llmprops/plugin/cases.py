@@ -28,6 +28,7 @@ from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.helpers import HELPER, Helpers
+from pytest_llmprops.plugin.markers import Unreadable
 from pytest_llmprops.plugin.options import RunOptions
 
 
@@ -58,6 +59,7 @@ class Cases:
         self.models: dict[str, ModelSpec] = _labelled(settings)
         self.helpers = Helpers(settings)
         self.selections: dict[str, Selection] = {}
+        self.unreadable: dict[str, Unreadable] = {}
         #: benchmark -> the folders that it reads
         self.folders: dict[str, list[DataFolder]] = {}
         #: warnings about data files, for the summary
@@ -80,16 +82,20 @@ class Cases:
         overrides = settings.sets.get(benchmark.name, {})
         return resolve(benchmark.name, benchmark.protocols, settings.protocol, overrides, settings.seed)
 
-    def select(self, name_or_class: str | type[Benchmark]) -> Selection:
+    def select(self, name_or_class: str | type[Benchmark]) -> Selection | Unreadable:
         """Return the cases of a benchmark, by their names ``<model label>-<item id>``, in file order.
 
-        :raises DataError: if data cannot be read. :raises UsageError: if options do not fit the benchmark.
+        :raises UsageError: if options do not fit the benchmark.
         """
         name = name_or_class if isinstance(name_or_class, str) else name_or_class.name
-        if name not in self.selections:
+        if name not in self.selections and name not in self.unreadable:
             benchmark = find_benchmark(name) if isinstance(name_or_class, str) else name_or_class()
-            self.selections[name] = self._make(benchmark)
-        return self.selections[name]
+            try:
+                self.selections[name] = self._make(benchmark)
+            except DataError as error:
+                self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
+                self.notes.append(f"{name}: not measured, its data cannot be read: {error}")
+        return self.unreadable.get(name) or self.selections[name]
 
     def _make(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
@@ -186,10 +192,11 @@ class Cases:
         if source in ("builtin", "all"):
             folders.append(DataFolder(data_folder(registration), "builtin", registration.tools))
         if source in ("published", "all"):
-            if data is None:
+            if data is None or not Path(data).is_dir():
+                missing = "" if data is None else f"{data}: no such file or folder; "
                 raise UsageError(
-                    f"--llm-source {source}: give the folder of the data with --llm-data DIR or LLMPROPS_DATA;"
-                    " 'llmprops data pull --dest DIR' downloads it"
+                    f"--llm-source {source}: {missing}give the folder of the data with --llm-data DIR or"
+                    " LLMPROPS_DATA; 'llmprops data pull --dest DIR' downloads it"
                 )
             kind = DataFolder(data, "published").source_for(registration.name)
             folders.append(DataFolder(data, kind, registration.tools))

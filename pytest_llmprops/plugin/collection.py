@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin import lean_items
-from pytest_llmprops.plugin.case_items import UNIT, cases_in
+from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks
 from pytest_llmprops.plugin.cases import Cases, Selection, class_reference
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.markers import (
+    Unreadable,
     benchmark_of,
     case_name_of,
     cases_on_command_line,
     name_of,
     parametrize_skipped,
+    parametrize_unreadable,
+    unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions
 
@@ -67,8 +70,12 @@ class Collection:
         """Give the marked function one parameter per case."""
         try:
             selection = self._cases.select(benchmark_of(marker))
-        except (DataError, UsageError) as error:
+        except UsageError as error:
             raise pytest.Collector.CollectError(str(error)) from None
+        if isinstance(selection, Unreadable):
+            # An error of collection would end the session, also for benchmarks whose data can be read.
+            parametrize_unreadable(metafunc, selection)
+            return
         if not selection.cases:
             _skip_not_served(metafunc, selection)
         elif "verdict" not in metafunc.fixturenames:
@@ -132,6 +139,19 @@ class Collection:
 
     # ---- after collection
 
+    def add_keywords(self, items: Iterable[pytest.Item]) -> None:
+        """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
+        for item in items:
+            error = unreadable_of(item)
+            if error is not None:
+                # Whatever task is selected, the error is selected, too.
+                item.extra_keyword_matches.update(f"{error.benchmark}/{task}" for task in error.tasks)
+                continue
+            searched = self.searched_by(item)
+            for case in self.cases_of(item) if searched is None else (searched,):
+                for task in possible_tasks(case):
+                    item.extra_keyword_matches.add(f"{case.benchmark.name}/{task}")
+
     def only_collects(self, session: pytest.Session) -> bool:
         """Whether pytest runs no tests: as requested, for a plan, or because of errors."""
         option = self._config.option
@@ -145,7 +165,7 @@ class Collection:
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
         # After a collection error, cases may be missing only because they could not be collected.
-        is_whole = not session.testsfailed
+        is_whole = not session.testsfailed and not self._cases.unreadable
         if is_whole:
             self._cases.check_all_sets_used()
         if not self.only_collects(session) or self._settings.plan:

@@ -15,6 +15,7 @@ from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.plugin.case_items import possible_tasks
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.catalog import find_run
@@ -120,10 +121,8 @@ class Gating:
 
 def _possible(case: Case) -> list[ItemPlace]:
     """Return the places that a case may have once its answer is known."""
-    tasks_by_answer = case.benchmark.tasks_by_answer
-    tasks = sorted(tasks_by_answer) if case.item.task in tasks_by_answer else [case.item.task]
     place = place_of(case)
-    return [place._replace(task=task) for task in tasks]
+    return [place._replace(task=task) for task in possible_tasks(case)]
 
 
 def place_of(case: Case) -> ItemPlace:

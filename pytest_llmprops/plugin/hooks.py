@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.plugin.lean_items import LeanItem
 from pytest_llmprops.plugin.lean_protocol import run_lean
+from pytest_llmprops.plugin.markers import unreadable_of
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorten_failure, to_plain
 from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 
@@ -26,6 +28,11 @@ class CaseHooks:
         nodeid = f"{collector.nodeid}::{name}"
         return self._session.collection.replace_by_lean(nodeid, items, self._session.verdicts.wait)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # Before pytest selects the items that match -k.
+        self._session.collection.add_keywords(items)
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
         # Errors of the selection are reported before the first call.
@@ -33,6 +40,28 @@ class CaseHooks:
         result = yield
         self._session.begin(session)
         return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        result = yield
+        if session.config.option.collectonly or self._session.settings.plan:
+            self._report_unreadable(session)
+        return result
+
+    def _report_unreadable(self, session: pytest.Session) -> None:
+        """Fail a session that runs no cases, in which the setup of a case would report unreadable data."""
+        lines = [one.error for one in map(unreadable_of, session.items) if one is not None]
+        session.testsfailed += len(lines)
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            for line in dict.fromkeys(lines):
+                reporter.write_line(f"ERROR: {terminal_line(line)}", red=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        unreadable = unreadable_of(item)
+        if unreadable is not None:
+            pytest.fail(unreadable.error, pytrace=False)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:

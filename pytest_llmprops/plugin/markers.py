@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
@@ -43,6 +45,32 @@ def parametrize_skipped(metafunc: pytest.Metafunc, fixture: str, name: str, reas
     """Give the marked function one case, which is skipped for ``reason``."""
     param = pytest.param(name, marks=pytest.mark.skip(reason=reason))
     metafunc.parametrize(fixture, [param], indirect=True, ids=[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A benchmark whose data cannot be read.
+
+    :param tasks: its tasks, as far as its class names them.
+    :param error: one line.
+    """
+
+    benchmark: str
+    tasks: tuple[str, ...]
+    error: str
+
+
+def parametrize_unreadable(metafunc: pytest.Metafunc, unreadable: Unreadable) -> None:
+    """Give the marked function one case, which fails in its setup."""
+    fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
+    metafunc.parametrize(fixture, [unreadable], indirect=True, ids=["unreadable-data"])
+
+
+def unreadable_of(item: pytest.Item) -> Unreadable | None:
+    """Return the benchmark of a case from :func:`parametrize_unreadable`; None for other items."""
+    callspec = getattr(item, "callspec", None)
+    values = () if callspec is None else callspec.params.values()
+    return next((value for value in values if isinstance(value, Unreadable)), None)
 
 
 def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:

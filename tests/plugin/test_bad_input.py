@@ -28,6 +28,14 @@ def _one_line(done: Finished, *said: str) -> str:
     return lines[0]
 
 
+def _unreadable(done: Finished, *said: str) -> None:
+    """Check that the session failed, and that a line without traceback says all of ``said``."""
+    assert done.code == 1, done.output
+    assert "Traceback" not in done.output, done.output
+    assert "INTERNALERROR" not in done.output, done.output
+    assert [line for line in done.output.splitlines() if all(part in line for part in said)], done.output
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -103,7 +111,56 @@ def test_invalid_data_file_is_one_line(run: Runner, content: bytes, said: tuple[
     """An invalid data file stops the run with one line that says what is wrong with it."""
     data = _published(run.folder, "homophones/testset_english.csv", content)
     done = run(HOMOPHONES, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
-    _one_line(done, *said)
+    _unreadable(done, *said)
+
+
+def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, workers: str) -> None:
+    """A data file that cannot be read fails its benchmark in one line; the others are measured."""
+    data = _published(run.folder, "homophones/testset_english.csv", HEADER + b"The san is up,san,sun,Y\n")
+    _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
+    _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
+    published = ("--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
+    done = run(HTEST, HOMOPHONES, *published, "-n", workers)
+    _unreadable(done, "htest/rhyme_test.jsonl: line 1", "every line needs")
+    assert {v["benchmark"] for v in done.verdicts.values()} == {"homophones"}
+    assert "1 error" in done.output
+    [note] = [note for note in done.run["notes"] if note.startswith("htest: not measured")]
+    assert "htest/rhyme_test.jsonl: line 1" in note
+    # Its error is selected with any of its tasks, and left out with the others.
+    assert run(HTEST, HOMOPHONES, *published, "-n", workers, "-k", "asked").code == 0
+    assert run(HTEST, HOMOPHONES, *published, "-n", workers, "-k", "asked or end_ly").code == 1
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--llm-plan"])
+def test_unreadable_data_fails_a_run_without_calls(run: Runner, option: str) -> None:
+    """--collect-only and --llm-plan name the file that cannot be read, and fail."""
+    data = _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
+    done = run(HTEST, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data, option)
+    _unreadable(done, "ERROR: ", "htest/rhyme_test.jsonl: line 1", "every line needs")
+
+
+def test_unreadable_data_fails_a_passing_gate(run: Runner) -> None:
+    """A gate on one benchmark does not hide that another could not be read; a rule on it is invalid."""
+    rows = "".join(f"The san is up {number},san,sun,Y\n" for number in range(40)).encode()
+    data = _published(run.folder, "homophones/testset_english.csv", HEADER + rows)
+    _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
+    _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
+    published = ("--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
+    rule = '[[rule]]\nname = "{0}"\nbenchmark = "{0}"\nmin_accuracy = 0.5\n'
+    passing = str(run.write("passing.toml", rule.format("homophones")))
+    done = run(HTEST, HOMOPHONES, *published, "--llm-gate", passing)
+    assert (done.code, done.run["gate"]["decision"]) == (1, "pass")
+    both = str(run.write("both.toml", rule.format("homophones") + rule.format("htest")))
+    done = run(HTEST, HOMOPHONES, *published, "--llm-gate", both)
+    assert (done.code, done.run["gate"]["decision"]) == (1, "invalid")
+
+
+def test_unreadable_data_fails_a_search(run: Runner) -> None:
+    """A function that only searches fails, too: a skipped case would pass."""
+    suite = str(ROOT / "suites" / "test_oracle.py::test_oracle_search")
+    data = _published(run.folder, "msrp/msr_paraphrase_train.txt", b"no header\n")
+    done = run(suite, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
+    _unreadable(done, "msr_paraphrase_train.txt", "no column")
 
 
 def test_generated_data_needs_no_manifest(run: Runner) -> None:

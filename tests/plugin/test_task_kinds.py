@@ -1,9 +1,11 @@
-"""Tasks of one benchmark that need different kinds of models."""
+"""Tasks of a benchmark: their kinds of models, and their selection with ``-k``."""
 
 from __future__ import annotations
 
+import pytest
+
 from fixtures.cuts import write_cuts
-from fixtures.runs import Runner
+from fixtures.runs import ROOT, Runner
 
 TASKS = """
 import pytest
@@ -67,3 +69,46 @@ def test_gate_on_a_task_not_served_is_invalid(run: Runner) -> None:
     done = run("test_two.py", "--model", model, "--llm-gate", str(run.write("gate.toml", gate)))
     assert done.code == 1
     assert done.run["gate"]["decision"] == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("asked", {"asked"}),
+        ("context_only or rhyme", {"context_only", "rhyme"}),
+        ("homophones/asked and homophones/zh", {"asked"}),
+        ("htest/end_ly", {"end_ly"}),
+        ("dtails/translate and dtails/af", {"translate"}),
+        ("implicit", {"implicit"}),
+        ("linearity", {"linearity"}),
+        # Whether a pair's answer is checked as a yes or a no is known only after the first reply.
+        ("oracle/no", {"yes", "no"}),
+        ("oracle/own_paraphrase", {"own_paraphrase"}),
+    ],
+)
+def test_tasks_are_selected_by_keyword(run: Runner, expression: str, expected: set[str]) -> None:
+    """-k selects the built-in benchmarks' items by task, also if the node id does not name it."""
+    translator = "--llm-helper=fill-mask=fake:echo"
+    done = run(str(ROOT / "suites"), "--model", "fake:echo", translator, "--llm-limit", "1", "-k", expression)
+    tasks = {verdict["task"] for verdict in done.verdicts.values()}
+    assert tasks == expected, done.output
+
+
+def write_unnamed(run: Runner, items: int) -> None:
+    """Write the benchmark with ``items`` items per task, whose ids do not name the task."""
+    text = TASKS.replace("range(4)", f"range({items})").replace('f"two/{t}/{n}"', 'f"two/{n}{t[0]}"')
+    run.write("test_two.py", text.replace('frozenset({"segment"}) if task == "cut" else ', ""))
+
+
+def test_tasks_are_selected_in_workers(run: Runner, workers: str) -> None:
+    """-k selects the same items with and without workers."""
+    write_unnamed(run, 4)
+    done = run("test_two.py", "--model", "fake:echo", "-k", "two/talk", "-n", workers)
+    assert set(done.verdicts) == {f"two/{n}t" for n in range(4)}
+
+
+def test_tasks_of_very_many_cases_are_selected_by_keyword(run: Runner) -> None:
+    """-k selects by task among small items, too."""
+    write_unnamed(run, 10_001)
+    done = run("test_two.py", "--model", "fake:echo", "-k", "talk", "--collect-only", "-q")
+    assert "10001/20002 tests collected (10001 deselected)" in done.output
