@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pytest_llmprops.benchmarks.eras import explicit, implicit_metrics
 from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
-from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK, occluded
+from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK, is_tie, occluded
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items, sentences_in_script
 from pytest_llmprops.benchmarks.eras.judging import (
     SegmentJudge,
@@ -84,6 +84,7 @@ class Eras(Benchmark):
         "canary_token_rate": "lower",
         "canary_swallowed_rate": "lower",
         **implicit_metrics.DIRECTIONS,
+        "tie_rate": "none",
         "sampled_rate": "none",
     }
     kinds = frozenset({"segment", "sentiment", "chat"})
@@ -161,6 +162,12 @@ class Eras(Benchmark):
                 _explicit_rows(place, members) if place[0] == EXPLICIT else _implicit_rows(place, members)
             )
 
+    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
+        """Return a warning if all implicit pairs are ties, because their accuracy then means nothing."""
+        pairs = [pair_result(r.values) for r in records if r.task == IMPLICIT and "test" in r.values]
+        if len(pairs) > 1 and all(is_tie(pair.scores) for pair in pairs):
+            yield f"all {len(pairs)} implicit pairs are ties: the sentiment scores do not depend on the sentence"
+
 
 def _check_set(context: Context, settings: ErasSettings) -> None:
     if context.mlm_score and context.mlm_score != settings.mlm_score:
@@ -219,7 +226,10 @@ def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[M
 
 def _implicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
-    yield from implicit_metrics.implicit_metrics(place, [pair_result(v) for v in values])
+    pairs = [pair_result(v) for v in values]
+    yield from implicit_metrics.implicit_metrics(place, pairs)
+    if pairs:
+        yield rate(place, "tie_rate", [is_tie(pair.scores) for pair in pairs], "none")
     sampled = [bool(v["sampled"]) for v in values if "sampled" in v]
     if sampled:
         yield rate(place, "sampled_rate", sampled, "none")

@@ -37,6 +37,8 @@ MAX_TOKENS = 4
 SAMPLE_TOKENS = 32
 #: Servers write this value for "no number".
 _NO_NUMBER = -9999.0
+#: Largest sum of the probabilities of different tokens; above 1 because servers round logarithms.
+_MAX_TOTAL = 1.02
 _TOKENS: Mapping[str, Answer] = {
     "A": "positive",
     "正": "positive",
@@ -96,7 +98,7 @@ async def score_pair(texts: Sequence[str], ask: Ask, *, way: Way = "auto", sampl
     :param way: ``auto`` uses log probabilities, or samples if no reply has any. ``logprobs`` and ``sampling``
         force one way. :param samples: Replies per sentence when sampling.
     :raises BackendError: for log probabilities that are missing (with ``logprobs``, or from some replies only),
-        all equal, infinite, or the same for all sentences.
+        and for those that :func:`read_logprobs` cannot use.
     :raises ValueError: unless samples is at least 1.
     """
     if samples < 1:
@@ -119,8 +121,6 @@ def _by_logprobs(replies: Sequence[Reply], refused: int) -> ChatScores:
     if refused or unread:
         status: Literal["refused", "unparsed"] = "refused" if refused else "unparsed"
         return ChatScores((), status, "logprobs", len(scores), refused, unread, texts)
-    if len(scores) > 1 and len(set(scores)) == 1:
-        raise _error("are the same for all sentences of the pair")
     return ChatScores(scores, "scored", "logprobs", len(scores), 0, 0, texts)
 
 
@@ -162,8 +162,10 @@ def read_logprobs(reply: Reply) -> Score | None:
 
     The probabilities of an answer's tokens are summed: with and without a space, letter or word. The score's
     probability is the positive answer's share of both sums; the log odds are the difference of their logarithms.
+    Two equally probable answers are a score of even odds. But if all tokens, including others than the answers,
+    have the same value, or if the values are too large to be probabilities, the server made them up.
 
-    :raises BackendError: for log probabilities that are missing, all equal or infinite, or of one answer only.
+    :raises BackendError: for log probabilities that are missing, made up or infinite, or of one answer only.
     """
     entry = _first_answer(reply.logprobs or ())
     if entry is None:
@@ -175,10 +177,12 @@ def read_logprobs(reply: Reply) -> Score | None:
     numbers = list(named.values())
     if not all(isinstance(n, int | float) and math.isfinite(n) and _NO_NUMBER < n <= 1e-6 for n in numbers):
         raise _error("contain a value that is not the logarithm of a probability")
-    if len(numbers) > 1 and len(set(numbers)) == 1:
-        raise _error("are all equal")
-    positive = _sum(value for token, value in named.items() if _answer_of(token) == "positive")
-    negative = _sum(value for token, value in named.items() if _answer_of(token) == "negative")
+    answers = {token: _answer_of(token) for token in named}
+    is_uniform = len(numbers) > 1 and len(set(numbers)) == 1
+    if is_uniform and (None in answers.values() or len(numbers) * math.exp(numbers[0]) > _MAX_TOTAL):
+        raise _error("are all equal, for every token: the server does not return the model's own")
+    positive = _sum(value for token, value in named.items() if answers[token] == "positive")
+    negative = _sum(value for token, value in named.items() if answers[token] == "negative")
     if positive is None and negative is None:
         return None
     if positive is None or negative is None:

@@ -121,6 +121,13 @@ def is_wrong(sentiment: str, scores: PairScores) -> bool:
     return lower.log_odds < higher.log_odds
 
 
+def is_tie(scores: PairScores) -> bool:
+    """Return whether test and control sentence have the same score."""
+    if scores.test.log_odds is None or scores.control.log_odds is None:
+        return scores.test.positive == scores.control.positive
+    return scores.test.log_odds == scores.control.log_odds
+
+
 def is_hit(scores: PairScores) -> bool | None:
     """Return whether occlusion brings the two sentences' scores closer: |control - test| strictly decreases.
 

@@ -13,7 +13,7 @@ from pytest_llmprops.benchmarks.eras.explicit import (
     judge_words,
     read_segmentation,
 )
-from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_wrong
+from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_tie, is_wrong
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.benchmarks.eras.values import outcome_values, paradigm_values
@@ -150,7 +150,8 @@ def judge_scores(pair: SentencePair, scores: PairScores, way: str) -> Verdict:
     paradigm = pair.paradigm
     wrong = is_wrong(paradigm.sentiment, scores)
     side = "below" if paradigm.true_class == "+" else "above"
-    reason = f"the test sentence scores {side if wrong else f'not {side}'} the control sentence ({way})"
+    relation = f"{side} the" if wrong else "the same as the" if is_tie(scores) else f"not {side} the"
+    reason = f"the test sentence scores {relation} control sentence ({way})"
     return Verdict(
         "wrong" if wrong else "correct",
         f"test not {side} control ({paradigm.sentiment})",

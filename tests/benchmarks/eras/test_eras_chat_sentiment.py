@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.eras.chat_sentiment import (
     read_logprobs,
     score_pair,
 )
-from pytest_llmprops.benchmarks.eras.implicit import PairScores
+from pytest_llmprops.benchmarks.eras.implicit import PairScores, is_tie
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
@@ -113,8 +113,9 @@ def test_white_space_before_the_answer_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("top", "says"),
     [
-        ({"A": -1.5, "B": -1.5, "C": -1.5}, "all equal"),
-        ({"A": 0.0, "B": 0.0}, "all equal"),
+        ({"A": -1.5, "B": -1.5, "C": -1.5}, "all equal, for every token"),
+        ({"A": 0.0, "B": 0.0}, "all equal, for every token"),
+        ({"A": -0.6, "B": -0.6}, "all equal, for every token"),
         ({"A": -0.1, "B": -math.inf}, "not the logarithm"),
         ({"A": -0.1, "B": math.nan}, "not the logarithm"),
         ({"A": -0.1, "B": -9999.0}, "not the logarithm"),
@@ -124,7 +125,7 @@ def test_white_space_before_the_answer_is_skipped() -> None:
     ],
 )
 def test_values_that_are_no_score(top: dict[str, float], says: str) -> None:
-    """Equal, infinite, impossible and one-sided log probabilities are a one-line error."""
+    """Made-up, infinite, impossible and one-sided log probabilities are a one-line error."""
     with pytest.raises(BackendError) as error:
         read_logprobs(reply(top))
     assert says in str(error.value)
@@ -138,10 +139,20 @@ def test_missing_log_probabilities(logprobs: Any) -> None:
         read_logprobs(Reply("A", logprobs=logprobs))
 
 
-def test_the_same_for_all_sentences() -> None:
-    """Log probabilities that do not depend on the sentence are an error, because every pair would be a tie."""
-    with pytest.raises(BackendError, match="same for all"):
-        scored(lambda chat: reply({"A": -0.5, "B": -1.5}))
+@pytest.mark.parametrize("log", [math.log(0.5), -0.69, -0.7, math.log(0.3)])
+def test_even_odds_are_a_score(log: float) -> None:
+    """Two answers that are exactly as probable as each other are a score of even odds, not an error."""
+    for top in ({"A": log, "B": log}, {"A": log, "B": log, "我": log - 3}):
+        score = read_logprobs(reply(top))
+        assert score is not None
+        assert score == (0.5, 0.0)
+
+
+def test_four_equal_scores_are_a_tie() -> None:
+    """A model that scores all four sentences alike is measured: its pair is a tie."""
+    result, _ = scored(lambda chat: reply({"A": -0.5, "B": -1.5}))
+    assert result.status == "scored"
+    assert is_tie(PairScores.of(result.values()))
 
 
 def test_neither_answer_is_unparsed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +56,6 @@ def letters(request: Request) -> Reply:
     """Return a chat model that is neutral to masked sentences and more positive to longer sentences
     otherwise.
     """
-    import math
-
     assert isinstance(request, Chat)
     share = 0.5 if CHAT_MASK in request.prompt.split("句子：")[1] else 0.6
     share += 0.001 * (sum(map(ord, request.prompt)) % 97)
@@ -84,6 +83,29 @@ def test_a_chat_model_without_log_probabilities_is_sampled(part: Any) -> None:
     assert len(asked) == 12
     assert outcome.verdict.values["sampled"] == 1
     assert "repeated sampling" in outcome.verdict.reason
+
+
+def test_ties_of_a_chat_model_are_right(part: Any) -> None:
+    """Four equal scores and even odds are right for every class, stay in the denominator, and are counted."""
+
+    def undecided(request: Request) -> Reply:
+        top = [{"token": letter, "logprob": math.log(0.5)} for letter in "AB"]
+        return Reply("A", logprobs=({"token": "A", "logprob": math.log(0.5), "top": top},))
+
+    records = []
+    for paradigm in ("01", "02", "19", "30"):
+        item = first(part, "implicit", paradigm)
+        verdict = verdict_of(item, part.context, "chat", undecided)
+        assert verdict.status == "correct"
+        assert "the same as the control sentence" in verdict.reason
+        records.append(record(item, verdict))
+    rows = {(m.name, m.group): m for m in BENCHMARK.metrics(records)}
+    assert rows["pair_accuracy", "overall"].value == 1
+    assert (rows["tie_rate", ""].value, rows["tie_rate", ""].n) == (1, 4)
+    [remark] = BENCHMARK.remarks(records)
+    assert "all 4 implicit pairs are ties" in remark
+    decided = record(item, verdict_of(item, part.context, "chat", letters))
+    assert list(BENCHMARK.remarks([*records, decided])) == []
 
 
 @pytest.mark.parametrize(("finish", "status"), [("content_filter", "refused"), ("stop", "unparsed")])
