@@ -141,7 +141,7 @@ def _numbered(paradigm: Paradigm, fillings: Iterator[tuple[str, ...]]) -> Iterat
         if len(set(words)) < len(words):
             continue
         try:
-            pair = make_pair(paradigm, len(seen), words)
+            pair = make_pair(paradigm, paradigm.first_number + len(seen), words)
         except DataError:
             continue
         # If two slots are adjacent, different words can result in the same sentence.

@@ -187,6 +187,9 @@ def _builtin(row: Any, where: str) -> Paradigm:
             fail(where, f"{field!r} must be a {'list' if kind is list else 'string'}")
     if any(not isinstance(word, str) for name in _FIELDS[-3:-1] for word in row[name]):
         fail(where, "words across an edge must be strings")
+    first_number = row.get("first_number", 0)
+    if type(first_number) is not int or first_number < 0:
+        fail(where, f"'first_number' is {first_number!r}, not a number from 0")
     name = row["id"]
     if not re.fullmatch(r"[0-9]{2}", name):
         fail(where, f"id {name!r} is not two digits")
@@ -204,7 +207,7 @@ def _builtin(row: Any, where: str) -> Paradigm:
         branching=row["branching"], true_class=row["true_class"], canary_class=row["canary_class"],
         test_parts=tests, control_parts=controls, site_part=place[0], site_offset=place[1],
         across_edge=tuple(row["across_edge"]), control_across_edge=tuple(row["control_across_edge"]),
-        gloss=row["gloss"],
+        gloss=row["gloss"], first_number=first_number,
     )  # fmt: skip
 
 
@@ -240,7 +243,11 @@ def _row(paradigm: Paradigm) -> dict[str, Any]:
         "across_edge": list(paradigm.across_edge), "control_across_edge": list(paradigm.control_across_edge),
         "gloss": paradigm.gloss,
     }  # fmt: skip
-    return row if frames[0] == frames[1] else row | {"control_frame": frames[1]}
+    if frames[0] != frames[1]:
+        row["control_frame"] = frames[1]
+    if paradigm.first_number:
+        row["first_number"] = paradigm.first_number
+    return row
 
 
 def _check_version(data: Any, where: str) -> None:

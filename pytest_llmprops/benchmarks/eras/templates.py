@@ -41,6 +41,7 @@ class Paradigm:
     :param across_edge: Dictionary words that intentionally cross an edge of the test site (机房 does so in
         the true reading of 留心机房). :param control_across_edge: The same for the control site.
     :param gloss: English translation of the test sentence.
+    :param first_number: Number of the first pair. A changed frame does not use the numbers of earlier pairs again.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Paradigm:
     across_edge: tuple[str, ...] = ()
     control_across_edge: tuple[str, ...] = ()
     gloss: str = ""
+    first_number: int = 0
 
     @property
     def true_word(self) -> str:

@@ -28,7 +28,7 @@ def test_the_builtin_set(part: Any) -> None:
     check_unique(part.items, "eras")
     assert Counter(i.task for i in part.items) == {"explicit": 780, "implicit": 780}
     assert set(Counter((i.task, i.cluster) for i in part.items).values()) == {20}
-    assert part.items[0].id == "eras/explicit/01/00000"
+    assert part.items[0].id == "eras/explicit/01/00020"
     assert part.items[0].cluster == "eras/01"
     again = loaded(find_benchmark("eras"), DataFolder(builtin_data(), "builtin"))
     assert [(i.id, i["pair"].test) for i in again.items] == [(i.id, i["pair"].test) for i in part.items]

@@ -37,7 +37,7 @@ def test_a_left_branching_site(part: Any) -> None:
         0,
         1,
     )
-    assert "|【心机】组|" in swallowed.given
+    assert "|【心机】智|" in swallowed.given
     for places in ((), (2,), (1, 2), (3,)):
         assert verdict_of(item, part.context, "segment", cutter(item, *places)).status == "correct", places
 

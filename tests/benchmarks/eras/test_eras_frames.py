@@ -151,6 +151,14 @@ def test_words_are_text_of_their_own() -> None:
         assert "not verified by native speakers" in document(name)["note"]
 
 
+def test_changed_frames_have_new_item_numbers() -> None:
+    """The pairs of the frames that were rewritten do not use the ids of the pairs that they replace."""
+    starts = {p.id: p.first_number for p in paradigms() if p.first_number}
+    assert starts == dict.fromkeys(("01", "09", "20", "33", "34"), 20)
+    pairs = list(fill_seeded(paradigms()[0], words(), pairs=3, seed=0))
+    assert [pair.id for pair in pairs] == ["01/00020", "01/00021", "01/00022"]
+
+
 def test_document_survives_writing() -> None:
     """What to_json writes reads back as the same paradigms."""
     assert parse_builtin(json.loads(json.dumps(to_json(paradigms())))) == paradigms()
@@ -174,6 +182,8 @@ def test_document_survives_writing() -> None:
         ({"id": "02"}, "two paradigms"),
         ({"gloss": None}, "'gloss'"),
         ({"across_edge": [1]}, "strings"),
+        ({"first_number": -1}, "'first_number'"),
+        ({"first_number": "0"}, "'first_number'"),
     ],
 )
 def test_malformed_frames_are_one_line(change: dict[str, Any], message: str) -> None:
