@@ -62,8 +62,9 @@ class HfFillMaskModel(HfEncoder):
     def context_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
         """Return the sum of the surrounding tokens' log probabilities with each candidate in the blank.
 
-        The surrounding tokens are not masked, and each candidate takes one pass, as in the published code of the
-        authors of ERAS. Special tokens, further masks and the candidate itself do not count.
+        The surrounding tokens are not masked, each candidate takes one pass, and no separator follows the text, as
+        in the published code of the authors of ERAS. Special tokens, further masks and the candidate itself do
+        not count.
 
         :raises BackendError: see :meth:`candidate_scores`.
         """
@@ -75,6 +76,9 @@ class HfFillMaskModel(HfEncoder):
             tokenizer = self._tokenizer
             names = ("cls", "sep", "bos", "eos", "pad", "mask")
             skipped = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
+            ends = {tokenizer.sep_token_id, tokenizer.eos_token_id}
+            while right and right[-1] in ends:
+                right = right[:-1]
             asks = []
             for word in tokens:
                 row = left + word + right

@@ -49,14 +49,19 @@ def model(folder: Path) -> Iterator[Any]:
     made.close()
 
 
-def log_probabilities(folder: Path, text: str) -> tuple[list[int], Any]:
-    """Return (tokens, log probabilities of all tokens at each position) computed by the library."""
+def log_probabilities(folder: Path, text: str, *, separator: bool = True) -> tuple[list[int], Any]:
+    """Return (tokens, log probabilities of all tokens at each position) computed by the library.
+
+    :param separator: Whether the text is followed by ``[SEP]``.
+    """
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     loaded = AutoModelForMaskedLM.from_pretrained(folder).eval()
     row = tokenizer(text, return_tensors="pt")
+    if not separator:
+        row = {name: values[:, :-1] for name, values in row.items()}
     with torch.inference_mode():
         return row["input_ids"][0].tolist(), loaded(**row).logits[0].double().log_softmax(-1)
 
@@ -84,10 +89,13 @@ def test_single_characters_share_the_mass(model: Any) -> None:
 
 
 def test_context_scores(folder: Path, model: Any) -> None:
-    """The context score sums over the surrounding characters, without candidate, masks and special tokens."""
+    """The context score sums over the surrounding characters, without candidate, masks and special tokens.
+
+    As in the authors' code, the model's input has no ``[SEP]``, which would change every probability.
+    """
     scores = model.context_scores(TEXT, CANDIDATES)
     for word, score in zip(CANDIDATES, scores, strict=True):
-        ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"))
+        ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"), separator=False)
         places = range(1 + len(word), 1 + len(word) + len("留心机动的"))
         assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in places), abs=1e-4)
 
@@ -95,7 +103,7 @@ def test_context_scores(folder: Path, model: Any) -> None:
 def test_blank_in_the_middle(folder: Path, model: Any) -> None:
     """The characters on both sides of the blank count."""
     [score] = model.context_scores("老师[MASK]心机", ["留"])
-    ids, logs = log_probabilities(folder, "老师留心机")
+    ids, logs = log_probabilities(folder, "老师留心机", separator=False)
     assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in (1, 2, 4, 5)), abs=1e-4)
 
 

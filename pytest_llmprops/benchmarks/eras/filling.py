@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
@@ -82,19 +83,22 @@ def fill_by_model(
     words: Words,
     score: Scorer,
     *,
+    seed: int,
     mlm_score: MlmScore = "ratio",
     limit: int = MAX_PAIRS,
 ) -> Iterator[SentencePair]:
-    """Yield the pairs whose slot words are likely according to a masked language model.
+    """Yield up to ``limit`` of the pairs whose slot words are likely according to a masked language model.
 
     Slots are filled from the left. The model gets the control template with the slots to the left filled, the
     candidate in its slot, and the slots to the right masked. Candidates that score above :func:`threshold`
     are kept, and each is continued with the next slot. The score is the product of the surrounding tokens'
-    probabilities (``absolute``), or this product divided by the best candidate's (``ratio``, as in the
-    authors' code). Pairs are in the order of the word lists. Fillings that use a word twice, or in which a
-    site occurs twice, are skipped after scoring.
+    probabilities (``absolute``), or this product divided by that of the best candidate with the same number of
+    characters (``ratio``, as in the authors' code).
 
-    :param limit: Maximum number of pairs.
+    The pairs are a uniform random sample of all pairs that pass, without replacement, in random order. A smaller
+    ``limit`` gives the first of them. Fillings that use a word twice, or in which a site occurs twice, are
+    skipped after scoring.
+
     :raises UsageError: for an unknown ``mlm_score``, or for so many slots that a threshold reaches 1.
     :raises DataError: if the scorer does not return one number per candidate.
     """
@@ -105,28 +109,89 @@ def fill_by_model(
             f"paradigm {paradigm.id}: no word can exceed the threshold of slot {len(paradigm.slots)};"
             " use frames of up to six slots"
         )
-    return islice(_numbered(paradigm, _likely_fillings(paradigm, words, score, mlm_score, ())), limit)
+
+    def passing(filled: tuple[str, ...]) -> list[str]:
+        return _likely_words(paradigm, words, score, mlm_score, filled)
+
+    sizes = [len(words[slot]) for slot in paradigm.slots]
+    random = generator(seed, "eras", "mlm", paradigm.id)
+    return islice(_numbered(paradigm, _sampled(sizes, passing, random.randrange)), limit)
 
 
-def _likely_fillings(
+def _likely_words(
     paradigm: Paradigm, words: Words, score: Scorer, mlm_score: MlmScore, filled: tuple[str, ...]
-) -> Iterator[tuple[str, ...]]:
-    """Search depth first: this gives the order of the authors' code without a list of partial fillings."""
-    slots = paradigm.slots
-    if len(filled) == len(slots):
-        yield filled
-        return
-    candidates = words[slots[len(filled)]]
+) -> list[str]:
+    """Return the words for the next slot that score above its threshold."""
+    candidates = words[paradigm.slots[len(filled)]]
     scores = list(score(masked(paradigm.control_parts, filled), candidates))
     if len(scores) != len(candidates) or any(math.isnan(value) for value in scores):
         raise DataError(f"paradigm {paradigm.id}: the model did not return one score per candidate")
-    best = max(scores) if mlm_score == "ratio" else 0.0
-    if best == -math.inf:
+    best = dict.fromkeys(map(len, candidates), -math.inf if mlm_score == "ratio" else 0.0)
+    if mlm_score == "ratio":
+        for word, value in zip(candidates, scores, strict=True):
+            best[len(word)] = max(best[len(word)], value)
+    if -math.inf in best.values():
         raise DataError(f"paradigm {paradigm.id}: the model gives every candidate probability 0")
     minimum = threshold(len(filled))
-    for word, value in zip(candidates, scores, strict=True):
-        if math.exp(value - best) > minimum:
-            yield from _likely_fillings(paradigm, words, score, mlm_score, (*filled, word))
+    return [
+        word
+        for word, value in zip(candidates, scores, strict=True)
+        if math.exp(value - best[len(word)]) > minimum
+    ]
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """A partial filling. ``bound`` is the maximum number of fillings below it that have not been drawn."""
+
+    bound: int
+    children: dict[str, _Prefix] | None = None
+
+
+def _sampled(
+    sizes: Sequence[int],
+    passing: Callable[[tuple[str, ...]], Sequence[str]],
+    randrange: Callable[[int], int],
+) -> Iterator[tuple[str, ...]]:
+    """Yield all fillings that pass, in uniformly random order, and ask for the passing words only when needed.
+
+    Each attempt goes down the tree of partial fillings and chooses a child in proportion to its bound. When an
+    attempt is the first to reach a partial filling, the bound shrinks from all words to those that pass, and the
+    attempt continues with probability new bound / old bound. So in each attempt, every remaining filling has
+    the same chance, 1 / (bound of the root), and each partial filling is scored at most once.
+
+    :param sizes: Number of words per slot.
+    """
+    below = [math.prod(sizes[level:]) for level in range(len(sizes) + 1)]
+    root = _Prefix(below[0])
+    while root.bound:
+        path = [root]
+        filled: tuple[str, ...] = ()
+        while len(filled) < len(sizes):
+            here = path[-1]
+            if here.children is None:
+                here.children = {word: _Prefix(below[len(filled) + 1]) for word in passing(filled)}
+                before, after = here.bound, len(here.children) * below[len(filled) + 1]
+                for prefix in path:
+                    prefix.bound -= before - after
+                if randrange(before) >= after:
+                    break
+            word = _word_at(here.children, randrange(here.bound))
+            path.append(here.children[word])
+            filled = (*filled, word)
+        else:
+            for prefix in path:
+                prefix.bound -= 1
+            yield filled
+
+
+def _word_at(children: Mapping[str, _Prefix], place: int) -> str:
+    """Return the word whose fillings include number ``place`` of all fillings below ``children``."""
+    for word, child in children.items():
+        if place < child.bound:
+            return word
+        place -= child.bound
+    raise IndexError(place)
 
 
 def masked(parts: Parts, filled: Sequence[str]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import islice, permutations
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, permutations, product
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from pytest_llmprops.benchmarks.eras.filling import (
     capacity,
     fill_by_model,
     fill_seeded,
+    masked,
     shares,
     threshold,
 )
@@ -108,7 +111,7 @@ def test_shares_are_even_where_capacities_allow() -> None:
 
 
 def test_model_choice_by_hand() -> None:
-    """By ratio, slot 1 keeps words above 0.74 of the best and slot 2 those above 0.79, in list order."""
+    """By ratio, slot 1 keeps words above 0.74 of the best and slot 2 those above 0.79."""
     seen: list[str] = []
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
@@ -116,13 +119,30 @@ def test_model_choice_by_hand() -> None:
         table = {"天": 0.02, "地": 0.016, "人": 0.0148, "山": 3e-9, "水": 2.4e-9, "火": 2.36e-9, "土": 1e-9}
         return [math.log(table[word]) for word in candidates]
 
-    pairs = list(fill_by_model(paradigm(), WORDS, score))
+    pairs = list(fill_by_model(paradigm(), WORDS, score, seed=0))
     # .016/.02 = .8 stays, .0148/.02 = .74 does not exceed .74; .8 stays, .787 does not exceed .79
-    assert [p.words for p in pairs] == [("天", "山"), ("天", "水"), ("地", "山"), ("地", "水")]
-    assert seen == ["[MASK]买丁乙戊的[MASK]。", "天买丁乙戊的[MASK]。", "地买丁乙戊的[MASK]。"]
+    assert {p.words for p in pairs} == {("天", "山"), ("天", "水"), ("地", "山"), ("地", "水")}
+    assert set(seen) == {"[MASK]买丁乙戊的[MASK]。", "天买丁乙戊的[MASK]。", "地买丁乙戊的[MASK]。"}
+    assert len(seen) == 3, "each partial filling is scored once"
     assert [p.number for p in pairs] == [0, 1, 2, 3]
-    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, limit=3)] == [p.words for p in pairs[:3]]
-    assert list(fill_by_model(paradigm(), WORDS, score, mlm_score="absolute")) == []
+    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, seed=0, limit=3)] == [
+        p.words for p in pairs[:3]
+    ]
+    assert list(fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")) == []
+
+
+def test_the_best_candidate_is_the_best_of_its_length() -> None:
+    """By ratio, a word is compared with the best word of as many characters, as in the authors' code.
+
+    Longer words have less context to predict, so that by one common best all words of another length would fail.
+    """
+    table = {"天": 0.02, "地": 0.01, "天地": 2e-5, "地人": 1.6e-5, "人人": 1e-5}
+
+    def score(text: str, candidates: Sequence[str]) -> list[float]:
+        return [math.log(table[word]) for word in candidates]
+
+    pairs = fill_by_model(paradigm("{one}买{site}。"), {"one": list(table)}, score, seed=0)
+    assert {p.words for p in pairs} == {("天",), ("天地",), ("地人",)}
 
 
 def test_absolute_scores_are_held_against_the_threshold_themselves() -> None:
@@ -134,7 +154,67 @@ def test_absolute_scores_are_held_against_the_threshold_themselves() -> None:
             for word in candidates
         ]
 
-    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, mlm_score="absolute")] == [("天", "水")]
+    pairs = fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")
+    assert [p.words for p in pairs] == [("天", "水")]
+
+
+def by_context(text: str, candidates: Sequence[str]) -> list[float]:
+    """Scores with which words pass or fail depending on the words to their left: 1 to 6 of each list pass."""
+    passing = 1 + crc32(text.encode()) % 6
+    return [0.0 if i < passing else -1.0 for i, _ in enumerate(candidates)]
+
+
+def many_words() -> dict[str, list[str]]:
+    return {
+        name: [chr(0x5000 + 16 * i + j) for j in range(12)] for i, name in enumerate(("one", "two", "six"))
+    }
+
+
+def test_a_sample_is_spread_over_all_passing_fillings() -> None:
+    """A sample is not the beginning of the product: few pairs have several words in the first slot.
+
+    Another seed gives another sample, and the same seed the same one.
+    """
+    frame, words = paradigm("{one}买{site}的{two}和{six}。"), many_words()
+
+    def equal(text: str, candidates: Sequence[str]) -> list[float]:
+        return [0.0] * len(candidates)
+
+    def sample(seed: int) -> list[tuple[str, ...]]:
+        return [p.words for p in fill_by_model(frame, words, equal, seed=seed, limit=20)]
+
+    for slot in range(3):
+        assert len({words[slot] for words in sample(0)}) > 6
+    assert sample(0) == sample(0) != sample(1)
+
+
+def test_a_sample_is_uniform() -> None:
+    """Every filling that passes is equally likely to be first, whatever the number of words beside it."""
+    frame, words = paradigm("{one}买{site}的{two}和{six}。"), many_words()
+    passing = {p.words for p in fill_by_model(frame, words, by_context, seed=0)}
+    assert passing == set(_enumerated(frame, words))
+    shares = Counter(words[0] for words in passing)
+    assert max(shares.values()) > 2 * min(shares.values()), "the first words have unequal numbers of pairs"
+    expected = 40
+    draws = Counter(
+        next(fill_by_model(frame, words, by_context, seed=seed)).words
+        for seed in range(expected * len(passing))
+    )
+    assert set(draws) == passing
+    statistic = sum((count - expected) ** 2 / expected for count in draws.values())
+    # Mean and standard deviation of chi squared with len(passing) - 1 degrees of freedom.
+    assert statistic < len(passing) - 1 + 4 * math.sqrt(2 * (len(passing) - 1))
+
+
+def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Return all passing fillings, by enumeration of the whole product."""
+    for filling in product(*(words[slot] for slot in frame.slots)):
+        if all(
+            by_context(masked(frame.control_parts, filling[:i]), words[slot])[words[slot].index(filling[i])]
+            == 0
+            for i, slot in enumerate(frame.slots)
+        ):
+            yield filling
 
 
 @pytest.mark.parametrize(("value", "kept"), [(threshold(0), False), (math.nextafter(threshold(0), 1), True)])
@@ -143,7 +223,7 @@ def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch
     # Use the scores themselves, because their logarithms would be rounded.
     monkeypatch.setattr("pytest_llmprops.benchmarks.eras.filling.math.exp", lambda x: x)
     fillings = fill_by_model(
-        paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], mlm_score="absolute"
+        paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], seed=0, mlm_score="absolute"
     )
     assert bool(list(fillings)) is kept
 
@@ -154,15 +234,15 @@ def test_thresholds_are_the_papers() -> None:
 
 
 def test_pairs_of_a_model_come_one_by_one() -> None:
-    """The first pair needs one call per slot, however many pairs are possible."""
+    """A pair needs at most one call per slot, however many pairs are possible."""
     calls = []
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
         calls.append(text)
         return [0.0] * len(candidates)
 
-    assert len(list(islice(fill_by_model(paradigm(), WORDS, score), 4))) == 4
-    assert len(calls) == 2
+    assert len(list(islice(fill_by_model(paradigm(), WORDS, score, seed=0), 4))) == 4
+    assert 2 <= len(calls) <= 5
 
 
 @pytest.mark.parametrize(
@@ -172,15 +252,15 @@ def test_pairs_of_a_model_come_one_by_one() -> None:
 def test_bad_scores_are_errors(scores: list[float], message: str) -> None:
     """Too few scores, non-numbers, or only zeros are an error instead of a silent choice."""
     with pytest.raises(DataError, match=message):
-        list(fill_by_model(paradigm(), WORDS, lambda text, candidates: scores))
+        list(fill_by_model(paradigm(), WORDS, lambda text, candidates: scores, seed=0))
 
 
 def test_unknown_score_and_too_many_slots_are_refused() -> None:
     """A misspelled mlm_score is refused, and so is a seventh slot, whose threshold no score can exceed."""
     with pytest.raises(UsageError, match="ratio or absolute"):
-        fill_by_model(paradigm(), WORDS, lambda t, c: [], mlm_score="relative")  # type: ignore[arg-type]
+        fill_by_model(paradigm(), WORDS, lambda t, c: [], seed=0, mlm_score="relative")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="slot 7"):
-        fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [])
+        fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [], seed=0)
 
 
 def test_locate_site_wants_exactly_one() -> None:

@@ -56,7 +56,7 @@ def _generate(options: argparse.Namespace) -> int:
             f"--mlm {options.mlm}: not a fill-mask model; give hf:FOLDER of a masked language model"
         )
     facts |= {"mlm": options.mlm, "mlm_identity": dict(model.identity), "mlm_score": options.mlm_score}
-    facts |= {"pairs": options.pairs}
+    facts |= {"seed": options.seed, "pairs": options.pairs}
     pairs = make_pairs(
         paradigms,
         words,

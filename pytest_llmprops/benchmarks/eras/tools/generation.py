@@ -71,8 +71,8 @@ def make_pairs(
 
     :param pairs: Maximum number of pairs per paradigm (1 to 40,000).
     :param total: Number of pairs in total, distributed as evenly as possible; instead of ``pairs``.
-    :param score: Scores of a masked language model that chooses the slot words. A paradigm then has the pairs
-        that pass the model's thresholds, up to ``pairs``.
+    :param score: Scores of a masked language model that chooses the slot words. A paradigm then has a random
+        sample of the pairs that pass the model's thresholds, up to ``pairs``.
     :raises UsageError: for impossible numbers. :raises DataError: for a paradigm without any pair.
     """
     if (pairs is None) == (total is None):
@@ -102,7 +102,7 @@ def _fill_all(
         if score is None:
             pairs = fill_seeded(paradigm, words, pairs=number, seed=seed)
         else:
-            pairs = fill_by_model(paradigm, words, score, mlm_score=mlm_score, limit=number)
+            pairs = fill_by_model(paradigm, words, score, seed=seed, mlm_score=mlm_score, limit=number)
         empty = True
         for pair in pairs:
             empty = False

@@ -16,12 +16,15 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras import cli as command
 from pytest_llmprops.benchmarks.eras.cli.generate import add_generate
+from pytest_llmprops.benchmarks.eras.filling import Scorer
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
 from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, parse_spec
 
 
 def call(*arguments: str) -> int:
@@ -164,7 +167,10 @@ def save_masked_model(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`generate eras --mlm hf:FOLDER` queries the model and compares its scores with the thresholds."""
+    """`generate eras --mlm hf:FOLDER` queries the model and compares its scores with the thresholds.
+
+    The pairs are a sample: they do not all have the first word that passes, and another seed gives other pairs.
+    """
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from pytest_llmprops.benchmarks.eras.filling import threshold
@@ -177,16 +183,16 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     out = tmp_path / "set"
     assert (
         call(
-            "generate", "eras", "--pairs", "2", "--mlm", f"hf:{folder}?device=cpu&batch=64", "--out", str(out)
+            "generate", "eras", "--pairs", "6", "--mlm", f"hf:{folder}?device=cpu&batch=64", "--out", str(out)
         )
         == 0
     )
     pairs_read = read_set(out)
     assert {pair.paradigm.id for pair in pairs_read} == {"01", "02", "03"}
     facts = json.loads((out / "eras" / "SOURCE.json").read_text())
-    assert facts["mlm_score"] == "ratio"
+    assert (facts["mlm_score"], facts["seed"]) == ("ratio", 0)
     assert "files_sha256" in facts["mlm_identity"]
-    # Compute the first slot of the first pair with a separate forward pass.
+    # Compute the first slot with a separate forward pass, without [SEP].
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -194,23 +200,32 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
         AutoTokenizer.from_pretrained(folder),
         AutoModelForMaskedLM.from_pretrained(folder).eval(),
     )
-    pair = pairs_read[0]
 
     def product(word: str) -> float:
-        text = f"{word}有十足的自信机组能在[MASK][MASK]。"
-        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        text = f"{word}[MASK]凭着十足的自信机智地应对[MASK]。"
+        ids = tokenizer(text, return_tensors="pt")["input_ids"][:, :-1]
         with torch.no_grad():
             logs = torch.log_softmax(model(ids).logits[0].double(), -1)
         row = ids[0].tolist()
-        skipped = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
+        skipped = {tokenizer.cls_token_id, tokenizer.mask_token_id}
         return sum(logs[i, t].item() for i, t in enumerate(row) if t not in skipped and i > len(word))
 
     scores = {word: product(word) for word in words["person"]}
     best = max(scores.values())
     passing = [w for w, s in scores.items() if torch.tensor(s - best).exp() > threshold(0)]
     assert len(passing) < 8, "these weights let everything through: the test could not fail"
-    assert pair.words[0] == passing[0]
-    assert {p.words[0] for p in pairs_read if p.paradigm.id == "01"} <= set(passing)
+    first = [p.words[0] for p in pairs_read if p.paradigm.id == "01"]
+    assert set(first) <= set(passing)
+    assert len(passing) == 1 or len(set(first)) > 1
+    other = make_pairs(paradigms, words, seed=1, pairs=6, score=_scores_of(folder))
+    assert [p.words for p in other] != [p.words for p in pairs_read]
+
+
+def _scores_of(folder: Path) -> Scorer:
+    spec = parse_spec(f"hf:{folder}?device=cpu")
+    model: Any = find_backend(spec.backend).factory(spec, BackendOptions())
+    scores: Scorer = model.context_scores
+    return scores
 
 
 def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
