@@ -11,6 +11,10 @@ DATA ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
+# llama.cpp is built for AVX2. A build for the machine's own processor ends in a segmentation fault on virtual
+# machines whose processor has AMX (0.3.36).
+export CMAKE_ARGS ?= -DGGML_NATIVE=OFF
+
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 

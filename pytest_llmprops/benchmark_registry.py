@@ -10,7 +10,7 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 
 ENTRY_POINTS = "pytest_llmprops.benchmarks"
-_registered: dict[str, Registration] = {}
+registered: dict[str, Registration] = {}
 
 
 def register_benchmark(registration: Registration) -> None:
@@ -18,12 +18,12 @@ def register_benchmark(registration: Registration) -> None:
 
     Packages use an entry point of the group ``pytest_llmprops.benchmarks`` instead.
     """
-    _registered[registration.name] = registration
+    registered[registration.name] = registration
 
 
 def benchmark_names() -> list[str]:
     """Return the names of all registered benchmarks, sorted. Imports nothing."""
-    return sorted({*_registered, *_entry_points()})
+    return sorted({*registered, *installed_entry_points()})
 
 
 def find_registration(name: str) -> Registration:
@@ -31,7 +31,7 @@ def find_registration(name: str) -> Registration:
 
     :raises UsageError: if no benchmark has this name, or its entry point is not a registration.
     """
-    registration = _registered.get(name) or _installed(name)
+    registration = registered.get(name) or installed(name)
     if registration is None:
         known = benchmark_names()
         raise UsageError(
@@ -64,7 +64,7 @@ def find_benchmark(name: str) -> Benchmark:
 def is_registered(benchmark: type[Benchmark]) -> bool:
     """Return whether this class is registered. Another class may be registered under its name."""
     name = benchmark.name
-    known = name in _registered or name in _entry_points()
+    known = name in registered or name in installed_entry_points()
     return known and find_registration(name).load_class() is benchmark
 
 
@@ -77,7 +77,7 @@ def registration_of(benchmark: type[Benchmark]) -> Registration:
 
 def installed_facts(name: str) -> BenchmarkFacts | None:
     """Return the facts of a registered benchmark; None if it is unknown or cannot be imported."""
-    if name not in _registered and name not in _entry_points():
+    if name not in registered and name not in installed_entry_points():
         return None
     try:
         return BenchmarkFacts.of(find_registration(name).load_class())
@@ -86,13 +86,15 @@ def installed_facts(name: str) -> BenchmarkFacts | None:
 
 
 @cache
-def _entry_points() -> dict[str, EntryPoint]:
+def installed_entry_points() -> dict[str, EntryPoint]:
+    """Return the entry points of installed benchmarks by name."""
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 @cache
-def _installed(name: str) -> Registration | None:
-    point = _entry_points().get(name)
+def installed(name: str) -> Registration | None:
+    """Load and return an installed benchmark's registration, or None; read once per process."""
+    point = installed_entry_points().get(name)
     if point is None:
         return None
     source = f"entry point {name} of {point.dist.name if point.dist else 'an unknown distribution'}"

@@ -23,7 +23,7 @@ from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo a test's registrations after the test."""
-    monkeypatch.setattr(benchmark_registry, "_registered", {})
+    monkeypatch.setattr(benchmark_registry, "registered", {})
 
 
 def points(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
@@ -31,9 +31,9 @@ def points(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     entry_points = {
         name: EntryPoint(name, value, benchmark_registry.ENTRY_POINTS) for name, value in values.items()
     }
-    monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: entry_points)
+    monkeypatch.setattr(benchmark_registry, "installed_entry_points", lambda: entry_points)
     # Entry points are read once per process.
-    benchmark_registry._installed.cache_clear()  # noqa: SLF001
+    benchmark_registry.installed.cache_clear()
 
 
 class Sums(Benchmark):

@@ -36,11 +36,13 @@ def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
         group: {name: EntryPoint(name, value, group) for name, value in entries.items()}
         for group, entries in groups.items()
     }
-    monkeypatch.setattr(benchmark_registry, "_entry_points", lambda: points["pytest_llmprops.benchmarks"])
-    monkeypatch.setattr(benchmark_registry, "_registered", {})
+    monkeypatch.setattr(
+        benchmark_registry, "installed_entry_points", lambda: points["pytest_llmprops.benchmarks"]
+    )
+    monkeypatch.setattr(benchmark_registry, "registered", {})
     backends = {name: point.load for name, point in points["pytest_llmprops.models"].items()}
-    monkeypatch.setattr(registry, "_entries", backends)
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "entries", backends)
+    monkeypatch.setattr(registry, "registered", {})
     for name in [name for name in sys.modules if f"{name}.py" in FILES]:
         monkeypatch.delitem(sys.modules, name)
     return run.folder

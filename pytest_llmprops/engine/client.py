@@ -25,7 +25,7 @@ class BrokerClient:
         self._path = path
         self._ids = itertools.count()
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._writer: asyncio.StreamWriter | None = None
+        self.writer: asyncio.StreamWriter | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -40,7 +40,7 @@ class BrokerClient:
         refused = False
         while True:
             try:
-                reader, self._writer = await asyncio.open_unix_connection(self._path, limit=wire.LINE_LIMIT)
+                reader, self.writer = await asyncio.open_unix_connection(self._path, limit=wire.LINE_LIMIT)
                 break
             except FileNotFoundError:
                 pass
@@ -58,20 +58,25 @@ class BrokerClient:
             future = self._open.pop(message["id"], None)
             if future is not None and not future.done():
                 future.set_result(message)
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
         for future in self._open.values():
             if not future.done():
                 future.set_exception(BackendError(GONE, kind="broker"))
 
-    async def _request(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def send(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send a message and return the broker's answer.
+
+        :raises BackendError: if the broker answers with an error or has ended.
+        :raises RunStopped: if the run is stopped.
+        """
         await self._connected()
-        if self._writer is None:
+        if self.writer is None:
             raise BackendError(GONE, kind="broker")
         number = next(self._ids)
         future = self._open[number] = asyncio.get_running_loop().create_future()
-        self._writer.write(wire.encode({"id": number, **message}))
+        self.writer.write(wire.encode({"id": number, **message}))
         answer: dict[str, Any] = await future
         if "error" in answer:
             raise BackendError.from_json(answer["error"])
@@ -81,24 +86,24 @@ class BrokerClient:
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """See :meth:`pytest_llmprops.engine.broker.Broker.ask`."""
-        answer = await self._request(
+        answer = await self.send(
             {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
         )
         return Reply.from_json(answer["reply"], key=answer["key"], cached=answer["cached"])
 
     async def report(self) -> dict[str, Any]:
         """See :meth:`pytest_llmprops.engine.broker.Broker.report`."""
-        report: dict[str, Any] = (await self._request({"op": "report"}))["report"]
+        report: dict[str, Any] = (await self.send({"op": "report"}))["report"]
         return report
 
     async def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
         """See :meth:`pytest_llmprops.engine.broker.Broker.count_stored`."""
         pairs = [[label, request_to_json(request)] for label, request in asked]
-        return int((await self._request({"op": "stored", "asked": pairs}))["count"])
+        return int((await self.send({"op": "stored", "asked": pairs}))["count"])
 
     async def post(self, name: str, value: Any) -> None:
         """Send ``value``, a plain value other than None, to all workers under ``name``; the first value is kept."""
-        await self._request({"op": "post", "name": name, "value": value})
+        await self.send({"op": "post", "name": name, "value": value})
 
     async def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
         """Return the values that workers posted under ``names``.
@@ -107,20 +112,20 @@ class BrokerClient:
             with ``wait`` occurs only after a worker was lost.
         :raises RunStopped: if the run is stopped during the wait.
         """
-        answer = await self._request({"op": "gather", "names": list(names), "wait": wait})
+        answer = await self.send({"op": "gather", "names": list(names), "wait": wait})
         values: list[Any] = answer["values"]
         return values
 
     async def stop(self, reason: str) -> None:
         """Stop the run for all clients."""
-        await self._request({"op": "stop", "reason": reason})
+        await self.send({"op": "stop", "reason": reason})
 
     async def close(self) -> None:
         """Close the connection."""
         for task in (self._connecting, self._reading):
             if task is not None:
                 task.cancel()
-        if self._writer is not None:
+        if self.writer is not None:
             # Tells the broker that this worker has posted all its values; a killed worker cannot send this.
-            self._writer.write(wire.encode({"op": "leave"}))
-            self._writer.close()
+            self.writer.write(wire.encode({"op": "leave"}))
+            self.writer.close()

@@ -183,19 +183,19 @@ class BrokerProcess:
         self._folder = Path(tempfile.mkdtemp(prefix="llmprops-"))
         self.socket = str(self._folder / "broker")
         self._errors = open(self._folder / "stderr", "w+b")
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "pytest_llmprops.engine.server", self.socket],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
         )
-        assert self._process.stdin is not None
-        self._process.stdin.write(config.to_json().encode() + b"\n")
-        self._process.stdin.flush()
+        assert self.process.stdin is not None
+        self.process.stdin.write(config.to_json().encode() + b"\n")
+        self.process.stdin.flush()
 
     def failure(self) -> str | None:
         """Return why the process ended, in one line; None while it runs."""
-        status = self._process.poll()
+        status = self.process.poll()
         if status is None:
             return None
         self._errors.seek(0)
@@ -204,13 +204,13 @@ class BrokerProcess:
 
     def close(self) -> None:
         """Ask the process to end, wait for it, and remove its folder."""
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         try:
-            self._process.stdin.close()
-            self._process.wait(CLOSE_SECONDS)
+            self.process.stdin.close()
+            self.process.wait(CLOSE_SECONDS)
         except (OSError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         self._errors.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -61,8 +61,8 @@ class HfChatModel(HfModel):
         super().__init__(load, name=name, identity=identity, pinned=pinned, batch=batch)
         self.max_batch = 4 * batch
         self._seed = seed
-        self._prefix: PrefixCache | None = None
-        self._ends: frozenset[int] = frozenset()
+        self.prefix_cache: PrefixCache | None = None
+        self.end_tokens: frozenset[int] = frozenset()
 
     def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
         """Return one result per request, in order."""
@@ -85,46 +85,46 @@ class HfChatModel(HfModel):
     def forget(self) -> None:
         """Drop the cached prefix; the next prompt is evaluated from its start."""
         with self._lock:
-            if self._prefix is not None:
-                self._prefix.forget()
+            if self.prefix_cache is not None:
+                self.prefix_cache.forget()
 
     def close(self) -> None:
         """Free the model after the current token is computed."""
         super().close()
-        self._prefix = None
+        self.prefix_cache = None
 
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        if not getattr(self._tokenizer, "chat_template", None):
+        if not getattr(self.tokenizer, "chat_template", None):
             raise BackendError(
                 f"{self._name}: its tokenizer has no chat template; use an instruction-tuned model",
                 kind="model",
                 fatal=True,
             )
-        ends = {self._tokenizer.eos_token_id}
-        configured = getattr(self._model.generation_config, "eos_token_id", None)
+        ends = {self.tokenizer.eos_token_id}
+        configured = getattr(self.network.generation_config, "eos_token_id", None)
         ends.update(configured if isinstance(configured, list) else [configured])
-        self._ends = frozenset(end for end in ends if end is not None)
-        self._prefix = PrefixCache(self._model)
+        self.end_tokens = frozenset(end for end in ends if end is not None)
+        self.prefix_cache = PrefixCache(self.network)
         return True
 
     @property
     def _context_length(self) -> int:
-        config = self._model.config.get_text_config()
+        config = self.network.config.get_text_config()
         return int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
 
     def _row(self, index: int, request: Chat) -> _Row:
         sampler = Sampler.of(request, self._seed)
         try:
-            text = self._tokenizer.apply_chat_template(
+            text = self.tokenizer.apply_chat_template(
                 [{"role": m.role, "content": m.content} for m in request.messages],
                 tokenize=False,
                 add_generation_prompt=True,
                 date_string=_DATE.strftime("%d %b %Y"),
                 strftime_now=_DATE.strftime,
             )
-            prompt = [int(t) for t in self._tokenizer(text, add_special_tokens=False)["input_ids"]]
+            prompt = [int(t) for t in self.tokenizer(text, add_special_tokens=False)["input_ids"]]
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             raise BackendError(f"{self._name}: the chat template fails: {line}", kind="request") from None
@@ -141,10 +141,10 @@ class HfChatModel(HfModel):
         start = time.perf_counter()
         try:
             with torch.inference_mode():
-                self._generate([row for row in rows if row.limit])
+                self.generate([row for row in rows if row.limit])
         except torch.OutOfMemoryError:
-            if self._prefix is not None:
-                self._prefix.forget()
+            if self.prefix_cache is not None:
+                self.prefix_cache.forget()
             torch.cuda.empty_cache()
             if len(rows) == 1:
                 error = BackendError(f"{self._name}: out of memory for one prompt", kind="request")
@@ -174,27 +174,28 @@ class HfChatModel(HfModel):
                 seconds=seconds,
             )
 
-    def _generate(self, rows: list[_Row]) -> None:
-        if not rows or self._prefix is None:
+    def generate(self, rows: list[_Row]) -> None:
+        """Append tokens to each row until it ends; the rows are one batch with a common prefix."""
+        if not rows or self.prefix_cache is None:
             return
         torch: Any = importlib.import_module("torch")
-        device = self._model.device
-        shared = shared_prefix([row.prompt for row in rows]) if self._prefix.works else 0
+        device = self.network.device
+        shared = shared_prefix([row.prompt for row in rows]) if self.prefix_cache.works else 0
         rests = [row.prompt[shared:] for row in rows]
         width = max(map(len, rests))
         room = width + min(max(row.limit for row in rows), _ROOM)
-        cache = self._prefix.rows(rows[0].prompt[:shared], len(rows), room)
+        cache = self.prefix_cache.rows(rows[0].prompt[:shared], len(rows), room)
         # Remainders are padded on the left, so that the last column is the last token of every row.
-        fill = min(self._ends, default=0)
+        fill = min(self.end_tokens, default=0)
         ids = torch.tensor([[fill] * (width - len(rest)) + rest for rest in rests], device=device)
         mask = torch.tensor(
             [[1] * shared + [0] * (width - len(rest)) + [1] * len(rest) for rest in rests], device=device
         )
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, shared:]
         while True:
-            if self._closed:
+            if self.is_closed:
                 raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
-            logits = self._model(
+            logits = self.network(
                 input_ids=ids,
                 attention_mask=mask,
                 position_ids=positions,
@@ -223,7 +224,7 @@ class HfChatModel(HfModel):
             values = logits[i].float().cpu().numpy()
             if not row.sampler.greedy:
                 best[i] = row.sampler.pick(values)
-            if row.request.logprobs and best[i] not in self._ends:
+            if row.request.logprobs and best[i] not in self.end_tokens:
                 own, top = top_logprobs(values, best[i], row.request.logprobs)
                 entry = {"token": self._piece(best[i]), "logprob": own}
                 row.logprobs.append(
@@ -233,7 +234,7 @@ class HfChatModel(HfModel):
 
     def _append(self, row: _Row, token: int) -> bool:
         """Append a token to a row's reply; return whether the reply continues."""
-        if token in self._ends:
+        if token in self.end_tokens:
             row.finish = "stop"
             return False
         row.out.append(token)
@@ -245,12 +246,12 @@ class HfChatModel(HfModel):
         return len(row.out) < row.limit
 
     def _decode(self, tokens: list[int]) -> str:
-        text = str(self._tokenizer.decode(tokens, skip_special_tokens=True))
+        text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
         # Drop a last character whose bytes the token limit cut off.
         return text.rstrip("\ufffd")
 
     def _piece(self, token: int) -> str:
         # Some tokenizers drop a leading space. A character in front of the token keeps it.
-        anchor = self._tokenizer.encode("a", add_special_tokens=False)[-1:]
-        before = self._tokenizer.decode(anchor)
-        return str(self._tokenizer.decode([*anchor, token])[len(before) :])
+        anchor = self.tokenizer.encode("a", add_special_tokens=False)[-1:]
+        before = self.tokenizer.decode(anchor)
+        return str(self.tokenizer.decode([*anchor, token])[len(before) :])

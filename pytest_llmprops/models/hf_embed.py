@@ -89,7 +89,7 @@ class HfEmbedModel(HfEncoder):
         """
         torch: Any = importlib.import_module("torch")
         threads = torch.get_num_threads()
-        if threads > 1 and self._model.device.type == "cpu" and threading.current_thread() is not _MAIN:
+        if threads > 1 and self.network.device.type == "cpu" and threading.current_thread() is not _MAIN:
             torch.set_num_threads(1)
             # The setting belongs to this thread, but new threads start with the last value set: restore it there.
             other = threading.Thread(target=torch.set_num_threads, args=(threads,))
@@ -127,7 +127,7 @@ class HfEmbedModel(HfEncoder):
     def _text(self, text: str, *, spans: bool) -> _Text:
         if not text.strip():
             raise BackendError(f"{self._name}: the text is empty", kind="request")
-        if spans and not getattr(self._tokenizer, "is_fast", False):
+        if spans and not getattr(self.tokenizer, "is_fast", False):
             raise BackendError(
                 f"{self._name}: its tokenizer does not say which characters a token covers; token vectors need"
                 " a model with a tokenizer.json (a fast tokenizer)",
@@ -135,7 +135,7 @@ class HfEmbedModel(HfEncoder):
                 fatal=True,
             )
         try:
-            encoded = self._tokenizer(
+            encoded = self.tokenizer(
                 text, truncation=False, return_special_tokens_mask=True, return_offsets_mapping=spans
             )
         except Exception as error:
@@ -150,7 +150,7 @@ class HfEmbedModel(HfEncoder):
 
     def _spans(self, text: str, ids: Row, places: list[int], offsets: Sequence[Span]) -> list[Span]:
         """Return the span in ``text`` of each token at ``places``; a lone word-start mark has an empty span."""
-        names = self._tokenizer.convert_ids_to_tokens([ids[i] for i in places])
+        names = self.tokenizer.convert_ids_to_tokens([ids[i] for i in places])
         spans = []
         for name, place in zip(names, places, strict=True):
             start, end = _without_space(text, *offsets[place])
@@ -174,10 +174,11 @@ class HfEmbedModel(HfEncoder):
         rows = [text.ids for text in texts]
         return self._in_batches([len(row) for row in rows], lambda indices: self._read(rows, indices, read))
 
-    def _outputs(self, ids: Any, mask: Any) -> Any:
+    def outputs(self, ids: Any, mask: Any) -> Any:
+        """Return the hidden states of the chosen layer, shape (rows, tokens, width)."""
         if self._layer is None:
-            return self._model(input_ids=ids, attention_mask=mask).last_hidden_state
-        states = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+            return self.network(input_ids=ids, attention_mask=mask).last_hidden_state
+        states = self.network(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
         if self._layer >= len(states):
             raise BackendError(
                 f"{self._name}: the model has {len(states) - 1} layers; layer={self._layer} does not exist",
@@ -188,7 +189,7 @@ class HfEmbedModel(HfEncoder):
 
     def _value(self, text: _Text, vectors: Vectors) -> dict[str, Any]:
         return {
-            "tokens": self._tokenizer.convert_ids_to_tokens([text.ids[i] for i in text.places]),
+            "tokens": self.tokenizer.convert_ids_to_tokens([text.ids[i] for i in text.places]),
             "spans": [list(span) for span in text.spans],
             "vectors": vectors,
         }

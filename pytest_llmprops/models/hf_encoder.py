@@ -44,7 +44,7 @@ class HfEncoder(HfModel):
 
     def _mask(self) -> str:
         """Return the model's own mask token, or the replacement for a model without one."""
-        own = getattr(self._tokenizer, "mask_token", None) or self._stand_in
+        own = getattr(self.tokenizer, "mask_token", None) or self._stand_in
         if not own:
             raise BackendError(
                 f"{self._name}: its tokenizer has no mask token; name a stand-in: hf:MODEL?mask=TEXT",
@@ -61,11 +61,11 @@ class HfEncoder(HfModel):
         if masks:
             text = text.replace(MASK, self._mask())
         try:
-            ids = [int(i) for i in self._tokenizer(text, truncation=False)["input_ids"]]
+            ids = [int(i) for i in self.tokenizer(text, truncation=False)["input_ids"]]
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
-        own = getattr(self._tokenizer, "mask_token_id", None)
+        own = getattr(self.tokenizer, "mask_token_id", None)
         if masks and own is not None and ids.count(own) != masks:
             raise BackendError(
                 f"{self._name}: the tokenizer does not read its own mask token", kind="request"
@@ -76,7 +76,7 @@ class HfEncoder(HfModel):
     def _evaluate(self, rows: Sequence[Row], read: Callable[[Any, list[int]], list[Out]]) -> list[Out]:
         """Call ``read(outputs, indices)`` for batches of rows; return its results in the rows' order.
 
-        ``outputs`` comes from :meth:`_outputs`; its first axis follows ``indices``.
+        ``outputs`` comes from :meth:`outputs`; its first axis follows ``indices``.
 
         :raises BackendError: if any row fails.
         """
@@ -95,13 +95,13 @@ class HfEncoder(HfModel):
     ) -> list[Out]:
         torch: Any = importlib.import_module("torch")
         width = max(len(rows[i]) for i in indices)
-        fill = self._tokenizer.pad_token_id or 0
+        fill = self.tokenizer.pad_token_id or 0
         ids = [rows[i] + [fill] * (width - len(rows[i])) for i in indices]
         mask = [[1] * len(rows[i]) + [0] * (width - len(rows[i])) for i in indices]
-        device = self._model.device
-        outputs = self._outputs(torch.tensor(ids, device=device), torch.tensor(mask, device=device))
+        device = self.network.device
+        outputs = self.outputs(torch.tensor(ids, device=device), torch.tensor(mask, device=device))
         return read(outputs, indices)
 
-    def _outputs(self, ids: Any, mask: Any) -> Any:
+    def outputs(self, ids: Any, mask: Any) -> Any:
         """Return the model's logits on its device. ``ids`` and ``mask`` have the shape (rows, tokens)."""
-        return self._model(input_ids=ids, attention_mask=mask).logits
+        return self.network(input_ids=ids, attention_mask=mask).logits

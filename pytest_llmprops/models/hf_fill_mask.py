@@ -46,7 +46,7 @@ class HfFillMaskModel(HfEncoder):
             left, right = self._around(text)
             tokens = [self._candidate(word) for word in candidates]
             self._check_length(len(left) + len(right) + max(map(len, tokens), default=0))
-            mask = self._tokenizer.mask_token_id
+            mask = self.tokenizer.mask_token_id
             # All candidates with the same number of tokens share one row.
             asks: dict[int, _Ask] = {}
             places: list[tuple[int, int]] = []
@@ -73,7 +73,7 @@ class HfFillMaskModel(HfEncoder):
             left, right = self._around(text)
             tokens = [self._candidate(word) for word in candidates]
             self._check_length(len(left) + len(right) + max(map(len, tokens), default=0))
-            tokenizer = self._tokenizer
+            tokenizer = self.tokenizer
             names = ("cls", "sep", "bos", "eos", "pad", "mask")
             skipped = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
             ends = {tokenizer.sep_token_id, tokenizer.eos_token_id}
@@ -106,19 +106,19 @@ class HfFillMaskModel(HfEncoder):
         """Return the tokens before and after the blank, including special tokens."""
         if MASK not in text:
             raise BackendError(f"{self._name}: the text has no {MASK} to fill", kind="request")
-        if getattr(self._tokenizer, "mask_token_id", None) is None:
+        if getattr(self.tokenizer, "mask_token_id", None) is None:
             raise BackendError(
                 f"{self._name}: its tokenizer has no mask token; use a masked language model",
                 kind="model",
                 fatal=True,
             )
         ids = self._ids(text)
-        place = ids.index(self._tokenizer.mask_token_id)
+        place = ids.index(self.tokenizer.mask_token_id)
         return ids[:place], ids[place + 1 :]
 
     def _candidate(self, word: str) -> Row:
-        ids = [int(i) for i in self._tokenizer(word, add_special_tokens=False)["input_ids"]]
-        if not ids or self._tokenizer.unk_token_id in ids:
+        ids = [int(i) for i in self.tokenizer(word, add_special_tokens=False)["input_ids"]]
+        if not ids or self.tokenizer.unk_token_id in ids:
             raise BackendError(
                 f"{self._name}: its vocabulary has no tokens for the candidate {word!r}", kind="request"
             )

@@ -31,32 +31,32 @@ class HfModel:
         batch: int,
     ) -> None:
         self.identity, self.pinned = identity, pinned
-        self._load, self._name, self._batch = load, name, batch
-        self._model: Any = None
-        self._tokenizer: Any = None
+        self.load, self._name, self._batch = load, name, batch
+        self.network: Any = None
+        self.tokenizer: Any = None
         self._lock = threading.Lock()
-        self._closed = False
+        self.is_closed = False
 
     def deviations(self) -> Sequence[str]:
         return ()
 
     def close(self) -> None:
         """Free the model as soon as the current computation is done."""
-        self._closed = True
+        self.is_closed = True
         with self._lock:
-            self._model = self._tokenizer = None
+            self.network = self.tokenizer = None
 
     def _loaded(self) -> bool:
         """Load the model if needed; return whether this call loaded it.
 
         :raises BackendError: if loading fails or the model is closed.
         """
-        if self._closed:
+        if self.is_closed:
             raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
-        if self._model is not None:
+        if self.network is not None:
             return False
         try:
-            self._model, self._tokenizer = self._load()
+            self.network, self.tokenizer = self.load()
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
@@ -75,12 +75,12 @@ class HfModel:
     @property
     def _longest(self) -> int:
         """The maximum number of tokens of a text, including special tokens."""
-        config = self._model.config
+        config = self.network.config
         positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         if "roberta" in str(getattr(config, "model_type", "")):
             # RoBERTa models count positions from the padding token's index + 1.
             positions -= int(config.pad_token_id or 0) + 1
-        return min(positions, int(getattr(self._tokenizer, "model_max_length", None) or 1 << 30))
+        return min(positions, int(getattr(self.tokenizer, "model_max_length", None) or 1 << 30))
 
     def _in_batches(
         self, lengths: Sequence[int], compute: Callable[[list[int]], Sequence[Out]]
@@ -96,7 +96,7 @@ class HfModel:
         results: dict[int, Out | BackendError] = {}
         order = sorted(range(len(lengths)), key=lambda i: lengths[i])
         # Without a padding token, rows cannot share a batch.
-        size = self._batch if self._tokenizer.pad_token_id is not None else 1
+        size = self._batch if self.tokenizer.pad_token_id is not None else 1
         for start in range(0, len(order), size):
             self._halving(order[start : start + size], compute, results)
         return [results[i] for i in range(len(lengths))]
@@ -108,7 +108,7 @@ class HfModel:
         results: dict[int, Out | BackendError],
     ) -> None:
         torch: Any = importlib.import_module("torch")
-        if self._closed:
+        if self.is_closed:
             raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
         try:
             with torch.inference_mode():

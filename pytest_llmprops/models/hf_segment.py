@@ -78,7 +78,7 @@ class HfSegmentModel(HfEncoder):
     def __init__(self, load: Callable[[], tuple[Any, Any]], *, letters: str, **settings: Any) -> None:
         super().__init__(load, **settings)
         self._letters = letters
-        self._tokens: dict[str, Row] = {}
+        self.tokens_of: dict[str, Row] = {}
         self._around: tuple[Row, Row] = ([], [])
 
     def segment(self, requests: Sequence[Segment]) -> Sequence[Result]:
@@ -94,7 +94,7 @@ class HfSegmentModel(HfEncoder):
                 for index, request in enumerate(requests):
                     text = "".join(request.text.split())
                     try:
-                        row, first = self._row(text)
+                        row, first = self.row(text)
                     except BackendError as error:
                         results[index] = error
                         continue
@@ -118,14 +118,14 @@ class HfSegmentModel(HfEncoder):
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        self._tokens.clear()
+        self.tokens_of.clear()
         self._around = self._special()
         return True
 
     def _special(self) -> tuple[Row, Row]:
         """Return the special tokens before and after a text."""
-        plain = self._encoded(_PROBE, special=False)
-        full = self._encoded(_PROBE, special=True)
+        plain = self.encoded(_PROBE, special=False)
+        full = self.encoded(_PROBE, special=True)
         for start in range(len(full) - len(plain) + 1):
             if full[start : start + len(plain)] == plain:
                 return full[:start], full[start + len(plain) :]
@@ -135,32 +135,33 @@ class HfSegmentModel(HfEncoder):
             fatal=True,
         )
 
-    def _encoded(self, text: str, *, special: bool) -> Row:
+    def encoded(self, text: str, *, special: bool) -> Row:
+        """Return the tokens of a text; ``special`` adds those around it, such as [CLS] and [SEP]."""
         try:
-            return [int(i) for i in self._tokenizer(text, add_special_tokens=special)["input_ids"]]
+            return [int(i) for i in self.tokenizer(text, add_special_tokens=special)["input_ids"]]
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
 
     def _of_character(self, character: str) -> Row:
         """Return the tokens of one character, at least one."""
-        tokens = self._tokens.get(character)
+        tokens = self.tokens_of.get(character)
         if tokens is None:
-            tokens = self._encoded(character, special=False)
-            if len(tokens) > 1 and self._tokenizer.convert_ids_to_tokens(tokens[0]) == WORD_START:
+            tokens = self.encoded(character, special=False)
+            if len(tokens) > 1 and self.tokenizer.convert_ids_to_tokens(tokens[0]) == WORD_START:
                 tokens = tokens[1:]
             if not tokens:
-                unknown = self._tokenizer.unk_token_id
+                unknown = self.tokenizer.unk_token_id
                 if unknown is None:
                     raise BackendError(
                         f"{self._name}: the tokenizer drops {character!r} and has no unknown token",
                         kind="request",
                     )
                 tokens = [int(unknown)]
-            self._tokens[character] = tokens
+            self.tokens_of[character] = tokens
         return tokens
 
-    def _row(self, text: str) -> tuple[Row, list[int]]:
+    def row(self, text: str) -> tuple[Row, list[int]]:
         """Return the tokens of a text with special tokens, and the index of each character's first token."""
         if not text:
             raise BackendError(f"{self._name}: the text is empty", kind="request")

@@ -100,15 +100,15 @@ class HfTranslateModel(HfModel):
         if not super()._loaded():
             return False
         # The tokenizer of M2M100 does not list the language tokens in its vocabulary.
-        vocabulary = self._tokenizer.get_vocab() | getattr(self._tokenizer, "lang_token_to_id", {})
-        model_type = str(getattr(self._model.config, "model_type", ""))
+        vocabulary = self.tokenizer.get_vocab() | getattr(self.tokenizer, "lang_token_to_id", {})
+        model_type = str(getattr(self.network.config, "model_type", ""))
         for family in FAMILIES:
             if model_type in family.model_types:
                 languages = {t: i for t, i in vocabulary.items() if re.fullmatch(family.pattern, t)}
                 if languages or family is MARIAN:
                     self._family, self._languages = family, languages
                     return True
-        self._model = self._tokenizer = None
+        self.network = self.tokenizer = None
         raise BackendError(
             f"{self._name}: not a supported translation model (its type is {model_type!r}, and its vocabulary"
             f" has no language tokens). Supported: {', '.join(family.name for family in FAMILIES)}",
@@ -122,8 +122,8 @@ class HfTranslateModel(HfModel):
         if self._family.names_source:
             source = self._code("source", request.source, self._source_code)
             target = self._code("target", request.target, self._target_code)
-            self._tokenizer.src_lang = source
-            ids = self._encoded(request.text)
+            self.tokenizer.src_lang = source
+            ids = self.encoded(request.text)
             number = self._languages[self._family.token(source)]
             # Older NLLB tokenizers put it after the text. mBART-25 does too, but is started differently.
             places = ids[:1] if self._family is MBART50 else [ids[0], ids[-1]]
@@ -138,7 +138,7 @@ class HfTranslateModel(HfModel):
                     f"{self._family.name} models take no source language: remove source_code="
                 )
             tag = self._tag(request)
-            ids = self._encoded(f"{tag} {request.text}" if tag else request.text)
+            ids = self.encoded(f"{tag} {request.text}" if tag else request.text)
             if tag and self._languages[tag] not in ids:
                 raise self._unusable(f"its tokenizer does not read {tag} as one token")
             first = None
@@ -158,7 +158,7 @@ class HfTranslateModel(HfModel):
         """
         # Language groups (mul, gmw) and unknown codes do not restrict the pair.
         source, target = (
-            language_of(str(getattr(self._tokenizer, name, None) or ""))
+            language_of(str(getattr(self.tokenizer, name, None) or ""))
             for name in ("source_lang", "target_lang")
         )
         same = target is not None and target == language_of(request.target)
@@ -192,9 +192,10 @@ class HfTranslateModel(HfModel):
     def _unusable(self, why: str) -> BackendError:
         return BackendError(f"{self._name}: {why}", kind="model", fatal=True)
 
-    def _encoded(self, text: str) -> list[int]:
+    def encoded(self, text: str) -> list[int]:
+        """Return the tokens of a text, not cut to the model's length."""
         try:
-            return [int(i) for i in self._tokenizer(text, truncation=False)["input_ids"]]
+            return [int(i) for i in self.tokenizer(text, truncation=False)["input_ids"]]
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
@@ -204,7 +205,7 @@ class HfTranslateModel(HfModel):
         start = time.perf_counter()
         try:
             outputs = self._in_batches(
-                [len(row.ids) for row in rows], lambda indices: self._generate([rows[i] for i in indices])
+                [len(row.ids) for row in rows], lambda indices: self.generate([rows[i] for i in indices])
             )
         except BackendError as error:
             return {row.place: error for row in rows}
@@ -223,12 +224,13 @@ class HfTranslateModel(HfModel):
             )
         return results
 
-    def _generate(self, rows: Sequence[_Row]) -> list[_Output]:
-        padded = self._tokenizer.pad({"input_ids": [row.ids for row in rows]}, return_tensors="pt")
-        config = self._model.config
+    def generate(self, rows: Sequence[_Row]) -> list[_Output]:
+        """Translate one batch; the outputs follow ``rows``."""
+        padded = self.tokenizer.pad({"input_ids": [row.ids for row in rows]}, return_tensors="pt")
+        config = self.network.config
         positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
-        lines = self._model.generate(
-            **padded.to(self._model.device),
+        lines = self.network.generate(
+            **padded.to(self.network.device),
             **({} if rows[0].first is None else {"forced_bos_token_id": rows[0].first}),
             num_beams=self._beams,
             do_sample=False,
@@ -236,10 +238,10 @@ class HfTranslateModel(HfModel):
             max_new_tokens=min(self._most, positions - 1),
             # With a forced end token, a truncated translation would look complete.
             forced_eos_token_id=None,
-            stopping_criteria=[self._stop_when_closed],
+            stopping_criteria=[self.stop_when_closed],
         ).tolist()
-        ends = {self._tokenizer.eos_token_id}
-        configured = getattr(self._model.generation_config, "eos_token_id", None)
+        ends = {self.tokenizer.eos_token_id}
+        configured = getattr(self.network.generation_config, "eos_token_id", None)
         ends.update(configured if isinstance(configured, list) else [configured])
         return [self._output(line, row.first, ends) for line, row in zip(lines, rows, strict=True)]
 
@@ -250,13 +252,13 @@ class HfTranslateModel(HfModel):
         new = new[:end]
         if first is not None and new[:1] == [first]:
             new = new[1:]
-        text = str(self._tokenizer.decode(new, skip_special_tokens=True))
+        text = str(self.tokenizer.decode(new, skip_special_tokens=True))
         # Drop a character whose last bytes were cut off by the limit.
         return _Output(text.rstrip("\ufffd").strip(), end is not None, len(new))
 
-    def _stop_when_closed(self, ids: Any, scores: Any, **more: Any) -> Any:
+    def stop_when_closed(self, ids: Any, scores: Any, **more: Any) -> Any:
         """Stop generating when the model is closed; the library calls this after every token."""
-        if self._closed:
+        if self.is_closed:
             raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
         torch: Any = importlib.import_module("torch")
         return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)

@@ -183,17 +183,18 @@ class LlamaContext:
         shared = min(common_prefix(self.tokens[: self._prompt_length], tokens), len(tokens) - SHORTEST_STEP)
         self._prompt_logits = None
         start = self.keep(max(shared, 0))
-        self._evaluate(tokens[start:])
+        self.evaluate(tokens[start:])
         self._prompt_length = len(tokens)
         self._prompt_logits = self._logits().copy()
         return self._prompt_logits
 
     def extend(self, token: int) -> NDArray[np.float32]:
         """Evaluate one token of the reply; return the logits as a view that is valid until the next call."""
-        self._evaluate([token])
+        self.evaluate([token])
         return self._logits()
 
-    def _evaluate(self, tokens: list[int]) -> None:
+    def evaluate(self, tokens: list[int]) -> None:
+        """Evaluate tokens after those already in the context, in steps of at most ``BATCH``."""
         starts = list(range(0, len(tokens), BATCH))
         if len(starts) > 1 and len(tokens) - starts[-1] < SHORTEST_STEP:
             starts[-1] = len(tokens) - SHORTEST_STEP

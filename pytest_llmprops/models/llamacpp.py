@@ -57,7 +57,7 @@ class LlamaCppModel:
             "n_ctx": n_ctx,
             "seed": seed,
         }
-        self._context: LlamaContext | None = None
+        self.context: LlamaContext | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -68,8 +68,8 @@ class LlamaCppModel:
     def forget(self) -> None:
         """Drop the cached prompt; the next prompt is evaluated from its start."""
         with self._lock:
-            if self._context is not None:
-                self._context.keep(0)
+            if self.context is not None:
+                self.context.keep(0)
 
     def deviations(self) -> Sequence[str]:
         return ()
@@ -78,36 +78,38 @@ class LlamaCppModel:
         """Free the model after the current token is computed."""
         self._closed = True
         with self._lock:
-            if self._context is not None:
-                self._context.close()
-                self._context = None
+            if self.context is not None:
+                self.context.close()
+                self.context = None
 
     def _one(self, request: Chat) -> Result:
         with self._lock:
             start = time.perf_counter()
             try:
                 sampler = Sampler.of(request, self._seed)
-                context = self._loaded()
-                tokens = self._prompt(context, request)
+                context = self.loaded()
+                tokens = self.prompt_tokens(context, request)
                 return self._reply(context, request, tokens, sampler, start)
             except BackendError as error:
                 return error
             except RuntimeError as error:
                 return BackendError(f"{self._name}: {error}", kind="backend")
 
-    def _loaded(self) -> LlamaContext:
+    def loaded(self) -> LlamaContext:
+        """Load the model at the first call and return its context."""
         if self._closed:
             raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
-        if self._context is None:
+        if self.context is None:
             try:
-                self._context = LlamaContext(self._file, n_ctx=self._n_ctx, threads=self._threads)
-                self._context.render([{"role": "user", "content": "."}])
+                self.context = LlamaContext(self._file, n_ctx=self._n_ctx, threads=self._threads)
+                self.context.render([{"role": "user", "content": "."}])
             except ValueError as error:
                 message = f"{self._file.name}: {error}"
                 raise BackendError(message, kind="model", fatal=True) from None
-        return self._context
+        return self.context
 
-    def _prompt(self, context: LlamaContext, request: Chat) -> list[int]:
+    def prompt_tokens(self, context: LlamaContext, request: Chat) -> list[int]:
+        """Return the tokens of a conversation in the model's chat template."""
         try:
             text = context.render([{"role": m.role, "content": m.content} for m in request.messages])
             tokens = context.tokenize(text)

@@ -44,7 +44,7 @@ class OpenAIModel:
         self._spec, self._options = spec, options
         deviations = Deviations(completion_tokens=self._official)
         self._calls = ApiCalls(spec.name, url, deviations, most_samples=most_samples(spec))
-        self._client: Any = None
+        self.client: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
             "name": spec.name,
@@ -54,7 +54,7 @@ class OpenAIModel:
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
         """Return one result per request, in order."""
-        if self._client is None:
+        if self.client is None:
             error = self._open()
             if error is not None:
                 return [error] * len(requests)
@@ -69,7 +69,7 @@ class OpenAIModel:
 
     async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
         """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
-        if self._client is None:
+        if self.client is None:
             error = self._open()
             if error is not None:
                 return error
@@ -88,7 +88,7 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        client, self._client = self._client, None
+        client, self.client = self.client, None
         if client is not None:
             await client.aclose()
 
@@ -111,14 +111,14 @@ class OpenAIModel:
 
         try:
             options = self._options
-            self._client = SdkClient(self._url, key or "none", options.timeout, options.concurrency)
+            self.client = SdkClient(self._url, key or "none", options.timeout, options.concurrency)
         except Exception as error:
             # The SDK checks its environment variables; its message is one line.
             return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
-        content, headers = await self._client.post(body)
+        content, headers = await self.client.post(body)
         url = self._calls.url
         try:
             answer = json.loads(content)

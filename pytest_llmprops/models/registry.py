@@ -82,7 +82,7 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
 }
 # Backends with only one model, which are written without a colon.
 _ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words", "minilm")
-_registered: dict[str, tuple[Backend, str]] = {}
+registered: dict[str, tuple[Backend, str]] = {}
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
 
 
@@ -110,12 +110,12 @@ def register_model(
         raise UsageError(f"register_model: '{name}' is a built-in backend; choose another name")
     source = getattr(sys.modules.get(factory.__module__), "__file__", None) or ""
     check: Check = lambda spec, options: partial(factory, spec, options)  # noqa: E731
-    _registered[name] = (Backend(check, always(*kinds), in_worker=in_worker), source)
+    registered[name] = (Backend(check, always(*kinds), in_worker=in_worker), source)
 
 
 def registration_files() -> list[str]:
     """Return the files that register models when they are imported; the broker's process imports them too."""
-    return sorted({source for _, source in _registered.values() if source})
+    return sorted({source for _, source in registered.values() if source})
 
 
 def import_registrations(files: Sequence[str]) -> None:
@@ -131,7 +131,7 @@ def import_registrations(files: Sequence[str]) -> None:
 
 def backend_names() -> list[str]:
     """Return the names of all backends, sorted."""
-    return sorted({*_BUILT_IN, *_registered, *_entry_points()})
+    return sorted({*_BUILT_IN, *registered, *_entry_points()})
 
 
 def find_backend(name: str) -> Backend:
@@ -139,8 +139,8 @@ def find_backend(name: str) -> Backend:
 
     :raises UsageError: if no backend has this name.
     """
-    if name in _registered:
-        return _registered[name][0]
+    if name in registered:
+        return registered[name][0]
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
     if name in _entry_points():
@@ -162,11 +162,11 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     name, params = split(text)
     head, colon, rest = name.partition(":")
     # Names of models may contain colons: a fine-tuned OpenAI model is called ft:BASE:ORG::ID.
-    if colon and head != "ft" and (head in _registered or head in _BUILT_IN or head in _entry_points()):
+    if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
         return ModelSpec(text, head, rest, params)
-    if not colon and (name in _registered or name in _ONE_MODEL or name in _entry_points()):
+    if not colon and (name in registered or name in _ONE_MODEL or name in _entry_points()):
         return ModelSpec(text, name, name, params)
     if name in _BUILT_IN:
         raise UsageError(f"--model {text}: write {name}:MODEL")
@@ -207,13 +207,13 @@ def _known_to_litellm(name: str) -> bool:
     return name in price_table()
 
 
-_entries: dict[str, Callable[[], Backend]] | None = None
+entries: dict[str, Callable[[], Backend]] | None = None
 
 
 def _entry_points() -> dict[str, Callable[[], Backend]]:
-    global _entries
-    if _entries is None:
+    global entries
+    if entries is None:
         from importlib.metadata import entry_points
 
-        _entries = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
-    return _entries
+        entries = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
+    return entries

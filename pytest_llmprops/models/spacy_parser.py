@@ -41,7 +41,7 @@ class SpacyParser(Parser):
     ) -> None:
         super().__init__(name=name, identity=identity)
         self._source, self._meta = source, meta
-        self._pipeline: Any = None
+        self.pipeline: Any = None
 
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
         own = self._meta["lang"]
@@ -50,9 +50,9 @@ class SpacyParser(Parser):
                 f"{self._name} is a spaCy model of '{own}', not of '{language}' (Stanza has more languages)"
             )
             return [missing(reason)] * len(texts)
-        if self._pipeline is None:
-            self._pipeline = self._load()
-        if analysis == "constituency" and "nsubj" not in self._pipeline.pipe_labels.get("parser", ()):
+        if self.pipeline is None:
+            self.pipeline = self._load()
+        if analysis == "constituency" and "nsubj" not in self.pipeline.pipe_labels.get("parser", ()):
             reason = "no dependency parser with a subject relation (nsubj), which trees are derived from"
             return [missing(f"{self._name} has {reason}")] * len(texts)
         title = f"{own}_{self._meta['name']} {self._meta['version']}"
@@ -61,8 +61,8 @@ class SpacyParser(Parser):
             by += ", trees from its dependencies"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            documents = list(self._pipeline.pipe(texts))
-        return [self._value(document, analysis, by) for document in documents]
+            documents = list(self.pipeline.pipe(texts))
+        return [self.value(document, analysis, by) for document in documents]
 
     def _load(self) -> Any:
         try:
@@ -77,7 +77,8 @@ class SpacyParser(Parser):
             line = one_line(error)
             raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
 
-    def _value(self, document: Any, analysis: str, by: str) -> Value:
+    def value(self, document: Any, analysis: str, by: str) -> Value:
+        """Return one document's value, or a missing value if the pipeline lacks the analysis."""
         parsed = document.has_annotation("DEP")
         tokens = [token for token in document if not token.is_space]
         if analysis == "dependency" and tokens and not parsed:
@@ -98,7 +99,7 @@ class SpacyParser(Parser):
         return value
 
     def _free(self) -> None:
-        self._pipeline = None
+        self.pipeline = None
 
 
 def _head(token: Any, place: Mapping[int, int]) -> int:

@@ -53,7 +53,7 @@ class StanzaParser(Parser):
     def __init__(self, folder: StanzaFolder, *, device: str, name: str, identity: Mapping[str, Any]) -> None:
         super().__init__(name=name, identity=identity)
         self._folder, self._device = folder, device
-        self._pipelines: dict[tuple[str, ...], Any] = {}
+        self.pipelines: dict[tuple[str, ...], Any] = {}
         self._shared: Any = None
 
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
@@ -69,10 +69,10 @@ class StanzaParser(Parser):
 
     def _pipeline(self, language: str, plan: Mapping[str, str]) -> Any:
         key = (language, *plan)
-        if key not in self._pipelines:
+        if key not in self.pipelines:
             try:
                 stanza: Any = importlib.import_module("stanza")
-                self._pipelines[key] = stanza.Pipeline(
+                self.pipelines[key] = stanza.Pipeline(
                     language,
                     dir=str(self._folder.path),
                     package=None,
@@ -84,8 +84,8 @@ class StanzaParser(Parser):
             except Exception as error:
                 message = self._load_error(language, plan, error)
                 raise BackendError(message, kind="model", fatal=True) from None
-            self._shared = self._pipelines[key].foundation_cache
-        return self._pipelines[key]
+            self._shared = self.pipelines[key].foundation_cache
+        return self.pipelines[key]
 
     def _load_error(self, language: str, plan: Mapping[str, str], error: Exception) -> str:
         with contextlib.suppress(OSError):
@@ -98,7 +98,7 @@ class StanzaParser(Parser):
         return f"{self._name}: the models of '{language}' in {self._folder.path} cannot be loaded: {one_line(error)}"
 
     def _free(self) -> None:
-        self._pipelines.clear()
+        self.pipelines.clear()
         self._shared = None
 
 

@@ -20,7 +20,7 @@ from pytest_llmprops.models import registry
 @pytest.fixture
 def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
     """Return a factory of brokers that serve one given model as ``m`` and share one store."""
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "registered", {})
     # Waits between retries are scaled down; a wait that the server requests is kept in full.
     monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 

@@ -22,7 +22,7 @@ from pytest_llmprops.models.spec import ModelSpec
 
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "registered", {})
     monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 
 

@@ -147,8 +147,8 @@ def test_over_the_socket_only_a_killed_worker_is_lost(
         waiting = asyncio.create_task(two.gather(["a", "b"]))
         assert await two.gather(["a", "b"], wait=False) == [{"x": 1}, None]
         if killed:
-            assert one._writer is not None
-            one._writer.transport.abort()
+            assert one.writer is not None
+            one.writer.transport.abort()
         else:
             await one.close()
         done, _ = await asyncio.wait([waiting], timeout=1.0)

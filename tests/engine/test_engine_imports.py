@@ -34,7 +34,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Backend(check, always("chat"), prepare=prepare)
 
     monkeypatch.setattr(
-        registry, "_registered", {name: (backend(name), "") for name in ("one", "two", "broken")}
+        registry, "registered", {name: (backend(name), "") for name in ("one", "two", "broken")}
     )
     return names
 

@@ -76,7 +76,7 @@ class Cuts(Benchmark):
 @pytest.fixture
 def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
     """Return the model behind ``cutter:x``."""
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "registered", {})
     model = Cutter()
     registry.register_model("cutter", lambda spec, options: model, kinds=["segment"])
     return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine import samples
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.limits import RateLimit
 from pytest_llmprops.engine.planning import plan
 
 Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
@@ -221,8 +222,11 @@ def test_after_a_refusal_all_go_alone(make_broker: MakeBroker) -> None:
     assert asked.broker.notes() == ["m: one at a time"]
 
 
-def test_sets_that_wait_while_n_is_refused_take_no_tick(make_broker: MakeBroker) -> None:
+def test_sets_that_wait_while_n_is_refused_take_no_tick(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No set waiting for a slot or the rate limit is sent after a refusal, and no tick is lost."""
+    wait = RateLimit.wait
 
     def refuse(request: Chat, count: int) -> list[Reply]:
         if count > 1:
@@ -233,13 +237,12 @@ def test_sets_that_wait_while_n_is_refused_take_no_tick(make_broker: MakeBroker)
         model = Several(refuse, delay=0.001)
         broker = make_broker(model, concurrency=concurrency, rpm=3000, cache="off")
         ticks: list[float] = []
-        wait = broker._calls._rate.wait
 
-        async def ticking(ticks: list[float] = ticks, wait: Callable[[], Awaitable[None]] = wait) -> None:
+        async def ticking(limit: RateLimit, ticks: list[float] = ticks) -> None:
             ticks.append(time.monotonic())
-            await wait()
+            await wait(limit)
 
-        broker._calls._rate.wait = ticking  # type: ignore[method-assign]
+        monkeypatch.setattr(RateLimit, "wait", ticking)
         asked = ask_all(broker, [Chat.user(prompt, sample=k) for prompt in "abc" for k in range(3)])
         assert [count for _, count in model.calls] == [3, *[1] * 9]
         assert asked.counters.sent == 10

@@ -190,7 +190,7 @@ def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroke
 
     async def work(one: BrokerClient, two: BrokerClient) -> str:
         with pytest.raises(BackendError, match="unknown operation 'dance'"):
-            await one._request({"op": "dance"})
+            await one.send({"op": "dance"})
         return (await ask(one, "q")).text
 
     assert served(path, make_broker(FakeModel(["x"])), work) == "x"
@@ -214,7 +214,7 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
         assert process.failure() is None
     finally:
         process.close()
-    assert process._process.returncode == 0
+    assert process.process.returncode == 0
     assert not Path(process.socket).parent.exists()
 
 

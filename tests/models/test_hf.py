@@ -131,7 +131,7 @@ def test_models_without_shareable_layers(tmp_path: Path) -> None:
     saved = save_model(tmp_path / "mistral", sliding=True)
     made = make(f"hf:{saved}?device=cpu")
     assert reference(saved, asked()) == texts(made.chat(asked()))
-    assert not made._prefix.works
+    assert not made.prefix_cache.works
 
 
 @needs_hf
@@ -140,13 +140,13 @@ def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatc
     model.forget()
     model.chat(asked(max_tokens=1))
     shapes: list[tuple[int, ...]] = []
-    original = model._model.forward
+    original = model.network.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         shapes.append(tuple(kwargs["input_ids"].shape))
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(model._model, "forward", forward)
+    monkeypatch.setattr(model.network, "forward", forward)
     prompts = [Chat.user(SHARED + q, max_tokens=1) for q in ("who", "what", "when")]
     usage = model.chat(prompts)[0].usage
     assert usage.prompt_tokens > len(SHARED)
@@ -174,8 +174,8 @@ def test_reply_fields(model: Any, folder: Path) -> None:
 def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row ends with the model's end-of-turn token, and the other rows continue unchanged."""
     before = model.chat(asked(logprobs=1))
-    token = model._tokenizer.encode(before[2].logprobs[3]["token"], add_special_tokens=False)[0]
-    monkeypatch.setattr(model, "_ends", frozenset({token}))
+    token = model.tokenizer.encode(before[2].logprobs[3]["token"], add_special_tokens=False)[0]
+    monkeypatch.setattr(model, "end_tokens", frozenset({token}))
     after = model.chat(asked(logprobs=1))
     assert after[2].finish_reason == "stop"
     for old, new in zip(before, after, strict=True):
@@ -210,14 +210,14 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     import torch
 
     expected = texts(model.chat(asked()))
-    original = model._generate
+    original = model.generate
 
     def generate(rows: list[Any]) -> None:
         original(rows)
         if len(rows) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(model, "_generate", generate)
+    monkeypatch.setattr(model, "generate", generate)
     assert expected == texts(model.chat(asked()))
 
 

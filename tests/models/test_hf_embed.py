@@ -245,7 +245,7 @@ def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
 def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tokenizer without offsets gives vectors of texts, and a one-line error for vectors of tokens."""
     embed(model, "a")
-    monkeypatch.setattr(type(model._tokenizer), "is_fast", False)
+    monkeypatch.setattr(type(model.tokenizer), "is_fast", False)
     whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
     assert isinstance(whole, Reply)
     assert tokens.fatal
@@ -257,14 +257,14 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     import torch
 
     expected = [reply.value for reply in embed(model, *TEXTS)]
-    original = model._outputs
+    original = model.outputs
 
     def outputs(ids: Any, mask: Any) -> Any:
         if len(ids) > 1 or ids.shape[1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return original(ids, mask)
 
-    monkeypatch.setattr(model, "_outputs", outputs)
+    monkeypatch.setattr(model, "outputs", outputs)
     most = 99
     for value, reply in zip(expected, embed(model, *TEXTS), strict=True):
         np.testing.assert_allclose(reply.value, value, atol=1e-5)
@@ -279,7 +279,7 @@ def test_a_text_on_which_the_model_fails_is_its_own_error(
     """If the library raises for one text of a batch, the others still get their vectors."""
     expected = [reply.value for reply in embed(model, *TEXTS)]
     longest = max(range(len(TEXTS)), key=lambda n: len(TEXTS[n].split()))
-    original = model._outputs
+    original = model.outputs
 
     def outputs(ids: Any, mask: Any) -> Any:
         if int(mask.sum(dim=1).max()) == most:
@@ -287,7 +287,7 @@ def test_a_text_on_which_the_model_fails_is_its_own_error(
         return original(ids, mask)
 
     most = max(int(mask.sum()) for mask in _masks(model))
-    monkeypatch.setattr(model, "_outputs", outputs)
+    monkeypatch.setattr(model, "outputs", outputs)
     for number, reply in enumerate(embed(model, *TEXTS)):
         if number == longest:
             assert isinstance(reply, BackendError)
@@ -299,12 +299,12 @@ def test_a_text_on_which_the_model_fails_is_its_own_error(
 def _masks(model: Any) -> list[Any]:
     import torch
 
-    return [torch.ones(len(model._tokenizer(text)["input_ids"])) for text in TEXTS]
+    return [torch.ones(len(model.tokenizer(text)["input_ids"])) for text in TEXTS]
 
 
 def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector with NaN is an error of its text only."""
-    original = model._outputs
+    original = model.outputs
 
     def outputs(ids: Any, mask: Any) -> Any:
         output = original(ids, mask).clone()
@@ -312,7 +312,7 @@ def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
         return output
 
     embed(model, "a")
-    monkeypatch.setattr(model, "_outputs", outputs)
+    monkeypatch.setattr(model, "outputs", outputs)
     bad, good = embed(model, "a", "the dog")
     assert isinstance(bad, BackendError)
     assert "not numbers" in bad.message

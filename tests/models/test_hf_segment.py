@@ -111,10 +111,10 @@ def test_dropped_character_has_a_token(folder: Path) -> None:
     """A character that the tokenizer drops gets the unknown token, or is an error if there is no such token."""
     made = make(f"hf:{folder}?device=cpu")
     assert words(made, "学生")
-    row, first = made._row("学\u200b生")
-    assert (len(row), first, row[2]) == (5, [1, 2, 3], made._tokenizer.unk_token_id)
-    made._tokenizer.unk_token = None
-    made._tokens.clear()
+    row, first = made.row("学\u200b生")
+    assert (len(row), first, row[2]) == (5, [1, 2, 3], made.tokenizer.unk_token_id)
+    made.tokenizer.unk_token = None
+    made.tokens_of.clear()
     dropped, served = made.segment([Segment("学\u200b生"), Segment("学生")])
     assert isinstance(dropped, BackendError)
     assert "drops '\\u200b' and has no unknown token" in str(dropped)
@@ -125,7 +125,7 @@ def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatc
     """Tokenizers that mark the start of a word, or split a character into several tokens, are aligned."""
     made = make(f"hf:{folder}?device=cpu")
     expected = words(made, *TEXTS)
-    inner = made._tokenizer
+    inner = made.tokenizer
 
     class Marked:
         """Like SentencePiece: a mark before every word (token 4), and two tokens for one character."""
@@ -141,13 +141,13 @@ def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatc
             return "\u2581" if token == 4 else str(inner.convert_ids_to_tokens(token))
 
     made = make(f"hf:{folder}?device=cpu")
-    monkeypatch.setattr(made, "_load", lambda load=made._load: (load()[0], Marked()))
+    monkeypatch.setattr(made, "load", lambda load=made.load: (load()[0], Marked()))
     cuts = words(made, *TEXTS)
     assert [f for f, t in zip(cuts, TEXTS, strict=True) if "书" not in t] == [
         f for f, t in zip(expected, TEXTS, strict=True) if "书" not in t
     ]
     assert ["".join(f) for f in cuts] == TEXTS
-    row, first = made._row("的书师")
+    row, first = made.row("的书师")
     assert len(row) == 2 + 3 + 1
     assert first == [1, 2, 4]
 

@@ -94,8 +94,8 @@ class Spy:
         self.given: list[dict[str, Any]] = []
         self.made: list[list[list[int]]] = []
         one(model)
-        self.tokenizer = model._tokenizer
-        original = model._model.generate
+        self.tokenizer = model.tokenizer
+        original = model.network.generate
 
         def generate(**settings: Any) -> Any:
             lines = original(**settings)
@@ -103,7 +103,7 @@ class Spy:
             self.made.append(lines.tolist())
             return lines
 
-        patch.setattr(model._model, "generate", generate)
+        patch.setattr(model.network, "generate", generate)
 
     def number(self, token: str) -> int:
         return int(self.tokenizer.convert_tokens_to_ids(token))
@@ -318,13 +318,13 @@ def test_pair_of_a_marian_model(
         return
     one(model, "Home", *pair)
     encoded: list[str] = []
-    original = model._encoded
+    original = model.encoded
 
     def recorded(text: str) -> Any:
         encoded.append(text)
         return original(text)
 
-    monkeypatch.setattr(model, "_encoded", recorded)
+    monkeypatch.setattr(model, "encoded", recorded)
     assert isinstance(one(model, "Tea?", *pair), Reply)
     assert encoded == ["Tea?"]
 
@@ -347,7 +347,7 @@ def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPat
     import torch
 
     expected = texts(nllb.translate(asked()))
-    original = nllb._generate
+    original = nllb.generate
     sizes: list[int] = []
     worst = False
 
@@ -357,7 +357,7 @@ def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPat
             raise torch.OutOfMemoryError("CUDA out of memory")
         return original(rows)
 
-    monkeypatch.setattr(nllb, "_generate", generate)
+    monkeypatch.setattr(nllb, "generate", generate)
     assert expected == texts(nllb.translate(asked()))
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
     worst = True
@@ -373,7 +373,7 @@ def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def generate(**settings: Any) -> Any:
         raise IndexError("index out of\nrange")
 
-    monkeypatch.setattr(nllb._model, "generate", generate)
+    monkeypatch.setattr(nllb.network, "generate", generate)
     errors = nllb.translate(asked())
     assert [error.message.partition(": ")[2] for error in errors] == [
         "the model fails: index out of range"
@@ -386,14 +386,14 @@ def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pyte
     model = make(f"hf:{folders['nllb']}?max_new_tokens=50")
     one(model)
     steps: list[int] = []
-    original = model._stop_when_closed
+    original = model.stop_when_closed
 
     def step(ids: Any, scores: Any, **more: Any) -> Any:
         steps.append(ids.shape[1])
-        model._closed = len(steps) == 3
+        model.is_closed = len(steps) == 3
         return original(ids, scores, **more)
 
-    monkeypatch.setattr(model, "_stop_when_closed", step)
+    monkeypatch.setattr(model, "stop_when_closed", step)
     errors = model.translate(asked())
     assert {error.kind for error in errors} == {"closed"}
     assert len(steps) == 3
@@ -446,7 +446,7 @@ def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch
     """A tokenizer that does not write the source language is an error."""
     model = make(f"hf:{folders['nllb']}")
     one(model)
-    tokenizer = model._tokenizer
+    tokenizer = model.tokenizer
     monkeypatch.setattr(type(tokenizer), "set_src_lang_special_tokens", lambda self, code: None)
     error = one(model, source="nl")
     assert isinstance(error, BackendError)

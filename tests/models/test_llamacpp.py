@@ -62,13 +62,13 @@ def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPat
     """A prompt with the prefix of the previous one costs only its new tokens; a repeated one costs none."""
     model.chat([question("green tree")])
     evaluated: list[int] = []
-    original = model._context._evaluate
+    original = model.context.evaluate
 
     def counting(tokens: Any) -> None:
         evaluated.append(len(tokens))
         original(tokens)
 
-    monkeypatch.setattr(model._context, "_evaluate", counting)
+    monkeypatch.setattr(model.context, "evaluate", counting)
     reply = model.chat([question("small ball", max_tokens=1)])[0]
     assert len(evaluated) == 1
     assert evaluated[0] < reply.usage.prompt_tokens / 3
@@ -79,8 +79,8 @@ def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPat
 @needs_smollm2
 def test_long_prompts_are_cut_into_steps(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No step of a long prompt is too short, and the logits equal those of a single step."""
-    context = model._loaded()
-    tokens = model._prompt(context, question("red bed"))[:67]
+    context = model.loaded()
+    tokens = model.prompt_tokens(context, question("red bed"))[:67]
     context.keep(0)
     whole = context.prompt(tokens).copy()
     monkeypatch.setattr("pytest_llmprops.models.llama_context.BATCH", 32)
@@ -132,7 +132,7 @@ def test_reply_fields(model: Any) -> None:
 @needs_smollm2
 def test_system_turn_of_the_template(model: Any) -> None:
     """SmolLM2's template adds its system turn only if the conversation has none."""
-    context = model._loaded()
+    context = model.loaded()
     assert "named SmolLM" in context.render([{"role": "user", "content": "x"}])
     own = context.render([{"role": "system", "content": "S"}, {"role": "user", "content": "x"}])
     assert "named SmolLM" not in own

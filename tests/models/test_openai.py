@@ -383,7 +383,7 @@ def test_error_inside_a_200_is_an_error() -> None:
                 return json.dumps(inner).encode(), {"content-type": "application/json"}
 
         model = made("m", "http://h/v1")
-        model._client = Client()
+        model.client = Client()
         return (await model.chat([ASKED]))[0]
 
     limited = error(asyncio.run(call({"error": {"message": "slow down", "code": 429}})))

@@ -123,7 +123,7 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
     texts = [json.loads(line)[side] for line in lines[:60] for side in ("first", "second")]
     values = parses(english, *(Parse(text, "en", "constituency") for text in texts))
     chunks = constituents = 0
-    for text, value, document in zip(texts, values, english._pipeline.pipe(texts), strict=True):
+    for text, value, document in zip(texts, values, english.pipeline.pipe(texts), strict=True):
         parsed = Parsed.of(text, value["tree"])
         spans = {(parsed.spans[n.start][0], parsed.spans[n.end - 1][1]) for n in parsed.tree.nodes}
         for chunk in document.noun_chunks:
@@ -158,7 +158,7 @@ def test_a_head_that_is_whitespace(blank: Path) -> None:
         deps=["det", "dep", "ROOT", "ROOT", "dep"],
     )
     model = make(f"spacy:{blank}")
-    assert [word[3] for word in model._value(document, "dependency", "")["words"]] == [2, 0, 0]
+    assert [word[3] for word in model.value(document, "dependency", "")["words"]] == [2, 0, 0]
 
 
 @needs_model
@@ -260,7 +260,7 @@ def test_a_text_that_fails_is_alone(blank: Path) -> None:
     """A text longer than spaCy accepts is an error, and the others are served."""
     model = make(f"spacy:{blank}")
     parses(model, Parse("a", "af", "words"))
-    model._pipeline.max_length = 100
+    model.pipeline.max_length = 100
     results = model.parse([Parse(text, "af", "words") for text in ("a", "b " * 60, "c")])
     assert [isinstance(r, Reply) for r in results] == [True, False, True]
     assert not results[1].fatal

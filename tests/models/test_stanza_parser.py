@@ -271,7 +271,7 @@ def test_odd_texts(model: Any, text: str) -> None:
 def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library fails on one text of a batch, that text is an error and the others are served."""
     parses(model, Parse("a.", "af", "words"))
-    pipeline = next(p for key, p in model._pipelines.items() if key == ("af", "tokenize", "pos", "lemma"))
+    pipeline = next(p for key, p in model.pipelines.items() if key == ("af", "tokenize", "pos", "lemma"))
     original = pipeline.bulk_process
 
     def bulk_process(texts: list[str]) -> Any:
@@ -312,7 +312,7 @@ def test_closed_model(stanza_models: Path) -> None:
     model = make(f"stanza?dir={stanza_models}&device=cpu")
     parses(model, Parse("a.", "af", "words"))
     model.close()
-    assert not model._pipelines
+    assert not model.pipelines
     assert "is closed" in model.parse([Parse("a.", "af", "words")])[0].message
 
 

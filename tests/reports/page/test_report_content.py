@@ -193,7 +193,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
         return Section((Note(f"{len(measured.places)} places"),))
 
     registration = Registration(name="sums", benchmark=Sums, section=section)
-    monkeypatch.setattr(benchmark_registry, "_registered", {"sums": registration})
+    monkeypatch.setattr(benchmark_registry, "registered", {"sums": registration})
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
     found = report(recorded(tmp_path / "run", records))
     assert found.title.startswith("model answers 87.5% of all sums")
@@ -218,7 +218,7 @@ def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
 def test_a_section_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A section of the wrong type gives a one-line error that names its benchmark."""
     registration = Registration(name="sums", benchmark=Sums, section=lambda measured: "text")
-    monkeypatch.setattr(benchmark_registry, "_registered", {"sums": registration})
+    monkeypatch.setattr(benchmark_registry, "registered", {"sums": registration})
     with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
         report(recorded(tmp_path / "run", verdicts("add", 7, 1)))
 
@@ -268,7 +268,7 @@ def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.Monkey
 
     Capitals = type("Capitals", (Benchmark,), {"name": "capitals"})  # noqa: N806
     registration = Registration(name="capitals", benchmark=Capitals, section=names["section"])
-    monkeypatch.setattr(benchmark_registry, "_registered", {"capitals": registration})
+    monkeypatch.setattr(benchmark_registry, "registered", {"capitals": registration})
     metric = {
         "model": "model", "benchmark": "capitals", "task": "name", "language": "en", "source": "builtin", "group": "",
         "name": "island_rate", "value": 0.5, "n": 4, "ci_low": 0.2, "ci_high": 0.8, "direction": "none",

@@ -35,7 +35,7 @@ MOST_MEMORY = 200
 @pytest.fixture(autouse=True)
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the tagger of the planted corpus as a model and hide any installed WordNet."""
-    monkeypatch.setattr("pytest_llmprops.models.registry._registered", {})
+    monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
     monkeypatch.setattr(
         "pytest_llmprops.benchmarks.dtails.tools.mining.word_senses.find_wordnet", lambda: None
     )
