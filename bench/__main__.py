@@ -25,7 +25,9 @@ from bench.process import measure
 from bench.stub_server import RunningStub, running_stub
 from bench.suite import PLAIN, ROOT, Bench
 
-BARE = "import pytest\n@pytest.mark.parametrize('n', range(1000))\ndef test_bare(n):\n    assert n >= 0\n"
+TRIVIAL = (
+    "import pytest\n@pytest.mark.parametrize('n', range(1000))\ndef test_trivial(n):\n    assert n >= 0\n"
+)
 DIRECT = """
 import json, openai, pytest
 client = openai.OpenAI(base_url=URL, api_key="none", max_retries=0)
@@ -101,8 +103,8 @@ def direct(bench: Bench) -> None:
 
 def stored(bench: Bench) -> None:
     """Compare a run whose replies are all stored with plain pytest on 1,000 trivial cases."""
-    bare = bench.folder / "test_bare.py"
-    bare.write_text(BARE, encoding="utf-8")
+    trivial = bench.folder / "test_trivial.py"
+    trivial.write_text(TRIVIAL, encoding="utf-8")
     command = [
         sys.executable,
         "-m",
@@ -113,7 +115,7 @@ def stored(bench: Bench) -> None:
         "-p",
         "no:cacheprovider",
         "-q",
-        str(bare),
+        str(trivial),
     ]
     store = bench.fresh("store")
     ratios, ours, theirs = [], [], []

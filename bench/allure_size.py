@@ -22,7 +22,9 @@ from fixtures.browser import ARGUMENTS, CHROMIUM, served
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ["-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider", "-q", "--no-header"]
 SITE = [sys.executable, "-m", "pytest_llmprops.reports.allure_site"]
-BARE = "import pytest\n@pytest.mark.parametrize('n', range(CASES))\ndef test_bare(n):\n    assert n >= 0\n"
+TRIVIAL = (
+    "import pytest\n@pytest.mark.parametrize('n', range(CASES))\ndef test_trivial(n):\n    assert n >= 0\n"
+)
 OURS = """
 import pytest
 from pytest_llmprops import Benchmark, Chat, Item, Verdict
@@ -99,7 +101,7 @@ def cpu_seconds() -> float:
 def kinds(folder: Path, cases: int) -> list[Kind]:
     """Write the two test files; return their kinds."""
     result = []
-    for name, text in (("bare", BARE), ("ours", OURS)):
+    for name, text in (("trivial", TRIVIAL), ("ours", OURS)):
         subfolder = folder / name
         subfolder.mkdir()
         (subfolder / "pytest.ini").write_text("[pytest]\n")

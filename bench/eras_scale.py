@@ -30,7 +30,9 @@ for line in open(sys.argv[1], encoding="utf-8"):
     words += len(list(jieba.cut(row["test"]))) + len(list(jieba.cut(row["control"])))
 print(words)
 """
-BARE = "import pytest\n@pytest.mark.parametrize('n', range({n}))\ndef test_bare(n):\n    assert n >= 0\n"
+TRIVIAL = (
+    "import pytest\n@pytest.mark.parametrize('n', range({n}))\ndef test_trivial(n):\n    assert n >= 0\n"
+)
 PLAIN = [
     "-p",
     "no:hypothesispytest",
@@ -55,7 +57,7 @@ class Scale:
         command = ["-m", "pytest_llmprops.cli.main", "generate", "eras", "--total", str(pairs)]
         subprocess.run([sys.executable, *command, "--out", str(folder / "set")], check=True, env=self.env)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        (folder / "test_bare.py").write_text(BARE.format(n=pairs), encoding="utf-8")
+        (folder / "test_trivial.py").write_text(TRIVIAL.format(n=pairs), encoding="utf-8")
         suite = (ROOT / "suites" / "test_eras.py").read_text(encoding="utf-8")
         (folder / "test_eras.py").write_text(suite, encoding="utf-8")
 
@@ -81,9 +83,9 @@ class Scale:
             assert sum(1 for _ in lines) == self.pairs
         return done
 
-    def bare(self) -> Measured:
+    def trivial(self) -> Measured:
         """Run plain pytest on as many parametrized cases that do nothing."""
-        return self._checked([sys.executable, "-m", "pytest", "test_bare.py", *PLAIN, "-p", "no:llmprops"])
+        return self._checked([sys.executable, "-m", "pytest", "test_trivial.py", *PLAIN, "-p", "no:llmprops"])
 
     def _checked(self, command: Sequence[str]) -> Measured:
         done = measure(command, cwd=self.folder, env=self.env)
@@ -101,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.eras_scale", description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--skip", nargs="*", default=[], metavar="NAME", help="pair, bare, workers")
+    parser.add_argument("--skip", nargs="*", default=[], metavar="NAME", help="pair, trivial, workers")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="llmprops-eras-") as folder:
         scale = Scale(Path(folder), options.pairs)
@@ -110,9 +112,9 @@ def main() -> None:
             "paradigm cases": lambda: scale.suite("paradigm"),
             "paradigm cases, -n 2": lambda: scale.suite("paradigm", "2"),
             "pair cases": lambda: scale.suite("pair"),
-            "plain pytest": scale.bare,
+            "plain pytest": scale.trivial,
         }
-        skipped = {"pair": "pair cases", "bare": "plain pytest", "workers": "paradigm cases, -n 2"}
+        skipped = {"pair": "pair cases", "trivial": "plain pytest", "workers": "paradigm cases, -n 2"}
         for name in options.skip:
             del processes[skipped[name]]
         results: dict[str, list[Measured]] = {name: [] for name in processes}

@@ -140,10 +140,10 @@ async def _all(url: str, count: int, rounds: int) -> list[tuple[str, float, floa
 
     async with httpx.AsyncClient() as plain:
 
-        async def bare(b: dict[str, Any]) -> str:
+        async def without_sdk(b: dict[str, Any]) -> str:
             return _text((await plain.post(f"{url}/chat/completions", json=b)).json())
 
-        await row(f"no SDK: {httpx.__name__}", bare)
+        await row(f"no SDK: {httpx.__name__}", without_sdk)
     try:
         import aiohttp
     except ImportError:

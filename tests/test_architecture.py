@@ -97,7 +97,7 @@ IMPORTS = {name: _imports(name) for name in MODULES}
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "pytest_llmprops"])
-def test_imports_go_down(name: str) -> None:
+def test_imports_follow_the_layers(name: str) -> None:
     """A module imports its own part and the parts below it; no benchmark imports another."""
     part, benchmark = _part(name)
     for imported in IMPORTS[name]:
@@ -114,7 +114,7 @@ def test_imports_go_down(name: str) -> None:
             assert part == "plugin", f"{name} imports {imported}"
 
 
-def test_no_circle_of_imports() -> None:
+def test_no_import_cycles() -> None:
     """No module imports itself through others, not even inside a function or for types only."""
     graph = {name: {i for i in IMPORTS[name] if i in MODULES and i != name} for name in MODULES}
     # The public interface imports its names lazily, from anywhere.

@@ -62,7 +62,7 @@ def test_modules_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_point_to_files(page: Path) -> None:
     """Every relative link leads to a file of the repository."""
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []

@@ -74,9 +74,9 @@ def test_dtails(tmp_path: Path) -> None:
     model = {"m": dtails_runs.with_rules(dtails_runs.takes(1))}
     examples = {"dtails/af/know": {"weet": ("I know.",)}}
     run = dtails_runs.measure(tmp_path / "run", asked, model, rules="self", sentences=examples)
-    found = written(read_run(run).records)
-    assert found <= documented("dtails")
-    assert found >= {
+    keys = written(read_run(run).records)
+    assert keys <= documented("dtails")
+    assert keys >= {
         "concept",
         "sentence",
         "variations",
@@ -87,7 +87,7 @@ def test_dtails(tmp_path: Path) -> None:
         "rule",
         "sentences",
     }
-    assert found >= {"translation", "reference", "tokenizer"}
+    assert keys >= {"translation", "reference", "tokenizer"}
 
 
 def test_oracle(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_oracle(tmp_path: Path) -> None:
         ),
     }
     records = read_run(oracle_runs.measure(tmp_path / "run", asked, models, tests=20, reference=True)).records
-    found = written(records)
-    assert found <= documented("oracle")
-    assert found >= {
+    keys = written(records)
+    assert keys <= documented("oracle")
+    assert keys >= {
         "entities",
         "left_out",
         "replacement",

@@ -69,7 +69,7 @@ def test_published_homophones_load(published: Path) -> None:
     assert folder.verify(read_manifest()) == []
 
 
-def test_published_words_that_the_sentence_spells_otherwise(published: Path) -> None:
+def test_published_words_with_another_spelling_in_the_sentence(published: Path) -> None:
     """Of 28 English words that do not occur literally in their sentence, case explains all except two."""
     if not (published / "homophones" / "testset_english.csv").is_file():
         pytest.skip("testset_english.csv is not in the folder")

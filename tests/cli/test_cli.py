@@ -62,7 +62,7 @@ def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: pytest.CaptureFix
     assert not builtin & {i.id for i in loaded.items}
 
 
-def test_generate_htest_takes_tasks_and_a_seed(tmp_path: Path) -> None:
+def test_generate_htest_has_tasks_and_a_seed(tmp_path: Path) -> None:
     """`--task` chooses tasks; the same seed writes the same bytes, another seed writes others."""
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         words = ("--task", "uppercase", "--task", "end_ly", "--n", 6, "--seed", seed)

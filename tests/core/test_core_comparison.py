@@ -96,7 +96,7 @@ def test_no_pairs_have_no_drop() -> None:
 @example((0, 0, 1))
 @example((5, 0, 5))
 @example((0, 5, 5))
-def test_mcnemar_is_the_libraries(case: tuple[int, int, int]) -> None:
+def test_mcnemar_matches_scipy_and_statsmodels(case: tuple[int, int, int]) -> None:
     """The p-value equals scipy's one-sided sign test and, where small, half of statsmodels' two-sided one."""
     losses, gains, n = case
     p = mcnemar_drop(losses, gains)
@@ -207,7 +207,7 @@ def test_bonett_price_on_the_textbook_case() -> None:
 @example((0, 0, 1))
 @example((1, 0, 1))
 @example((0, 400, 400))
-def test_paired_interval_holds_its_estimate(case: tuple[int, int, int]) -> None:
+def test_paired_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
     """The interval lies in [-1, 1], has a width and contains the observed drop; a higher level contains a
     lower one.
     """
@@ -336,7 +336,7 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("p_values", [[0.1, 1.2], [-0.1], [math.nan]])
-def test_holm_refuses_what_is_no_probability(p_values: list[float]) -> None:
+def test_holm_refuses_values_outside_0_and_1(p_values: list[float]) -> None:
     """A p-value outside [0, 1] raises a ValueError."""
     with pytest.raises(ValueError, match=r"p-values must be in \[0, 1\]"):
         holm(p_values)

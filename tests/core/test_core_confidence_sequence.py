@@ -86,7 +86,7 @@ def test_the_game_is_fair(draws: Array) -> None:
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
-def test_the_true_mean_is_ever_left_in_no_more_than_alpha(name: str) -> None:
+def test_true_mean_is_excluded_in_at_most_alpha(name: str) -> None:
     """In 2,000 random orders, checked after every draw, the mean is excluded at most as often as stated."""
     values = POPULATIONS[name]
     size, mean = len(values), float(values.mean())
@@ -100,7 +100,7 @@ def test_the_true_mean_is_ever_left_in_no_more_than_alpha(name: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["both", "lower", "upper"])
-def test_the_bounds_themselves_cover(side: str) -> None:
+def test_bounds_cover_the_mean(side: str) -> None:
     """The bounds after 75 of 100 draws, which include every earlier look, miss at most as often as stated."""
     values = np.random.default_rng(5).beta(0.5, 2.0, size=100)
     misses = 0
@@ -156,7 +156,7 @@ def test_bounds_mirror(case: tuple[list[float], int]) -> None:
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
-def test_all_drawn_leaves_the_mean_itself(name: str) -> None:
+def test_bounds_equal_the_mean_after_all_draws(name: str) -> None:
     """After the last draw both bounds equal the mean, and both tests exclude every other mean."""
     values = POPULATIONS[name]
     size, mean = len(values), math.fsum(values) / len(values)
@@ -166,7 +166,7 @@ def test_all_drawn_leaves_the_mean_itself(name: str) -> None:
     assert log_evidence_below(values, size, mean + 1e-6, alpha=ALPHA)[-1] == math.inf
 
 
-def test_bounds_are_the_means_not_yet_excluded() -> None:
+def test_bounds_are_where_the_evidence_crosses_the_level() -> None:
     """A bound is where the evidence crosses log(1 / alpha), to within one rounding step."""
     values = _permutations(_binary(1000, 0.7), 1, seed=14)[0, :150]
     low, _ = betting_bounds(values, 1000, alpha=ALPHA, side="lower")
@@ -189,7 +189,7 @@ def test_contradicting_bounds_become_one_point() -> None:
     assert betting_bounds(values, 200, alpha=ALPHA) == ((low + high) / 2, (low + high) / 2)
 
 
-def test_one_side_gets_all_of_alpha() -> None:
+def test_one_sided_bound_uses_all_of_alpha() -> None:
     """A one-sided bound equals the two-sided bound at twice alpha, and the other end is the certain bound."""
     values = _permutations(_binary(500, 0.6), 1, seed=15)[0, :100]
     low, high = betting_bounds(values, 500, alpha=2 * ALPHA)
@@ -230,7 +230,7 @@ def test_many_samples_at_once() -> None:
         assert batch[i, j] == pytest.approx(log_evidence_above(orders[i, j], 200, 0.45, alpha=ALPHA))
 
 
-def test_no_values_say_nothing() -> None:
+def test_bounds_before_the_first_draw() -> None:
     """Before the first draw the bounds allow any mean."""
     assert betting_bounds([], 10, alpha=ALPHA) == (0.0, 1.0)
     assert log_evidence_above([], 10, 0.5, alpha=ALPHA).shape == (0,)

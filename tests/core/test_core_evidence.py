@@ -25,7 +25,7 @@ ANY_JSON: st.SearchStrategy[JSON] = st.recursive(
 )
 
 
-def test_texts_stay_texts_and_nested_values_are_indented() -> None:
+def test_texts_keep_their_lines_and_nested_values_are_indented() -> None:
     """A text keeps its lines, a short list is one line, and numbered objects have their keys as headings."""
     evidence: dict[str, JSON] = {
         "sentence": "Oslo is old.\nLima is, too.",
@@ -71,7 +71,7 @@ def test_any_evidence_can_be_shown(evidence: dict[str, JSON]) -> None:
 
 
 @given(ANY_JSON)
-def test_a_value_of_another_kind_reads_as_missing(value: JSON) -> None:
+def test_value_of_the_wrong_type_is_missing(value: JSON) -> None:
     """A reader returns a value of its type or nothing; it never raises."""
     evidence = {"key": value}
     assert text_in(evidence, "key") == (value if isinstance(value, str) else "")
@@ -88,7 +88,7 @@ def test_counts_are_whole_numbers(value: JSON, count: int) -> None:
     assert count_in({"key": value}, "key") == count
 
 
-def test_lists_keep_what_is_of_their_kind() -> None:
+def test_lists_drop_values_of_other_types() -> None:
     """Values of other types are dropped from a list; each list of texts keeps its position."""
     mixed: dict[str, JSON] = {"key": ["a", 1, ["b", 2], {"c": 3}, None]}
     assert texts_in(mixed, "key") == ("a",)

@@ -69,7 +69,7 @@ def test_limit_counts_per_task_and_language_in_file_order(limit: int, seed: int)
     assert chosen == [item for item in every if item in chosen]
 
 
-def test_no_limit_takes_everything() -> None:
+def test_no_limit_selects_everything() -> None:
     """``None`` means no limit."""
     every = items("a", 7)
     assert limited(every, None, seed=0) == every
@@ -85,7 +85,7 @@ def test_controls_are_chosen_with_their_items(limit: int, seed: int) -> None:
 
 
 @given(st.permutations(range(20)), st.integers(1, 20))
-def test_choice_does_not_depend_on_order_or_company(order: list[int], limit: int) -> None:
+def test_selection_does_not_depend_on_order_or_other_groups(order: list[int], limit: int) -> None:
     """Shuffling the file or adding other groups does not change the selection."""
     every = items("a", 20)
     alone = limited(every, limit, seed=3)
@@ -95,7 +95,7 @@ def test_choice_does_not_depend_on_order_or_company(order: list[int], limit: int
     assert [i for i in limited(company, limit, seed=3) if i.task == "a"] == alone
 
 
-def test_a_smaller_limit_takes_from_the_larger() -> None:
+def test_smaller_limit_selects_a_subset() -> None:
     """A larger limit only adds items, so that stored replies are reused."""
     every = items("a", 50)
     for limit in range(1, 50):

@@ -75,7 +75,7 @@ def test_failing_bits_are_what_makes_a_test_fail(case: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_homomorphisms_are_all_and_only_those(m: int) -> None:
+def test_homomorphisms_are_complete(m: int) -> None:
     """The 2^(m*m) tables are all different and pass every test. For m = 2, no other function passes every test."""
     functions = list(homomorphisms(m))
     assert len(functions) == len(set(functions)) == 2 ** (m * m)

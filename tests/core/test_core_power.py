@@ -170,8 +170,8 @@ def test_detectable_drop_of_clusters_has_its_power_in_simulation() -> None:
 
 
 @pytest.mark.parametrize(("up", "down"), [(0.2, -0.2), (0.2, -0.4), (0.4, -0.2)])
-def test_a_fractional_difference_is_that_fraction_of_a_flip(up: float, down: float) -> None:
-    """Repeats that all differ a little, in either direction, still leave room for a detectable drop."""
+def test_fractional_differences_count_as_fractions_of_a_flip(up: float, down: float) -> None:
+    """If all repeats differ a little, in either direction, there is still a detectable drop."""
     pairs = differing([[up], [down]] * 100)
     drop = detectable_drop_of(pairs, alpha=0.05)
     assert drop == pytest.approx(detectable_drop(20, 20, 200, alpha=0.05))
@@ -225,7 +225,7 @@ def test_no_drop_above_one_is_detectable() -> None:
 @pytest.mark.parametrize(
     ("losses", "gains", "max_drop"), [(16, 10, 0.05), (30, 18, 0.10), (20, 6, 0.05), (20, 20, 0.02)]
 )
-def test_pairs_to_settle_settles(losses: int, gains: int, max_drop: float) -> None:
+def test_pairs_to_settle_are_sufficient(losses: int, gains: int, max_drop: float) -> None:
     """With that many similar pairs the interval excludes the margin; with a fifth fewer it does not."""
     needed = pairs_to_settle(independent(losses, gains, 200), max_drop)
     assert needed is not None
@@ -255,7 +255,7 @@ def test_pairs_to_settle_asks_for_at_least_one_more() -> None:
     assert 101 <= few < many
 
 
-def test_pairs_to_settle_takes_the_side_of_the_margin() -> None:
+def test_pairs_to_settle_depends_on_the_side_of_the_margin() -> None:
     """Near a drop of 1 the interval is short above and long below, so the number of pairs depends on the
     side.
     """

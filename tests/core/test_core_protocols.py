@@ -103,13 +103,13 @@ def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: s
     assert "\n" not in message
 
 
-def test_settings_may_refuse_a_value() -> None:
+def test_settings_can_refuse_a_value() -> None:
     """A ValueError raised by the settings becomes a usage error with its reason."""
     with pytest.raises(UsageError, match="--llm-set bench: k must be even"):
         resolved(k="3")
 
 
-def test_unknown_protocol_lists_those_there_are() -> None:
+def test_unknown_protocol_lists_the_available_ones() -> None:
     """The message names the unknown protocol, the benchmark, and its protocols."""
     with pytest.raises(UsageError, match="--llm-protocol slow: bench has paper, quick"):
         resolved("slow")

@@ -140,7 +140,7 @@ def test_order_of_names_does_not_change_the_key() -> None:
     assert request_key({"x": 1, "y": 2}, forth) == request_key({"y": 2, "x": 1}, back)
 
 
-def test_where_turns_end_matters() -> None:
+def test_turn_boundaries_change_the_key() -> None:
     """Turns with equal concatenated texts but different boundaries have different keys."""
     one = Chat((Message("user", "a\nb"),))
     two = Chat((Message("user", "a"), Message("user", "b")))

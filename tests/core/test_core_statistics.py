@@ -113,7 +113,7 @@ def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
     ("percent", "printed"),
     [(28, 4.5), (63, 4.8), (60, 4.9), (90, 3.0), (82, 3.8), (50, 5.0), (62, 4.9), (83, 3.8)],
 )
-def test_standard_error_is_what_the_homophone_paper_prints(percent: int, printed: float) -> None:
+def test_standard_error_matches_the_homophone_paper(percent: int, printed: float) -> None:
     """The standard errors match all determined cells of the paper's Table 2, with 100 questions each."""
     assert round(100 * binomial_standard_error(percent / 100, 100), 1) == printed
 
@@ -216,7 +216,7 @@ def test_mean_interval_has_width_where_clusters_are_all_alike(
     assert high - low > 0.3
 
 
-def test_mean_interval_takes_a_level() -> None:
+def test_mean_interval_has_a_level() -> None:
     """A lower level gives a shorter interval for items, for clusters, and for identical clusters."""
     for scores, clusters in (
         ([1.0, 0.0] * 6, [str(i) for i in range(12)]),
@@ -228,7 +228,7 @@ def test_mean_interval_takes_a_level() -> None:
         assert wide.method == narrow.method
 
 
-def test_mean_interval_wants_a_cluster_for_every_score() -> None:
+def test_mean_interval_needs_a_cluster_for_every_score() -> None:
     """Lists of different lengths are refused."""
     with pytest.raises(ValueError, match="zip"):
         mean_interval([1.0, 0.0], ["a"])

@@ -35,7 +35,7 @@ SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, Fals
         CaseReport(by_model=True),
     ],
 )
-def test_case_reports_cross_as_plain_values(message: CaseReport) -> None:
+def test_case_reports_survive_json(message: CaseReport) -> None:
     """A report is unchanged by a round trip through JSON."""
     assert CaseReport.from_json(json.loads(json.dumps(message.to_json()))) == message
 
@@ -55,7 +55,7 @@ def test_the_status_of_a_report() -> None:
     assert CaseReport(search=SEARCH).status is None
 
 
-def test_setup_and_summary_cross_as_plain_values() -> None:
+def test_setup_and_summary_survive_json() -> None:
     """A worker's setup and final summary are unchanged by a round trip through JSON."""
     setup = WorkerSetup("/run/broker", ("words",))
     assert WorkerSetup.from_json(json.loads(json.dumps(setup.to_json()))) == setup

@@ -45,7 +45,7 @@ def test_edges_of_words() -> None:
         (None, "not return a list of words"),
     ],
 )
-def test_words_that_are_not_the_text(words: list[str], said: str) -> None:
+def test_words_that_differ_from_the_text(words: list[str], said: str) -> None:
     """A segmenter that changes, drops or adds characters causes an error that says what it did."""
     with pytest.raises(BackendError) as raised:
         boundaries(words, "留心机")
@@ -54,7 +54,7 @@ def test_words_that_are_not_the_text(words: list[str], said: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ab cd", " ab  cd\u3000", "abcd ", "a b c d", "\tab\tc d"])
-def test_whitespace_is_put_back(text: str) -> None:
+def test_whitespace_is_restored(text: str) -> None:
     """Whitespace that a segmenter left out is restored as separate words, even inside one of its words."""
     for words in (["ab", "cd"], ["abcd"], ["a", "b", "c", "d"], ["a", "bcd"]):
         whole = with_whitespace(words, text)
@@ -89,7 +89,7 @@ def test_same_words_at_other_places_do_not_count() -> None:
     assert (result.oov_rate, result.oov_recall, result.iv_recall) == (None, None, None)
 
 
-def test_rates_of_nothing() -> None:
+def test_rates_without_cases() -> None:
     """A rate with a denominator of 0 is None, not an error and not 0."""
     empty = score([[]], [[]], known={"好"})
     rates = (empty.precision, empty.recall, empty.f1, empty.oov_rate, empty.oov_recall, empty.iv_recall)

@@ -260,7 +260,7 @@ class TestVerify:
         assert hashlib.sha256(b"right").hexdigest()[:12] in message
         assert "llmprops data pull" in message
 
-    def test_only_files_read_unless_asked_for_everything(self, folder: DataFolder) -> None:
+    def test_only_files_that_were_read_are_checked(self, folder: DataFolder) -> None:
         """A changed file that was not read is ignored unless everything is checked."""
         put(folder, "htest/a.txt", "changed")
         manifest = [entry("htest/a.txt", b"right")]
@@ -340,7 +340,9 @@ def test_nothing_heavy_is_imported() -> None:
 class TestGiven:
     """Files named by a setting, in any folder."""
 
-    def test_anywhere(self, folder: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def test_file_outside_the_folder(
+        self, folder: DataFolder, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
         """A file outside the folder is read whole, without its byte-order mark, and its bytes are hashed."""
         file = tmp_path_factory.mktemp("elsewhere") / "rules é.json"
         raw = b'\xef\xbb\xbf{"a": 1}\r\n'
@@ -362,7 +364,7 @@ class TestGiven:
         assert folder.given("rules.json") == folder.given("~/rules.json") == "x"
         assert set(folder.hashes()) == {"given:rules.json", "given:~/rules.json"}
 
-    def test_beside_the_folders_own(self, tmp_path: Path) -> None:
+    def test_hashes_cover_all_files_that_were_read(self, tmp_path: Path) -> None:
         """The hashes cover the folder's own files, the built-in data and the files that settings name."""
         file = tmp_path / "rules.json"
         file.write_text("x", encoding="utf-8")
@@ -372,7 +374,7 @@ class TestGiven:
         folder.given(str(file))
         assert list(folder.hashes()) == ["published:rules.json", f"given:{file}", "builtin:dtails/README.md"]
 
-    def test_what_is_hashed_is_what_was_read(self, folder: DataFolder, tmp_path: Path) -> None:
+    def test_hash_matches_the_content_read(self, folder: DataFolder, tmp_path: Path) -> None:
         """A file edited between two reads is read again, and the record has the hash of the latest content."""
         file = tmp_path / "rules.json"
         for text in ("old", "new"):
@@ -390,7 +392,7 @@ class TestGiven:
             ("规则".encode("gbk"), "GBK"),
         ],
     )
-    def test_what_cannot_be_read(
+    def test_unreadable_files(
         self, folder: DataFolder, tmp_path: Path, content: bytes | None, said: str
     ) -> None:
         """A missing, empty or wrongly encoded file is a one-line error that begins with its name."""

@@ -75,8 +75,7 @@ def test_malformed_value(tmp_path: Path, column: str, value: str, said: str) -> 
     assert said in str(caught.value)
 
 
-def test_file_listed_twice(tmp_path: Path) -> None:
-    """A file listed twice is refused."""
+def test_file_listed_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"htest/a\.jsonl is listed twice"):
         read_manifest(write(tmp_path / "m.tsv", GOOD, GOOD))
 

@@ -118,7 +118,7 @@ class Pull:
         return sorted(str(path.relative_to(self.dest)) for path in self.dest.rglob("*") if path.is_file())
 
 
-def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
+def test_files_are_downloaded(tmp_path: Path, upstream: Upstream) -> None:
     """Every file of the manifest is written to its path, with one output line each and status 0."""
     one = upstream.add("htest/one.jsonl", b"first\n" * 50_000)
     two = upstream.add("eras/two words.json", "句子".encode(), upstream_path="a folder/two.json")
@@ -133,7 +133,7 @@ def test_files_arrive(tmp_path: Path, upstream: Upstream) -> None:
     assert (tmp_path / "new/htest/one.jsonl").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def test_second_pull_asks_for_nothing(tmp_path: Path, upstream: Upstream) -> None:
+def test_second_pull_downloads_nothing(tmp_path: Path, upstream: Upstream) -> None:
     """Files that verify are not downloaded again; changed or missing ones are."""
     entries = [upstream.add(f"htest/{index}.txt", b"x" * index) for index in range(1, 4)]
     run = Pull(tmp_path, upstream, *entries)
@@ -191,7 +191,7 @@ def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
     assert run.slept == []
 
 
-def test_passing_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
+def test_transient_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
     """429, 503 and a cut-off download are retried after at least the wait that the server requested."""
     entry = upstream.add("htest/a.txt", b"content")
     address = upstream.address("data/htest/a.txt")
@@ -206,7 +206,7 @@ def test_passing_failures_are_retried(tmp_path: Path, upstream: Upstream) -> Non
     assert all(0 < seconds < 17 for seconds in run.slept[1:])
 
 
-def test_absurd_retry_after_is_bounded(tmp_path: Path, upstream: Upstream) -> None:
+def test_retry_after_is_bounded(tmp_path: Path, upstream: Upstream) -> None:
     """The wait that a server can request is bounded."""
     entry = upstream.add("htest/a.txt", b"content")
     upstream.faults[upstream.address("data/htest/a.txt")] = [(429, {"Retry-After": "86400"})]

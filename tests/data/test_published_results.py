@@ -200,7 +200,7 @@ def test_htest_tables_agree() -> None:
     assert one(paper="htest", table="6", model="Claude V2", task="average", k=50).value == 0.619
 
 
-def test_htest_doubts_are_marked() -> None:
+def test_doubtful_htest_figures_have_a_note() -> None:
     """Table 5's additional rows, Command at k = 50, and impossible shares of 200 items have a note."""
     for result in load_published("htest"):
         doubtful = result.model == "Command" and result.k == 50 and result.table == "6"

@@ -31,7 +31,7 @@ TEXTS = ("1", 'Sag "ja", bitte; ஆம், はい, بله\u200cها', "2")
 TABLE = Table(COLUMNS, (SheetRecord(2, dict(zip(COLUMNS, TEXTS, strict=True))),))
 
 
-def test_a_spreadsheet_takes_it_for_utf8(tmp_path: Path) -> None:
+def test_spreadsheets_read_the_file_as_utf8(tmp_path: Path) -> None:
     """The file starts with a byte-order mark and has RFC 4180 line ends, so spreadsheets read it as UTF-8."""
     write_text(tmp_path / "a.csv", sheet_text(TABLE))
     raw = (tmp_path / "a.csv").read_bytes()
@@ -68,7 +68,7 @@ def as_saved(delimiter: str = ",", end: str = "\r\n", start: str = "\ufeff", quo
         pytest.param(as_saved(end="\r\n\r\n"), id="blank-lines"),
     ],
 )
-def test_what_spreadsheets_write_is_read(tmp_path: Path, raw: bytes) -> None:
+def test_files_of_spreadsheets_are_read(tmp_path: Path, raw: bytes) -> None:
     """A sheet has the same cells after Excel or LibreOffice has saved it."""
     path = tmp_path / "a.csv"
     path.write_bytes(raw)
@@ -138,7 +138,7 @@ def test_formulas_are_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "'tis", "a=b", "it's -1", "'", "1-2"])
-def test_other_texts_stay(text: str) -> None:
+def test_other_texts_are_unchanged(text: str) -> None:
     """Apostrophes and signs in other places are unchanged."""
     assert escaped(text) == text == unescaped(text)
 

@@ -12,7 +12,7 @@ from pytest_llmprops.data.whole_files import replacing, write_text
 
 
 @pytest.mark.parametrize("sync", [False, True])
-def test_whole_or_nothing(tmp_path: Path, sync: bool) -> None:
+def test_file_is_written_completely_or_not_at_all(tmp_path: Path, sync: bool) -> None:
     """A full disk leaves the old file only; otherwise the file has the new text and the old mode."""
     path = tmp_path / "a.csv"
     path.write_text("old", encoding="utf-8")
@@ -35,7 +35,7 @@ def write_half(path: Path, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError])
-def test_whatever_ends_the_writing(tmp_path: Path, end: type[BaseException]) -> None:
+def test_interrupted_writer_leaves_no_draft(tmp_path: Path, end: type[BaseException]) -> None:
     """An interrupted writer leaves no draft and creates no file."""
     with pytest.raises(end):
         write_half(tmp_path / "a", end())
@@ -51,7 +51,7 @@ def test_nothing_written_is_an_error(tmp_path: Path) -> None:
     assert path.read_text() == "old"
 
 
-def test_trouble_with_the_draft_does_not_hide_the_first(
+def test_failing_cleanup_does_not_hide_the_first_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the disk fails completely, the first error is the one that is raised."""

@@ -19,15 +19,15 @@ from pytest_llmprops.models import registry
 
 @pytest.fixture
 def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
-    """Return a factory of brokers that serve one given model as ``m`` and share one store."""
+    """Return a factory of brokers that serve one model as ``m`` and share one store."""
     monkeypatch.setattr(registry, "registered", {})
     # Waits between retries are scaled down; a wait that the server requests is kept in full.
     monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 
     def make(model: Any, **settings: Any) -> Broker:
-        registry.register_model("given", lambda spec, options: model)
+        registry.register_model("own", lambda spec, options: model)
         settings = {"store": str(tmp_path / "replies.sqlite"), **settings}
-        return Broker(BrokerConfig({"m": registry.parse_spec("given")}, **settings))
+        return Broker(BrokerConfig({"m": registry.parse_spec("own")}, **settings))
 
     return make
 

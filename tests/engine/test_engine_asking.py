@@ -26,10 +26,10 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
 
 
-def given(model: Any) -> ModelSpec:
+def spec_for(model: Any) -> ModelSpec:
     """Return the specification of a model in the test."""
-    registry.register_model("given", lambda spec, options: model)
-    return parse_spec("given")
+    registry.register_model("own", lambda spec, options: model)
+    return parse_spec("own")
 
 
 def ask(model: OneModel, prompts: Sequence[str]) -> list[Any]:
@@ -47,15 +47,15 @@ def test_replies_are_stored(tmp_path: Path) -> None:
     model = FakeModel(lambda chat: chat.prompt.upper())
     store = tmp_path / "s.sqlite"
     for cached in (False, True):
-        replies = ask(OneModel(given(model), store=store), ["a", "b", "a"])
+        replies = ask(OneModel(spec_for(model), store=store), ["a", "b", "a"])
         assert [r.text for r in replies] == ["A", "B", "A"]
         assert {r.cached for r in replies} == {cached}
     assert len(model.requests) == 2
 
 
-def test_the_default_store_is_everybodys(tmp_path: Path) -> None:
+def test_default_store_is_shared(tmp_path: Path) -> None:
     """Without a file, the default store is the one that pytest uses."""
-    ask(OneModel(given(FakeModel(lambda chat: "x"))), ["a"])
+    ask(OneModel(spec_for(FakeModel(lambda chat: "x"))), ["a"])
     assert default_store().is_file()
     assert default_store().is_relative_to(tmp_path)
 
@@ -65,11 +65,11 @@ def test_refresh_and_off(tmp_path: Path) -> None:
     model = FakeModel(lambda chat: str(len(model.requests)))
     store = tmp_path / "s.sqlite"
     texts = [
-        ask(OneModel(given(model), store=store, cache=cache), ["a"])[0].text
+        ask(OneModel(spec_for(model), store=store, cache=cache), ["a"])[0].text
         for cache in ("reuse", "refresh", "reuse")
     ]
     assert texts == ["1", "2", "2"]
-    ask(OneModel(given(model), store=tmp_path / "none.sqlite", cache="off"), ["a"])
+    ask(OneModel(spec_for(model), store=tmp_path / "none.sqlite", cache="off"), ["a"])
     assert not (tmp_path / "none.sqlite").exists()
 
 
@@ -84,14 +84,17 @@ def test_concurrency_is_bounded(tmp_path: Path) -> None:
         now[0] -= 1
         return "x"
 
-    ask(OneModel(given(FakeModel(respond)), store=tmp_path / "s", concurrency=3), [str(n) for n in range(9)])
+    ask(
+        OneModel(spec_for(FakeModel(respond)), store=tmp_path / "s", concurrency=3),
+        [str(n) for n in range(9)],
+    )
     assert now == [0, 3]
 
 
-def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
+def test_transient_failures_are_retried(tmp_path: Path) -> None:
     """A transient failure is retried; a permanent one is raised for its request only."""
     model = FakeModel(lambda chat: BackendError("no") if chat.prompt == "b" else chat.prompt, fail=1.0)
-    a, b = ask(OneModel(given(model), store=tmp_path / "s"), ["a", "b"])
+    a, b = ask(OneModel(spec_for(model), store=tmp_path / "s"), ["a", "b"])
     assert a.text == "a"
     assert isinstance(b, BackendError)
     assert str(b) == "no"
@@ -100,9 +103,9 @@ def test_passing_failures_are_tried_again(tmp_path: Path) -> None:
 def test_a_fatal_failure_stops(tmp_path: Path) -> None:
     """After an invalid key no more requests are sent, and the error is one line."""
     model = FakeModel(lambda chat: BackendError("wrong key", kind="key", fatal=True))
-    results = ask(OneModel(given(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
+    results = ask(OneModel(spec_for(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
     assert all(isinstance(r, (RunStopped, BackendError)) for r in results)
-    assert "given: wrong key" in map(str, results)
+    assert "own: wrong key" in map(str, results)
     assert len(model.requests) == 1
 
 
@@ -115,7 +118,7 @@ def test_the_model_is_closed(tmp_path: Path) -> None:
             closed.append(True)
 
     async def work() -> None:
-        async with OneModel(given(Closing(["x"])), store=tmp_path / "s") as asking:
+        async with OneModel(spec_for(Closing(["x"])), store=tmp_path / "s") as asking:
             await asking(Chat.user("a"))
             raise KeyError("b")
 
@@ -124,13 +127,13 @@ def test_the_model_is_closed(tmp_path: Path) -> None:
     assert closed == [True]
 
 
-def test_it_may_be_used_twice(tmp_path: Path) -> None:
+def test_model_can_be_used_twice(tmp_path: Path) -> None:
     """One model can be entered again, for example by a second event loop."""
-    model = OneModel(given(FakeModel(lambda chat: chat.prompt)), store=tmp_path / "s")
+    model = OneModel(spec_for(FakeModel(lambda chat: chat.prompt)), store=tmp_path / "s")
     assert [ask(model, [text])[0].text for text in ("a", "b")] == ["a", "b"]
 
 
-def test_what_it_serves() -> None:
+def test_kinds_and_label_are_known_before_loading() -> None:
     """Kinds, label and roles are known before the model is loaded; an unserved kind is an error."""
     model = OneModel(parse_spec("fake:constant?text=A"))
     assert (model.kinds, model.roles) == (frozenset({"chat"}), frozenset[str]())
@@ -155,6 +158,6 @@ def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     model = FakeModel(["x"])
     with pytest.raises(StoreError) as caught:
-        ask(OneModel(given(model), store=tmp_path / "file" / "s.sqlite"), ["a"])
+        ask(OneModel(spec_for(model), store=tmp_path / "file" / "s.sqlite"), ["a"])
     assert "\n" not in str(caught.value)
     assert not model.requests

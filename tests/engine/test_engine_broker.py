@@ -28,14 +28,14 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
     assert asked.counters.cache_hits == 0
 
 
-def test_samples_of_a_prompt_are_calls_of_their_own(make_broker: MakeBroker) -> None:
+def test_samples_of_a_prompt_are_separate_calls(make_broker: MakeBroker) -> None:
     """Repeats of a prompt differ in their sample index and are never joined."""
     model = FakeModel(lambda chat: str(chat.sample))
     asked = ask_all(make_broker(model), [Chat.user("q", sample=n) for n in range(5)])
     assert asked.texts == ["0", "1", "2", "3", "4"]
 
 
-def test_an_asker_that_leaves_does_not_take_the_call_along(make_broker: MakeBroker) -> None:
+def test_cancelled_caller_does_not_cancel_the_shared_call(make_broker: MakeBroker) -> None:
     """If one of two callers of a shared call is cancelled, the other still gets the reply."""
     model = FakeModel(["x"], delay=0.05)
 
@@ -71,7 +71,7 @@ def test_concurrency_is_reached_and_never_passed(make_broker: MakeBroker, most: 
     assert asked.counters.in_flight == 0
 
 
-def test_transient_errors_are_tried_again(make_broker: MakeBroker) -> None:
+def test_transient_errors_are_retried(make_broker: MakeBroker) -> None:
     """Calls that fail and then succeed return replies, and the retries are counted."""
     model = FakeModel(failing(2, transient))
     asked = ask_all(make_broker(model, retries=2), ["a", "b", "c"])
@@ -88,14 +88,14 @@ def test_retries_end(make_broker: MakeBroker) -> None:
     assert (len(model.requests), asked.counters.retries, asked.counters.failed) == (4, 3, 1)
 
 
-def test_no_retries_when_none_are_wanted(make_broker: MakeBroker) -> None:
+def test_no_retries_with_retries_0(make_broker: MakeBroker) -> None:
     """``retries=0`` means one attempt."""
     model = FakeModel(lambda chat: transient())
     assert kinds(ask_all(make_broker(model, retries=0), ["a"]).results) == ["error"]
     assert len(model.requests) == 1
 
 
-def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) -> None:
+def test_permanent_errors_are_neither_retried_nor_stored(make_broker: MakeBroker) -> None:
     """A permanent error costs one call, and the next run sends the request again."""
     model = FakeModel(failing(1, final))
     assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
@@ -103,7 +103,7 @@ def test_final_errors_are_not_tried_again_nor_stored(make_broker: MakeBroker) ->
     assert ask_all(make_broker(model), ["a"]).texts == ["A"]
 
 
-def test_retry_after_is_waited_for(make_broker: MakeBroker) -> None:
+def test_retry_waits_as_the_server_asks(make_broker: MakeBroker) -> None:
     """The retry is sent when the server asked for it, not earlier and not much later."""
     times: list[float] = []
 
@@ -123,7 +123,7 @@ def test_waiting_for_a_retry_holds_no_slot(make_broker: MakeBroker) -> None:
     assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
 
 
-def test_a_server_that_wants_too_much_patience_is_an_error(make_broker: MakeBroker) -> None:
+def test_too_long_retry_after_is_an_error(make_broker: MakeBroker) -> None:
     """A Retry-After of more than five minutes is not waited for."""
     model = FakeModel(lambda chat: transient("status 429", retry_after=301.0))
     assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
@@ -188,7 +188,7 @@ def test_twenty_empty_replies_in_a_row_stop_the_run(make_broker: MakeBroker) -> 
     assert "20 empty replies in a row" in asked.broker.stopped
 
 
-def test_empty_replies_with_others_between_do_not(make_broker: MakeBroker) -> None:
+def test_fewer_empty_replies_in_a_row_do_not_stop_the_run(make_broker: MakeBroker) -> None:
     """Nineteen empty replies, a full one and nineteen more are unparsed answers and do not stop the run."""
     model = FakeModel(lambda chat: "x" if chat.prompt == "19" else "")
     asked = ask_all(make_broker(model, concurrency=1), map(str, range(39)))
@@ -213,7 +213,7 @@ def test_twenty_failed_calls_before_any_success_stop_the_run(
     assert "20 calls in a row failed" in asked.broker.stopped
 
 
-def test_failed_tries_count_before_the_first_success(make_broker: MakeBroker) -> None:
+def test_failed_attempts_count_before_the_first_success(make_broker: MakeBroker) -> None:
     """Failed attempts reveal a dead server before the first item has failed finally."""
     model = FakeModel(lambda chat: transient())
     asked = ask_all(make_broker(model, retries=50, concurrency=1), "abcdefg")

@@ -18,7 +18,7 @@ from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.models.fake import FakeModel
 
 
-class Departing(FakeModel):
+class Deviating(FakeModel):
     """A fake model whose API has refused parameters; ``phrases`` lists them."""
 
     phrases: Sequence[str] = ()
@@ -27,7 +27,7 @@ class Departing(FakeModel):
         return self.phrases
 
 
-def test_stored_replies_are_not_asked_again(make_broker: MakeBroker) -> None:
+def test_stored_replies_are_not_requested_again(make_broker: MakeBroker) -> None:
     """A second run is served completely from the store and reports the age of its replies."""
     model = FakeModel(lambda chat: chat.prompt.upper())
     ask_all(make_broker(model), ["a", "b"])
@@ -45,7 +45,7 @@ def test_stored_replies_belong_to_one_model(make_broker: MakeBroker) -> None:
     assert ask_all(make_broker(FakeModel(["y"])), ["a"]).texts == ["y"]
 
 
-def test_refresh_asks_each_request_once_more(make_broker: MakeBroker) -> None:
+def test_refresh_sends_each_request_once(make_broker: MakeBroker) -> None:
     """Refreshing calls for stored replies too, stores the new ones, and sends each request once per run."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     ask_all(make_broker(model), ["a"])
@@ -81,7 +81,7 @@ def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None
     assert len(model.requests) == 1
 
 
-def test_old_replies_of_unpinned_models_are_asked_again(make_broker: MakeBroker) -> None:
+def test_old_replies_of_unpinned_models_are_requested_again(make_broker: MakeBroker) -> None:
     """``not_before`` affects only models whose name may later refer to another model."""
     for pinned, calls in ((True, 1), (False, 2)):
         model = FakeModel([f"x{pinned}", f"y{pinned}"])
@@ -91,22 +91,22 @@ def test_old_replies_of_unpinned_models_are_asked_again(make_broker: MakeBroker)
         assert len(model.requests) == calls
 
 
-def test_departures_are_replayed_with_the_replies(make_broker: MakeBroker) -> None:
+def test_deviations_are_replayed_with_the_replies(make_broker: MakeBroker) -> None:
     """A run served from the store has the same deviations as the run that made the calls."""
 
     def respond(chat: Chat) -> str:
         return "x"
 
-    model = Departing(respond)
+    model = Deviating(respond)
     model.phrases = ("without temperature",)
     ask_all(make_broker(model), ["a"])
-    replay = Departing(respond)
+    replay = Deviating(respond)
     assert ask_all(make_broker(replay), ["b"]).broker.report()["models"]["m"]["deviations"] == []
     report = ask_all(make_broker(replay, cache="only"), ["a"]).broker.report()
     assert report["models"]["m"]["deviations"] == ["without temperature"]
 
 
-def test_counting_what_is_stored_asks_nothing(make_broker: MakeBroker) -> None:
+def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> None:
     """A plan learns how many of its requests the store can answer, and no counter changes."""
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
@@ -120,7 +120,7 @@ def test_counting_what_is_stored_asks_nothing(make_broker: MakeBroker) -> None:
     assert len(model.requests) == 2
 
 
-def test_trouble_with_the_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
     """A damaged store appears in the broker's notes, and the run continues with a new one."""
     (tmp_path / "replies.sqlite").write_bytes(b"no database at all\n" * 100)
     asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
@@ -174,7 +174,7 @@ def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
     assert counters.oldest_seconds == 0
 
 
-def test_off_tells_samples_and_models_apart(make_broker: MakeBroker) -> None:
+def test_off_distinguishes_samples_and_models(make_broker: MakeBroker) -> None:
     """Remembered replies belong to one request and one model; another sample is sent."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     broker = make_broker(model, cache="off")

@@ -34,7 +34,7 @@ def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
     assert asked.broker.stopped == "--llm-max-calls 5 is spent"
 
 
-def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
+def test_sufficient_budget_does_not_stop_the_run(make_broker: MakeBroker) -> None:
     """A run may use exactly the number of allowed calls, and stored replies cost none."""
     model = FakeModel(lambda chat: "x")
     assert ask_all(make_broker(model, max_calls=5), map(str, range(5))).broker.stopped is None
@@ -43,7 +43,7 @@ def test_a_budget_that_suffices_is_no_stop(make_broker: MakeBroker) -> None:
     assert (asked.counters.sent, asked.counters.cache_hits) == (3, 5)
 
 
-def test_tries_count_against_the_budget(make_broker: MakeBroker) -> None:
+def test_retries_count_against_the_budget(make_broker: MakeBroker) -> None:
     """A retry counts as a call."""
     model = FakeModel(failing(3, transient))
     asked = ask_all(make_broker(model, max_calls=2), ["a"])

@@ -103,7 +103,7 @@ class Gauge:
         return Reply("x")
 
 
-def test_no_more_cases_than_the_window_are_in_work(loop: LoopThread) -> None:
+def test_active_cases_never_exceed_the_window(loop: LoopThread) -> None:
     """The number of active cases reaches the window and never exceeds it."""
     gauge = Gauge()
     outcomes(loop, gauge, *(case(f"i{n}") for n in range(30)), window=5)
@@ -123,7 +123,7 @@ def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
     assert gauge.peak == 4
 
 
-def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> None:
+def test_fault_in_a_benchmark_affects_its_case_only(loop: LoopThread) -> None:
     """An exception of the benchmark is stored with its case, and the others get their verdicts."""
     before, faulty, after = outcomes(loop, capitals, case("a"), case("faulty"), case("b"), window=1)
     assert before.verdict
@@ -137,7 +137,7 @@ def test_a_fault_in_a_benchmark_is_that_cases_fault_only(loop: LoopThread) -> No
     assert "\n" not in record.reason
 
 
-def test_a_call_that_could_not_be_made_is_an_error_never_a_wrong_answer(loop: LoopThread) -> None:
+def test_failed_call_is_an_error_and_not_a_wrong_answer(loop: LoopThread) -> None:
     """A backend's error is the case's error and appears among its calls."""
 
     async def failing(label: str, role: str, request: Request) -> Reply:
@@ -186,7 +186,7 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
     loop.call(evaluator.close(), 5)
 
 
-def test_cases_of_two_models_are_two_cases(loop: LoopThread) -> None:
+def test_cases_of_two_models_are_separate(loop: LoopThread) -> None:
     """The same item is measured separately for each model."""
     other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
 
@@ -197,7 +197,7 @@ def test_cases_of_two_models_are_two_cases(loop: LoopThread) -> None:
     assert [o.verdict.given for o in results if o.verdict is not None] == ["m", "n"]
 
 
-def test_waiting_has_an_end(loop: LoopThread) -> None:
+def test_waiting_has_a_timeout(loop: LoopThread) -> None:
     """An outcome that is late raises TimeoutError, and can still be waited for."""
     go_on = threading.Event()
 
@@ -230,7 +230,7 @@ def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
     assert evaluator.outcome(case("b"), timeout=0.1).stopped
 
 
-def test_helpers_are_asked_by_their_own_label_without_the_subjects_parameters(loop: LoopThread) -> None:
+def test_helpers_do_not_get_the_parameters_of_the_subject(loop: LoopThread) -> None:
     """--llm-param overrides requests to the model under test, not those to helpers."""
     seen: list[tuple[str, str, float | None]] = []
 
@@ -251,7 +251,7 @@ def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
     assert "--llm-helper reader=SPEC" in str(outcome.error)
 
 
-def test_params_lie_over_a_chat() -> None:
+def test_params_override_those_of_a_chat() -> None:
     """Known parameters replace the benchmark's; others go to the server in a fixed order."""
     asked = Chat.user("q", temperature=0.7, max_tokens=5, extra=(("top_p", 0.5),))
     changed = with_params(asked, {"temperature": 0.0, "seed": 1, "top_p": 0.9, "stop": "END"})
@@ -262,7 +262,7 @@ def test_params_lie_over_a_chat() -> None:
     assert with_params(asked, {}) is asked
 
 
-def test_params_leave_other_kinds_alone() -> None:
+def test_params_do_not_apply_to_other_kinds() -> None:
     """Chat parameters such as temperature do not apply to a segmentation."""
     asked = Segment("q")
     assert with_params(asked, {"temperature": 0.0}) is asked

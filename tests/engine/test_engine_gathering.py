@@ -26,7 +26,7 @@ def run(work: Work, *, stopped: Callable[[], str | None] = lambda: None, grace: 
     return asyncio.run(session())
 
 
-def test_who_waits_gets_all_values_in_the_order_asked() -> None:
+def test_gathering_returns_all_values_in_order() -> None:
     """A gathering ends when its last value arrives, and returns the values in the order of the names."""
 
     async def work(board: Gathering) -> Any:
@@ -41,7 +41,7 @@ def test_who_waits_gets_all_values_in_the_order_asked() -> None:
     assert run(work) == [[], 0, {"n": 3}]
 
 
-def test_many_wait_for_the_same() -> None:
+def test_many_callers_wait_for_the_same_value() -> None:
     """All callers that wait for a value get it, including those that ask after it arrived."""
 
     async def work(board: Gathering) -> Any:
@@ -53,12 +53,11 @@ def test_many_wait_for_the_same() -> None:
     assert run(work) == [[1]] * 21
 
 
-def test_nothing_is_waited_for_where_nothing_is_asked() -> None:
-    """Gathering no names returns at once."""
+def test_gathering_no_names_returns_at_once() -> None:
     assert run(lambda board: board.gather([])) == []
 
 
-def test_what_stands_is_told_without_waiting() -> None:
+def test_reading_the_board_does_not_wait() -> None:
     """Reading the board returns each posted value, and None for a missing one."""
 
     async def work(board: Gathering) -> Any:
@@ -68,7 +67,7 @@ def test_what_stands_is_told_without_waiting() -> None:
     assert run(work) == [None, []]
 
 
-def test_the_first_value_stays() -> None:
+def test_first_value_is_kept() -> None:
     """The first value under a name is kept, so all workers get the same one."""
 
     async def work(board: Gathering) -> Any:
@@ -79,7 +78,7 @@ def test_the_first_value_stays() -> None:
     assert run(work) == [1]
 
 
-def test_a_stopped_run_ends_the_waiting() -> None:
+def test_stopped_run_ends_the_wait() -> None:
     """If the run stops, waiting workers get the reason at once; complete values are still returned."""
     reasons: list[str] = []
 
@@ -96,7 +95,7 @@ def test_a_stopped_run_ends_the_waiting() -> None:
     assert run(work, stopped=lambda: reasons[0] if reasons else None) == [1]
 
 
-def test_a_lost_workers_values_are_not_waited_for() -> None:
+def test_values_of_a_lost_worker_are_not_awaited() -> None:
     """If a worker is lost and no new value arrives, a waiting worker gets the available values."""
 
     async def work(board: Gathering) -> Any:
@@ -109,7 +108,7 @@ def test_a_lost_workers_values_are_not_waited_for() -> None:
     assert run(work) == ([1, None, 2], [None, 2])
 
 
-def test_a_replacement_is_waited_for_while_it_tells() -> None:
+def test_replacement_of_a_lost_worker_is_awaited() -> None:
     """While new values arrive, workers keep waiting for the replacement of a lost worker."""
 
     async def work(board: Gathering) -> Any:
@@ -123,7 +122,7 @@ def test_a_replacement_is_waited_for_while_it_tells() -> None:
     assert run(work, grace=0.6) == list(range(8))
 
 
-def test_a_slow_worker_is_no_lost_one() -> None:
+def test_slow_worker_is_not_lost() -> None:
     """If no worker is lost, a worker waits without a limit."""
 
     async def work(board: Gathering) -> Any:
@@ -137,9 +136,7 @@ def test_a_slow_worker_is_no_lost_one() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_over_the_socket_only_a_killed_worker_is_lost(
-    make_broker: MakeBroker, path: str, killed: bool
-) -> None:
+def test_only_a_killed_worker_is_lost(make_broker: MakeBroker, path: str, killed: bool) -> None:
     """Workers gather through the broker process; a worker that exits normally does not count as lost."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> Any:
@@ -161,7 +158,7 @@ def test_over_the_socket_only_a_killed_worker_is_lost(
     assert gathered == [{"x": 1}, None if killed else 2]
 
 
-def test_over_the_socket_a_stopped_run_ends_the_waiting(make_broker: MakeBroker, path: str) -> None:
+def test_stopped_run_ends_the_wait_over_the_socket(make_broker: MakeBroker, path: str) -> None:
     """A waiting worker gets the reason why the run was stopped."""
 
     async def work(client: BrokerClient, _: BrokerClient) -> None:

@@ -68,14 +68,14 @@ def test_errors_alone_are_an_error() -> None:
     assert outcome.status == "error"
 
 
-def test_a_fault_comes_first() -> None:
+def test_fault_is_reported_first() -> None:
     """An exception in the benchmark's code is reported before any other failure."""
     fault = KeyError("x")
     outcome = outcome_of("wrong", fault)
     assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
-def test_a_stopped_group_keeps_what_was_judged() -> None:
+def test_stopped_group_keeps_its_judged_items() -> None:
     """In a group interrupted by a stop, judged items are recorded and there is no verdict."""
     outcome = outcome_of("correct", "out of money", "wrong")
     assert (outcome.stopped, outcome.verdict) == ("out of money", None)

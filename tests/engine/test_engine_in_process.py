@@ -116,7 +116,7 @@ def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
     assert [o.fault for o in outcomes] == [None, faulty, None]
 
 
-def test_an_items_error_is_its_own(here: InProcess) -> None:
+def test_error_of_one_item_affects_no_other(here: InProcess) -> None:
     """A failure at one sentence affects no other and stops nothing."""
     outcomes = here.evaluate(cases("a", "!", "b"))
     assert outcomes is not None
@@ -154,7 +154,7 @@ def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
         asyncio.run(here.ask("m", Segment("a")))
 
 
-def test_declined_items_are_left_to_evaluate(here: InProcess, cutter: Cutter) -> None:
+def test_declined_items_are_evaluated_singly(here: InProcess, cutter: Cutter) -> None:
     """None from a benchmark is passed on as None, and a benchmark without the method gets no batches."""
     assert here.evaluate(cases("a", context="one by one")) is None
     [plain] = cases("a", benchmark=Benchmark())

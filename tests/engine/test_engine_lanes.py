@@ -100,7 +100,7 @@ def batches_after(
     return model.batches
 
 
-def test_the_sweep_goes_on_upwards_before_it_starts_over() -> None:
+def test_sweep_continues_upwards_before_it_restarts() -> None:
     """Requests that arrive during a batch are served from its position upwards, then from the lowest."""
 
     async def more(held: BatchLane) -> None:
@@ -109,7 +109,7 @@ def test_the_sweep_goes_on_upwards_before_it_starts_over() -> None:
     assert batches_after(more) == [["m"], ["n"], ["z"], ["a"], ["b"]]
 
 
-def test_requests_of_askers_that_left_are_not_served() -> None:
+def test_cancelled_requests_are_not_served() -> None:
     """A cancelled request takes no model time, even if its whole batch is cancelled."""
 
     async def leave(held: BatchLane) -> None:
@@ -156,7 +156,7 @@ def test_a_raised_backend_error_keeps_its_meaning() -> None:
     assert (result.kind, result.fatal) == ("model", True)
 
 
-def test_errors_as_values_are_of_one_request() -> None:
+def test_error_values_belong_to_one_request() -> None:
     """A batch may contain replies and errors; each goes to its request."""
     model = Local(4, lambda batch: [BackendError("bad") if p == "1" else Reply("x") for p in batch])
     results = sent(BatchLane(model), [Chat.user(str(n)) for n in range(4)])
@@ -195,7 +195,7 @@ class Raising(FakeModel):
         raise ValueError("secret\nline " + "x" * 1000)
 
 
-def test_whatever_a_backend_lets_out_is_an_error_of_the_item() -> None:
+def test_unexpected_exception_is_an_error_of_the_item() -> None:
     """An unexpected exception becomes one short line and never ends the run."""
     [result] = sent(SingleLane(Raising(["x"])), [Chat.user("q")])
     assert isinstance(result, BackendError)

@@ -51,7 +51,7 @@ def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
     assert reasons[-1] is not None
 
 
-def test_tries_count_only_until_something_succeeded() -> None:
+def test_attempts_count_only_before_the_first_reply() -> None:
     """Before the first reply every failed attempt counts; afterwards, retried attempts do not."""
     fresh = Breaker()
     assert [fresh.failure(transient(), final=False) for _ in range(19)] == [None] * 19
@@ -60,13 +60,13 @@ def test_tries_count_only_until_something_succeeded() -> None:
     assert [healthy.failure(transient(), final=False) for _ in range(200)] == [None] * 200
 
 
-def test_being_told_to_slow_down_is_no_failure() -> None:
+def test_rate_limit_errors_are_not_failures() -> None:
     """Any number of retried 429 replies does not stop the run."""
     breaker = Breaker()
     assert [breaker.failure(transient("status 429"), final=False) for _ in range(200)] == [None] * 200
 
 
-def test_a_success_begins_the_count_anew() -> None:
+def test_success_resets_the_count() -> None:
     """A reply resets the count of failures in a row."""
     breaker = Breaker()
     for _ in range(10):
@@ -94,6 +94,6 @@ def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
         (ValueError("x"), False),
     ],
 )
-def test_what_is_worth_another_try(error: Exception, worth: bool) -> None:
+def test_transient_errors_are_retried(error: Exception, worth: bool) -> None:
     """Transient errors are retried unless the server requests too long a wait."""
     assert worth_retrying(error) is worth

@@ -64,7 +64,7 @@ def one_by_one(broker: Broker, texts: Sequence[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("cache", ["reuse", "refresh", "off", "only"])
-def test_computed_once_a_run_whatever_the_cache(make_broker: MakeBroker, cache: str) -> None:
+def test_computed_once_per_run_with_any_cache_setting(make_broker: MakeBroker, cache: str) -> None:
     """Each run computes each text once, with every setting of the store, and counts no call."""
     for _ in range(2):
         model = Vectors()
@@ -78,7 +78,7 @@ def test_computed_once_a_run_whatever_the_cache(make_broker: MakeBroker, cache: 
         assert broker.report()["models"]["m"]["served_as"] == ["vectors"]
 
 
-def test_nothing_is_kept(make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_replies_are_not_stored(make_broker: MakeBroker, tmp_path: Path) -> None:
     """The store stays empty; the log has the request once, with a note instead of its reply."""
     run = tmp_path / "run"
     run.mkdir()
@@ -90,8 +90,7 @@ def test_nothing_is_kept(make_broker: MakeBroker, tmp_path: Path) -> None:
     assert b"vectors" not in (tmp_path / "replies.sqlite").read_bytes()
 
 
-def test_who_asks_at_once_waits_together(make_broker: MakeBroker) -> None:
-    """Equal requests in flight are computed once."""
+def test_equal_requests_in_flight_are_computed_once(make_broker: MakeBroker) -> None:
     model = Vectors()
     asked = ask_all(make_broker(model), [Embed("a"), Embed("a"), Embed("b")])
     assert len(asked.results) == 3

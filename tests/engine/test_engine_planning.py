@@ -80,13 +80,13 @@ def test_a_plan_counts_what_would_be_asked() -> None:
     assert rows[2].prompt_tokens == 10
 
 
-def test_what_many_items_ask_is_planned_once() -> None:
+def test_equal_requests_are_planned_once() -> None:
     """Equal requests to one model are one call, as in the run; requests to other models are separate."""
     rows = plan([case(Once(), "m", n) for n in range(5)] + [case(Once(), "n")])
     assert [(r.model, r.items, r.calls) for r in rows] == [("m", 5, 1), ("n", 1, 1)]
 
 
-def test_a_plan_of_nothing_is_empty() -> None:
+def test_plan_without_cases_is_empty() -> None:
     """A plan without cases has no rows."""
     assert plan([]) == []
     assert total_calls([]) == 0

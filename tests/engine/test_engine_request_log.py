@@ -58,7 +58,7 @@ def test_every_message_is_restored_exactly(chats: list[Chat]) -> None:
     assert by_key == {str(n): [(m.role, m.content) for m in c.messages] for n, c in enumerate(chats)}
 
 
-def test_a_long_common_beginning_is_stored_once(tmp_path: Path) -> None:
+def test_long_common_prefix_is_stored_once(tmp_path: Path) -> None:
     """Two hundred prompts with the same examples take one definition and little more than their differences."""
     chats = [Chat.user(f"{EXAMPLES}Input: question {n} Label: ") for n in range(200)]
     lines = written(tmp_path, *chats)
@@ -68,7 +68,7 @@ def test_a_long_common_beginning_is_stored_once(tmp_path: Path) -> None:
     assert restored(lines)["137"] == [("user", chats[137].messages[0].content)]
 
 
-def test_beginnings_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
+def test_prefixes_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
     """Alternating prompts of two tasks still use their prefixes."""
     chats = [Chat.user(f"{text}{n}") for text in (EXAMPLES, OTHER) for n in range(3)]
     chats += [Chat.user(f"{(EXAMPLES, OTHER)[n % 2]}again {n}") for n in range(10)]
@@ -78,7 +78,7 @@ def test_beginnings_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
     assert [content["rest"] for content in later] == [f"again {n}" for n in range(10)]
 
 
-def test_short_beginnings_are_left_in_place(tmp_path: Path) -> None:
+def test_short_prefixes_are_written_in_place(tmp_path: Path) -> None:
     """A prefix shorter than the limit, or without a whole shared line, is written in place."""
     short = "a line\n" * (MIN_PREFIX // 7)
     no_line = "x" * 2 * MIN_PREFIX
@@ -86,7 +86,7 @@ def test_short_beginnings_are_left_in_place(tmp_path: Path) -> None:
     assert not any("prefix_id" in line for line in lines)
 
 
-def test_a_line_says_what_was_asked_and_what_came(tmp_path: Path) -> None:
+def test_line_has_request_and_reply(tmp_path: Path) -> None:
     """A call's line has the record's fields, with the parts of a reply where the contract defines them."""
     log = RequestLog(tmp_path)
     reply = Reply(
@@ -126,7 +126,7 @@ def test_each_call_is_on_disk_at_once(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_torn_end_costs_only_the_last_line(tmp_path: Path) -> None:
+def test_truncated_log_loses_only_the_last_line(tmp_path: Path) -> None:
     """For a file cut at any point, every whole line before the cut is restored exactly."""
     chats = [Chat.user(f"{EXAMPLES}{n}") for n in range(3)]
     text = "\n".join(written(tmp_path, *chats)) + "\n"

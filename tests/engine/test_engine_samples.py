@@ -84,7 +84,7 @@ def counted(asked: Asked) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 1.0])
-def test_samples_asked_together_are_one_call(make_broker: MakeBroker, temperature: float | None) -> None:
+def test_simultaneous_samples_are_one_call(make_broker: MakeBroker, temperature: float | None) -> None:
     """Eleven samples are one call at any temperature; each has its own reply."""
     model = Several()
     asked = ask_all(make_broker(model), eleven(temperature=temperature))
@@ -93,7 +93,7 @@ def test_samples_asked_together_are_one_call(make_broker: MakeBroker, temperatur
     assert counted(asked) == (11, 1, 11)
 
 
-def test_each_sample_is_stored_and_logged_alone(make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_each_sample_is_stored_and_logged_separately(make_broker: MakeBroker, tmp_path: Path) -> None:
     """Every sample has its own key, line and stored reply; a second run gets the same replies from the
     store.
     """
@@ -109,7 +109,7 @@ def test_each_sample_is_stored_and_logged_alone(make_broker: MakeBroker, tmp_pat
     assert (again.texts, counted(again), again.counters.cache_hits) == (first.texts, (11, 0, 0), 11)
 
 
-def test_only_missing_samples_are_asked(make_broker: MakeBroker) -> None:
+def test_only_missing_samples_are_requested(make_broker: MakeBroker) -> None:
     """If three of eleven are stored, the call requests eight, and the three are unchanged."""
     model = Several()
     stored = ask_all(make_broker(model), [eleven()[k] for k in (0, 4, 9)]).texts
@@ -143,7 +143,7 @@ def test_samples_a_moment_apart_are_one_call(
     assert model.calls == [("q", 10), ("q", 1)]
 
 
-def test_what_differs_otherwise_is_not_put_together(make_broker: MakeBroker) -> None:
+def test_different_requests_are_separate_calls(make_broker: MakeBroker) -> None:
     """Another prompt, temperature, limit or parameter makes another call; a repeated sample is requested
     once.
     """
@@ -160,7 +160,7 @@ def test_what_differs_otherwise_is_not_put_together(make_broker: MakeBroker) -> 
     assert asked.counters.joined == 11
 
 
-def test_a_fixed_seed_asks_one_by_one(make_broker: MakeBroker) -> None:
+def test_samples_with_a_fixed_seed_are_single_calls(make_broker: MakeBroker) -> None:
     """With ``--llm-param seed=1`` samples are sent as single calls, because the choices of one call would
     differ.
     """
@@ -169,7 +169,7 @@ def test_a_fixed_seed_asks_one_by_one(make_broker: MakeBroker) -> None:
     assert model.calls == [("q", 1)] * 11
 
 
-def test_no_more_than_a_call_may_hold(make_broker: MakeBroker) -> None:
+def test_samples_beyond_the_maximum_need_further_calls(make_broker: MakeBroker) -> None:
     """Samples beyond the maximum of one call are sent in further calls."""
     model = Several(most=4)
     asked = ask_all(make_broker(model), eleven())
@@ -194,7 +194,7 @@ def test_usage_and_cost_are_summed_once(make_broker: MakeBroker) -> None:
     assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
 
 
-def test_the_rest_of_a_short_answer_is_asked_singly(make_broker: MakeBroker) -> None:
+def test_missing_choices_are_requested_singly(make_broker: MakeBroker) -> None:
     """If the server returns four of eleven, seven calls fetch the others, and every sample has a reply."""
     model = Several(lambda request, count: numbered(request, min(count, 4)))
     asked = ask_all(make_broker(model), eleven())
@@ -203,7 +203,7 @@ def test_the_rest_of_a_short_answer_is_asked_singly(make_broker: MakeBroker) -> 
     assert asked.texts[:4] == ["q 0", "q 1", "q 2", "q 3"]
 
 
-def test_after_a_refusal_all_go_alone(make_broker: MakeBroker) -> None:
+def test_samples_are_sent_singly_after_a_refusal(make_broker: MakeBroker) -> None:
     """A server that refuses a set costs that call; waiting sets are sent singly, and a note says so."""
 
     def refuse(request: Chat, count: int) -> list[Reply]:
@@ -222,7 +222,7 @@ def test_after_a_refusal_all_go_alone(make_broker: MakeBroker) -> None:
     assert asked.broker.notes() == ["m: one at a time"]
 
 
-def test_sets_that_wait_while_n_is_refused_take_no_tick(
+def test_waiting_sets_lose_no_tick_when_n_is_refused(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No set waiting for a slot or the rate limit is sent after a refusal, and no tick is lost."""
@@ -249,7 +249,7 @@ def test_sets_that_wait_while_n_is_refused_take_no_tick(
         assert concurrency == 64 or len(ticks) == 10
 
 
-def test_a_set_is_tried_again_as_one(make_broker: MakeBroker) -> None:
+def test_set_is_retried_as_one_call(make_broker: MakeBroker) -> None:
     """Two transient failures are two retries of the whole set."""
     failures = [transient(), transient()]
     model = Several(lambda request, count: failures.pop() if failures else numbered(request, count))
@@ -266,7 +266,7 @@ def test_a_failed_set_is_one_failure_of_all(make_broker: MakeBroker) -> None:
     assert (asked.counters.failed, asked.broker.stopped) == (2, None)
 
 
-def test_an_error_of_one_of_the_rest_is_its_own(make_broker: MakeBroker) -> None:
+def test_failed_single_call_affects_no_other(make_broker: MakeBroker) -> None:
     """After a short answer, a failure of one single call affects no other."""
     alone: Iterator[Reply | BackendError] = iter(
         [*numbered(eleven()[0], 3), final(), *numbered(eleven()[0], 3)]
@@ -275,8 +275,8 @@ def test_an_error_of_one_of_the_rest_is_its_own(make_broker: MakeBroker) -> None
     def answer(request: Chat, count: int) -> Sequence[Reply] | BackendError:
         if count > 1:
             return numbered(request, 4)
-        given = next(alone)
-        return given if isinstance(given, BackendError) else [given]
+        result = next(alone)
+        return result if isinstance(result, BackendError) else [result]
 
     asked = ask_all(make_broker(Several(answer)), eleven())
     assert kinds(asked.results).count("error") == 1
@@ -293,7 +293,7 @@ def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
     assert asked.broker.stopped is None
 
 
-def test_one_call_of_the_budget(make_broker: MakeBroker) -> None:
+def test_set_is_one_call_of_the_budget(make_broker: MakeBroker) -> None:
     """A budget of two calls allows two sets and stops the third."""
     model = Several()
     asked = ask_all(make_broker(model, max_calls=2), [r for prompt in "abc" for r in eleven(prompt)])
@@ -301,7 +301,7 @@ def test_one_call_of_the_budget(make_broker: MakeBroker) -> None:
     assert asked.broker.stopped == "--llm-max-calls 2 is spent"
 
 
-def test_a_withheld_sample_is_only_its_own(make_broker: MakeBroker) -> None:
+def test_withheld_sample_affects_no_other(make_broker: MakeBroker) -> None:
     """A content filter's refusal of one choice is that sample's reply; the set is not sent again."""
     model = Several(
         lambda request, count: [

@@ -30,7 +30,7 @@ def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:
     return client.ask("m", "subject", Chat.user(prompt))
 
 
-def test_concurrent_asks_get_their_own_answers(make_broker: MakeBroker, path: str) -> None:
+def test_concurrent_requests_get_their_own_answers(make_broker: MakeBroker, path: str) -> None:
     """Answers in any order reach their requests; two clients share the broker and its calls."""
     now = peak = 0
 
@@ -53,7 +53,7 @@ def test_concurrent_asks_get_their_own_answers(make_broker: MakeBroker, path: st
     assert peak == 40
 
 
-def test_a_reply_crosses_whole(make_broker: MakeBroker, path: str) -> None:
+def test_reply_is_transferred_completely(make_broker: MakeBroker, path: str) -> None:
     """Key, origin, values and invalid Unicode text arrive unchanged."""
     text = "\ud800 \u2028 \n 中" + "x" * 200_000
     model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), served_model="s"))
@@ -101,7 +101,7 @@ def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None
     assert model.requests == []
 
 
-def test_report_and_store_are_seen_from_afar(make_broker: MakeBroker, path: str) -> None:
+def test_client_can_read_counters_and_store(make_broker: MakeBroker, path: str) -> None:
     """A client can read the counters and the number of requests that the store can answer."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> tuple[dict[str, Any], int]:
@@ -113,7 +113,7 @@ def test_report_and_store_are_seen_from_afar(make_broker: MakeBroker, path: str)
     assert stored == 1
 
 
-def test_a_client_waits_for_a_server_that_is_late(make_broker: MakeBroker, path: str) -> None:
+def test_client_waits_for_a_late_server(make_broker: MakeBroker, path: str) -> None:
     """Workers may send requests before the broker process listens."""
     broker = make_broker(FakeModel(["x"]))
 
@@ -132,7 +132,7 @@ def test_a_client_waits_for_a_server_that_is_late(make_broker: MakeBroker, path:
     assert asyncio.run(work()) == "x"
 
 
-def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a timeout, all waiting requests fail with one line."""
     monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
 
@@ -145,7 +145,7 @@ def test_a_server_that_never_comes_is_an_error(path: str, monkeypatch: pytest.Mo
     assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
 
 
-def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
+def test_socket_without_a_server_is_an_error(path: str) -> None:
     """A client does not wait for a killed broker whose socket file remains."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(path)
@@ -161,7 +161,7 @@ def test_a_socket_without_a_server_is_an_error_soon(path: str) -> None:
     asyncio.run(session())
 
 
-def test_a_server_that_dies_leaves_errors_at_once(path: str) -> None:
+def test_killed_server_gives_errors_at_once(path: str) -> None:
     """Open and later requests fail with one line, and none hangs."""
 
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -218,7 +218,7 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
     assert not Path(process.socket).parent.exists()
 
 
-def test_settings_cross_to_the_process_unchanged() -> None:
+def test_settings_reach_the_process_unchanged() -> None:
     """The one-line configuration restores every field."""
     config = BrokerConfig(
         {"m": parse_spec("fake:constant?text=中"), "helper:parse": parse_spec("first-of:stanza?dir=x,words")},

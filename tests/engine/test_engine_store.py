@@ -59,14 +59,14 @@ def _aside(path: Path) -> Path:
     return aside
 
 
-def test_a_reply_comes_back_whole(store: ReplyStore) -> None:
+def test_stored_reply_is_complete(store: ReplyStore) -> None:
     """Every part of a reply is stored; the next request gets it, marked as cached."""
     store.put("k", "m", REPLY)
     assert store.get("k") == REPLY
     assert store.get("other") is None
 
 
-def test_replies_outlive_the_process(store: ReplyStore, path: Path) -> None:
+def test_replies_persist_after_the_process(store: ReplyStore, path: Path) -> None:
     """Another connection can read a stored reply before the first one is closed."""
     store.put("k", "m", REPLY)
     again = ReplyStore(path)
@@ -74,7 +74,7 @@ def test_replies_outlive_the_process(store: ReplyStore, path: Path) -> None:
     again.close()
 
 
-def test_lone_surrogates_are_replayed_as_they_came(store: ReplyStore) -> None:
+def test_lone_surrogates_are_replayed_unchanged(store: ReplyStore) -> None:
     """A reply that is not valid Unicode is judged the same when replayed."""
     store.put("k", "m", Reply("\ud800 x", stored=1.0))
     reply = store.get("k")
@@ -91,7 +91,7 @@ def test_a_newer_reply_replaces_the_older(store: ReplyStore) -> None:
     assert reply.text == "new"
 
 
-def test_old_replies_are_left_out_on_request(store: ReplyStore) -> None:
+def test_old_replies_are_ignored_on_request(store: ReplyStore) -> None:
     """A reply from before ``not_before`` is ignored; one from exactly that time is used."""
     store.put("k", "m", REPLY)
     assert store.get("k", not_before=1000.0) is not None
@@ -127,7 +127,7 @@ def test_several_runs_share_one_file(store: ReplyStore, path: Path) -> None:
     raw.close()
 
 
-def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
+def test_file_that_is_not_a_store_is_moved_aside(path: Path) -> None:
     """An invalid file is moved aside unchanged and reported in one line, and a new store is created."""
     path.parent.mkdir()
     garbage = b"precious, but no database\n" * 1000
@@ -143,7 +143,7 @@ def test_a_file_that_is_no_store_is_set_aside_whole(path: Path) -> None:
     assert "\n" not in note
 
 
-def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
+def test_other_database_is_moved_aside(path: Path) -> None:
     """A database whose table has other columns is moved aside unchanged."""
     path.parent.mkdir()
     with sqlite3.connect(path) as raw:
@@ -158,7 +158,7 @@ def test_a_database_of_something_else_is_set_aside_whole(path: Path) -> None:
     raw.close()
 
 
-def test_damage_found_while_reading_is_set_aside(path: Path) -> None:
+def test_store_damaged_while_reading_is_moved_aside(path: Path) -> None:
     """Damage beyond an intact start is detected when a reply is read, and the damaged file is kept."""
     store = ReplyStore(path)
     for number in range(400):
@@ -178,7 +178,7 @@ def test_damage_found_while_reading_is_set_aside(path: Path) -> None:
     store.close()
 
 
-def test_an_unreadable_entry_is_asked_again(store: ReplyStore, path: Path) -> None:
+def test_unreadable_entry_is_requested_again(store: ReplyStore, path: Path) -> None:
     """One broken entry costs one call and one note; the others remain valid."""
     store.put("bad", "m", REPLY)
     store.put("good", "m", REPLY)

@@ -25,7 +25,7 @@ def classify() -> Classify:
     return call
 
 
-def test_gateway_pages_of_a_sick_server_are_transient(classify: Classify) -> None:
+def test_gateway_error_pages_are_transient(classify: Classify) -> None:
     """A proxy's HTML page with a 502 is a server failure, not a wrong address."""
     got = classify(502, "<html><body>Bad gateway</body></html>", content_type="text/html")
     assert (got.kind, got.transient, str(got)) == ("status 502", True, "status 502")

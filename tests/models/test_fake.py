@@ -36,7 +36,7 @@ def error(result: Result) -> BackendError:
     return result
 
 
-def made(text: str) -> FakeModel:
+def fake_model(text: str) -> FakeModel:
     """Return the model of a specification."""
     model = BACKEND.factory(parse_spec(text), BackendOptions())
     assert isinstance(model, FakeModel)
@@ -64,13 +64,13 @@ def test_first_rule_that_matches_the_last_turn_wins() -> None:
 
 def test_function_may_give_text_reply_or_exception() -> None:
     """A function may return a text, a reply or a backend error, or raise; each arrives as such."""
-    given: list[str | Reply | Exception] = [
+    outcomes: list[str | Reply | Exception] = [
         "A",
         Reply("B", finish_reason="length"),
         BackendError("down", kind="status 500", transient=True),
         ValueError("odd\nline"),
     ]
-    model = FakeModel(lambda chat: given[int(chat.prompt)])
+    model = FakeModel(lambda chat: outcomes[int(chat.prompt)])
     text, reply, down, odd = ask(model, "0", "1", "2", "3")
     assert texts([text, reply]) == ["A", "B"]
     assert isinstance(reply, Reply)
@@ -110,14 +110,14 @@ def test_replies_are_part_of_the_identity() -> None:
     """Fakes with different replies have different identities, so their stored replies are never mixed."""
     assert FakeModel(["A"]).identity != FakeModel(["B"]).identity
     assert FakeModel(["A"]).identity == FakeModel(["A"]).identity
-    assert made("fake:constant?text=A").identity != made("fake:constant?text=B").identity
-    assert made("fake:random?seed=1").identity != made("fake:random?seed=2").identity
-    assert made("fake:random?seed=1").identity == made("fake:random?seed=1").identity
+    assert fake_model("fake:constant?text=A").identity != fake_model("fake:constant?text=B").identity
+    assert fake_model("fake:random?seed=1").identity != fake_model("fake:random?seed=2").identity
+    assert fake_model("fake:random?seed=1").identity == fake_model("fake:random?seed=1").identity
 
 
 def test_fake_serves_chat_through_the_broker() -> None:
     """The fake serves chat only, and through the broker, not inside a worker."""
-    model = made("fake:echo")
+    model = fake_model("fake:echo")
     assert kinds_of(model) == BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
     assert not BACKEND.in_worker
     assert not model.blocking
@@ -125,28 +125,28 @@ def test_fake_serves_chat_through_the_broker() -> None:
 
 def test_echo_and_constant() -> None:
     """``fake:echo`` repeats the last turn; ``fake:constant`` always replies with the same text."""
-    assert texts(ask(made("fake:echo"), "hello")) == ["hello"]
-    assert texts(ask(made("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
+    assert texts(ask(fake_model("fake:echo"), "hello")) == ["hello"]
+    assert texts(ask(fake_model("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
 
 
 def test_random_follows_from_prompt_and_sample() -> None:
     """Random replies repeat for the same prompt and sample, differ between prompts, and use every choice."""
     prompts = [f"q{i}" for i in range(60)]
-    first = texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts))
-    assert first == texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts))
+    first = texts(ask(fake_model("fake:random?choices=A,B,C&seed=3"), *prompts))
+    assert first == texts(ask(fake_model("fake:random?choices=A,B,C&seed=3"), *prompts))
     assert set(first) == {"A", "B", "C"}
-    assert first != texts(ask(made("fake:random?choices=A,B,C&seed=3"), *prompts, sample=1))
+    assert first != texts(ask(fake_model("fake:random?choices=A,B,C&seed=3"), *prompts, sample=1))
 
 
 def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
     """A list file has one reply per line or is a JSON list, which may also contain errors."""
     lines = tmp_path / "lines.txt"
     lines.write_text("A\nB\n", encoding="utf-8")
-    assert texts(ask(made(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
+    assert texts(ask(fake_model(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
     data = [{"text": "C", "finish_reason": "length"}, {"error": "down", "transient": True}]
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps(data), encoding="utf-8")
-    cut, down = ask(made(f"fake:list?file={listed}"), "1", "2")
+    cut, down = ask(fake_model(f"fake:list?file={listed}"), "1", "2")
     assert isinstance(cut, Reply)
     assert (cut.text, cut.finish_reason) == ("C", "length")
     assert error(down).transient
@@ -156,7 +156,7 @@ def test_rule_file(tmp_path: Path) -> None:
     """A rule file is a JSON list of match and reply."""
     file = tmp_path / "rules.json"
     file.write_text(json.dumps([{"match": "^a", "reply": "A"}, {"match": "", "reply": "B"}]))
-    assert texts(ask(made(f"fake:rule?file={file}"), "abc", "xyz")) == ["A", "B"]
+    assert texts(ask(fake_model(f"fake:rule?file={file}"), "abc", "xyz")) == ["A", "B"]
 
 
 def test_function_file(tmp_path: Path) -> None:
@@ -164,22 +164,22 @@ def test_function_file(tmp_path: Path) -> None:
     file = tmp_path / "replies.py"
     file.write_text("def shout(chat):\n    return chat.prompt.upper()\n")
     spec = f"fake:call?file={file}&function=shout"
-    before = made(spec)
+    before = fake_model(spec)
     assert texts(ask(before, "a")) == ["A"]
     file.write_text("def shout(chat):\n    return 'other'\n")
-    assert made(spec).identity != before.identity
+    assert fake_model(spec).identity != before.identity
 
 
-def test_failures_on_demand_pass_at_the_second_try() -> None:
+def test_requested_failures_succeed_at_the_second_attempt() -> None:
     """With ``fail=1`` the first call for a prompt is a transient error and the next one a reply."""
-    first, second = ask(made("fake:constant?fail=1"), "a", "a")
+    first, second = ask(fake_model("fake:constant?fail=1"), "a", "a")
     assert error(first).transient
     assert texts([second]) == ["A"]
 
 
 def test_price_gives_costs() -> None:
     """``price_in`` and ``price_out`` are USD per million tokens of the counted usage."""
-    [reply] = ask(made("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
+    [reply] = ask(fake_model("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
     assert isinstance(reply, Reply)
     assert reply.cost_usd == 2 * 1 + 2 * 2
 
@@ -195,10 +195,10 @@ def test_price_gives_costs() -> None:
         ("fake:echo?price_in=1", "give price_in and price_out"),
     ],
 )
-def test_bad_specifications_are_one_line(spec: str, said: str) -> None:
+def test_bad_specifications_give_one_line(spec: str, said: str) -> None:
     """A wrong name, file or parameter is a one-line UsageError that names it."""
     with pytest.raises(UsageError, match=said) as caught:
-        made(spec)
+        fake_model(spec)
     assert "\n" not in str(caught.value)
 
 
@@ -214,10 +214,10 @@ def test_bad_specifications_are_one_line(spec: str, said: str) -> None:
         ("x = 1", "call", "has no function 'reply'"),
     ],
 )
-def test_bad_files_are_one_line(tmp_path: Path, content: str, kind: str, said: str) -> None:
+def test_bad_files_give_one_line(tmp_path: Path, content: str, kind: str, said: str) -> None:
     """A file that cannot be used is a one-line UsageError with the reason."""
     file = tmp_path / "file"
     file.write_text(content)
     with pytest.raises(UsageError, match=said) as caught:
-        made(f"fake:{kind}?file={file}")
+        fake_model(f"fake:{kind}?file={file}")
     assert "\n" not in str(caught.value)

@@ -48,7 +48,7 @@ class Own:
         self.closed = True
 
 
-def test_the_first_that_can_is_asked() -> None:
+def test_first_capable_part_is_used() -> None:
     """Each text is analysed by the first part that supports it; results keep the order of the texts."""
     first, second = Own("one", "af"), Own("two", "af en")
     requests = [Parse("a", "en"), Parse("b", "af"), Parse("c", "en")]
@@ -57,7 +57,7 @@ def test_the_first_that_can_is_asked() -> None:
     assert (first.batches, second.batches) == ([["a", "b", "c"]], [["a", "c"]])
 
 
-def test_what_all_lack_is_missing() -> None:
+def test_analysis_that_all_parts_lack_is_missing() -> None:
     """If no part can analyse a text, the reply has each part's reason and no served model."""
     model = FirstOf([Own("one", "af"), Own("two", "en"), Own("one", "")])  # type: ignore[list-item]
     [result] = model.parse([Parse("a", "ja")])
@@ -66,7 +66,7 @@ def test_what_all_lack_is_missing() -> None:
     assert result.served_model == ""
 
 
-def test_a_failure_is_not_passed_over() -> None:
+def test_failure_of_a_part_is_the_result() -> None:
     """If a part fails, its error is the result; the next part does not get the text."""
     second = Own("two", "en")
     [result] = FirstOf([Own("one", "en"), second]).parse([Parse("fail", "en")])  # type: ignore[list-item]
@@ -74,7 +74,7 @@ def test_a_failure_is_not_passed_over() -> None:
     assert second.batches == []
 
 
-def test_batches_are_those_that_a_part_takes() -> None:
+def test_batches_fit_the_part() -> None:
     """A part with a small maximum batch size gets several batches."""
     part = Own("one", "en", max_batch=2)
     results = FirstOf([part, Own("two", "en")]).parse([Parse(t, "en") for t in "abcde"])  # type: ignore[list-item]
@@ -82,7 +82,7 @@ def test_batches_are_those_that_a_part_takes() -> None:
     assert len(results) == 5
 
 
-def test_the_whole_is_its_parts() -> None:
+def test_identity_names_all_parts() -> None:
     """The identity names all parts in order and is pinned only if all are; deviations and closing cover all
     parts.
     """

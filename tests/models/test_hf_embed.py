@@ -98,9 +98,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[Any]:
-    made = make(f"hf:{folder}?batch=4&device=cpu")
-    yield made
-    made.close()
+    encoder = make(f"hf:{folder}?batch=4&device=cpu")
+    yield encoder
+    encoder.close()
 
 
 def states(folder: Path, text: str, layer: int = -1) -> np.ndarray[Any, Any]:
@@ -148,8 +148,8 @@ def test_values_are_the_32_bit_numbers(model: Any) -> None:
 def test_space_marks_cover_nothing(tmp_path: Path) -> None:
     """A word's leading space is not part of its token's span; a space mark alone covers no characters."""
     text = "dogs  see 木"
-    made = make(f"hf:{save_xlmr(tmp_path)}")
-    [reply] = embed(made, text, tokens=True)
+    encoder = make(f"hf:{save_xlmr(tmp_path)}")
+    [reply] = embed(encoder, text, tokens=True)
     covered = [text[start:end] for start, end in reply.value["spans"]]
     assert reply.value["tokens"] == ["▁dog", "s", "▁see", "▁", "木"]
     assert covered == ["dog", "s", "see", "", "木"]
@@ -171,8 +171,8 @@ def test_spaces_within_a_token(tmp_path: Path) -> None:
 
 def test_positions_of_xlmr(tmp_path: Path) -> None:
     """A text of the maximum length is embedded; one more token is refused."""
-    made = make(f"hf:{save_xlmr(tmp_path)}")
-    longest, longer = embed(made, "see " * 14, "see " * 15)
+    encoder = make(f"hf:{save_xlmr(tmp_path)}")
+    longest, longer = embed(encoder, "see " * 14, "see " * 15)
     assert isinstance(longest, Reply)
     assert longest.usage.prompt_tokens == 16
     assert "17 tokens, the model takes 16" in longer.message
@@ -181,13 +181,13 @@ def test_positions_of_xlmr(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layer", [0, 1, 3])
 def test_layers(layer: int, folder: Path) -> None:
     """Layers are counted as the library counts hidden states, and each has its own identity."""
-    made = make(f"hf:{folder}?layer={layer}")
-    assert made.identity["layer"] == layer
-    [reply] = embed(made, TEXTS[0], tokens=True)
+    encoder = make(f"hf:{folder}?layer={layer}")
+    assert encoder.identity["layer"] == layer
+    [reply] = embed(encoder, TEXTS[0], tokens=True)
     np.testing.assert_allclose(reply.value["vectors"], states(folder, TEXTS[0], layer), atol=1e-5)
 
 
-def test_layer_that_is_not_there(folder: Path) -> None:
+def test_missing_layer(folder: Path) -> None:
     """A layer beyond the last stops the run with one line."""
     [error] = embed(make(f"hf:{folder}?layer=4"), "a")
     assert isinstance(error, BackendError)
@@ -215,18 +215,18 @@ def test_bulk_says_which_text_is_bad(model: Any) -> None:
         model.token_vectors(["a", "the", "dog " * 17])
 
 
-def test_bad_texts_leave_the_others_alone(model: Any) -> None:
+def test_bad_texts_do_not_affect_the_others(model: Any) -> None:
     """Empty texts, texts without tokens and overlong texts are separate errors."""
-    empty, bare, good, long = embed(model, " ", "\u200b\x00", "the dog", "dog " * 20)
+    empty, invisible, good, long = embed(model, " ", "\u200b\x00", "the dog", "dog " * 20)
     assert isinstance(good, Reply)
-    assert [error.kind for error in (empty, bare, long)] == ["request"] * 3
+    assert [error.kind for error in (empty, invisible, long)] == ["request"] * 3
     assert "empty" in empty.message
-    assert "no tokens" in bare.message
+    assert "no tokens" in invisible.message
     assert "22 tokens" in long.message
 
 
 def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
-    """A masked language model can be told to embed, although it has no pooling layer."""
+    """A masked language model can be used for embeddings, although it has no pooling layer."""
     saved = save_bert(tmp_path, masked=True)
     [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
     np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
@@ -273,9 +273,7 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     assert [isinstance(reply, BackendError) for reply in replies] == [True, False, False, False, True, False]
 
 
-def test_a_text_on_which_the_model_fails_is_its_own_error(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failure_on_one_text_does_not_affect_the_others(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library raises for one text of a batch, the others still get their vectors."""
     expected = [reply.value for reply in embed(model, *TEXTS)]
     longest = max(range(len(TEXTS)), key=lambda n: len(TEXTS[n].split()))
@@ -302,7 +300,7 @@ def _masks(model: Any) -> list[Any]:
     return [torch.ones(len(model.tokenizer(text)["input_ids"])) for text in TEXTS]
 
 
-def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_is_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector with NaN is an error of its text only."""
     original = model.outputs
 
@@ -321,11 +319,11 @@ def test_numbers_that_are_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_closed_model(folder: Path) -> None:
     """A closed model returns errors, and raises one for a bulk request."""
-    made = make(f"hf:{folder}")
-    made.close()
-    assert [error.kind for error in embed(made, "a", "the")] == ["closed"] * 2
+    closed = make(f"hf:{folder}")
+    closed.close()
+    assert [error.kind for error in embed(closed, "a", "the")] == ["closed"] * 2
     with pytest.raises(BackendError, match="closed"):
-        made.token_vectors(["a"])
+        closed.token_vectors(["a"])
 
 
 def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:

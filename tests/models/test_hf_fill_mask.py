@@ -35,18 +35,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import BertForMaskedLM
 
     torch.manual_seed(5)
-    made = tmp_path_factory.mktemp("masked")
+    saved = tmp_path_factory.mktemp("masked")
     tokenizer = tokenizer_of(CHARACTERS, longest=16)
-    BertForMaskedLM(config_of(len(tokenizer), initializer_range=0.5)).save_pretrained(made)
-    tokenizer.save_pretrained(made)
-    return made
+    BertForMaskedLM(config_of(len(tokenizer), initializer_range=0.5)).save_pretrained(saved)
+    tokenizer.save_pretrained(saved)
+    return saved
 
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[Any]:
-    made = make(f"hf:{folder}?batch=2&device=cpu")
-    yield made
-    made.close()
+    masked = make(f"hf:{folder}?batch=2&device=cpu")
+    yield masked
+    masked.close()
 
 
 def log_probabilities(folder: Path, text: str, *, separator: bool = True) -> tuple[list[int], Any]:
@@ -123,7 +123,7 @@ def test_context_of_nothing(model: Any) -> None:
         ("[MASK]" + "人" * 13, ("学生",), "17 tokens, the model takes 16"),
     ],
 )
-def test_bad_requests_are_errors_of_their_own(
+def test_bad_requests_do_not_affect_the_others(
     model: Any, text: str, candidates: tuple[str, ...], says: str
 ) -> None:
     """A request that cannot be scored is a one-line error; the others are scored."""

@@ -91,9 +91,14 @@ def test_words_are_those_of_the_model(folder: Path) -> None:
 
 def test_contract(folder: Path) -> None:
     """The architecture makes the model a segmenter that the broker serves, pinned by its files."""
-    made = make(f"hf:{folder}")
-    assert kinds_of(made) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
-    assert (find_backend("hf").in_worker, made.blocking, made.pinned, made.identity["kind"]) == (
+    segmenter = make(f"hf:{folder}")
+    assert kinds_of(segmenter) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
+    assert (
+        find_backend("hf").in_worker,
+        segmenter.blocking,
+        segmenter.pinned,
+        segmenter.identity["kind"],
+    ) == (
         False,
         True,
         True,
@@ -101,7 +106,7 @@ def test_contract(folder: Path) -> None:
     )
 
 
-def test_every_character_stays(folder: Path) -> None:
+def test_every_character_is_kept(folder: Path) -> None:
     """Whitespace and characters that the tokenizer drops, joins or does not know are preserved."""
     texts = ["学生 abc 的", "\t老师\u3000有书", "学\u200b生", "a\x00书", "𠮷abab", "É学\u0301生", " 书 "]
     assert ["".join(words_cut) for words_cut in words(make(f"hf:{folder}?device=cpu"), *texts)] == texts
@@ -109,13 +114,13 @@ def test_every_character_stays(folder: Path) -> None:
 
 def test_dropped_character_has_a_token(folder: Path) -> None:
     """A character that the tokenizer drops gets the unknown token, or is an error if there is no such token."""
-    made = make(f"hf:{folder}?device=cpu")
-    assert words(made, "学生")
-    row, first = made.row("学\u200b生")
-    assert (len(row), first, row[2]) == (5, [1, 2, 3], made.tokenizer.unk_token_id)
-    made.tokenizer.unk_token = None
-    made.tokens_of.clear()
-    dropped, served = made.segment([Segment("学\u200b生"), Segment("学生")])
+    segmenter = make(f"hf:{folder}?device=cpu")
+    assert words(segmenter, "学生")
+    row, first = segmenter.row("学\u200b生")
+    assert (len(row), first, row[2]) == (5, [1, 2, 3], segmenter.tokenizer.unk_token_id)
+    segmenter.tokenizer.unk_token = None
+    segmenter.tokens_of.clear()
+    dropped, served = segmenter.segment([Segment("学\u200b生"), Segment("学生")])
     assert isinstance(dropped, BackendError)
     assert "drops '\\u200b' and has no unknown token" in str(dropped)
     assert isinstance(served, Reply)
@@ -123,9 +128,9 @@ def test_dropped_character_has_a_token(folder: Path) -> None:
 
 def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokenizers that mark the start of a word, or split a character into several tokens, are aligned."""
-    made = make(f"hf:{folder}?device=cpu")
-    expected = words(made, *TEXTS)
-    inner = made.tokenizer
+    segmenter = make(f"hf:{folder}?device=cpu")
+    expected = words(segmenter, *TEXTS)
+    inner = segmenter.tokenizer
 
     class Marked:
         """Like SentencePiece: a mark before every word (token 4), and two tokens for one character."""
@@ -140,28 +145,28 @@ def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatc
         def convert_ids_to_tokens(self, token: int) -> str:
             return "\u2581" if token == 4 else str(inner.convert_ids_to_tokens(token))
 
-    made = make(f"hf:{folder}?device=cpu")
-    monkeypatch.setattr(made, "load", lambda load=made.load: (load()[0], Marked()))
-    cuts = words(made, *TEXTS)
+    segmenter = make(f"hf:{folder}?device=cpu")
+    monkeypatch.setattr(segmenter, "load", lambda load=segmenter.load: (load()[0], Marked()))
+    cuts = words(segmenter, *TEXTS)
     assert [f for f, t in zip(cuts, TEXTS, strict=True) if "书" not in t] == [
         f for f, t in zip(expected, TEXTS, strict=True) if "书" not in t
     ]
     assert ["".join(f) for f in cuts] == TEXTS
-    row, first = made.row("的书师")
+    row, first = segmenter.row("的书师")
     assert len(row) == 2 + 3 + 1
     assert first == [1, 2, 4]
 
 
-def test_bad_sentences_are_errors_of_their_own(tmp_path: Path) -> None:
+def test_bad_sentences_do_not_affect_the_others(tmp_path: Path) -> None:
     """An empty sentence and an overlong one are errors; the others are served."""
-    made = make(f"hf:{save_model(tmp_path / 'short', positions=16)}?device=cpu")
-    results = made.segment([Segment("学生"), Segment(" "), Segment("书" * 15), Segment("书" * 14)])
+    segmenter = make(f"hf:{save_model(tmp_path / 'short', positions=16)}?device=cpu")
+    results = segmenter.segment([Segment("学生"), Segment(" "), Segment("书" * 15), Segment("书" * 14)])
     assert [type(r) for r in results] == [Reply, BackendError, BackendError, Reply]
     assert "empty" in str(results[1])
     assert "17 tokens, the model takes 16" in str(results[2])
     assert not results[2].fatal
-    made.close()
-    [closed] = made.segment([Segment("学生")])
+    segmenter.close()
+    [closed] = segmenter.segment([Segment("学生")])
     assert "closed" in str(closed)
 
 
@@ -176,7 +181,7 @@ def test_bad_sentences_are_errors_of_their_own(tmp_path: Path) -> None:
         (("B", "I", "L", "U"), "BILU"),
     ],
 )
-def test_labels_that_are_understood(labels: tuple[str, ...], letters: str) -> None:
+def test_known_labels(labels: tuple[str, ...], letters: str) -> None:
     """Labels are letters in any case, alone or separated by a hyphen or underscore."""
     assert label_letters({"id2label": {str(i): label for i, label in enumerate(labels)}}) == letters
 
@@ -185,7 +190,7 @@ def test_labels_that_are_understood(labels: tuple[str, ...], letters: str) -> No
     "labels",
     [("LABEL_0", "LABEL_1"), ("B", "E", "X"), ("I", "O"), ("B", "S"), ("BEGIN", "IN"), None],
 )
-def test_labels_that_are_not_understood(labels: tuple[str, ...] | None, tmp_path: Path) -> None:
+def test_unknown_labels_are_refused(labels: tuple[str, ...] | None, tmp_path: Path) -> None:
     """Other labels are refused before weights are read, in one line that names them."""
     config: dict[str, Any] = {"architectures": ["BertForTokenClassification"]}
     if labels is not None:

@@ -56,9 +56,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[Any]:
-    made = make(f"hf:{folder}?batch=2&device=cpu")
-    yield made
-    made.close()
+    classifier = make(f"hf:{folder}?batch=2&device=cpu")
+    yield classifier
+    classifier.close()
 
 
 def reference(folder: Path, text: str) -> Any:
@@ -116,12 +116,12 @@ def test_log_odds_survive_saturation(tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    made = save_classifier(tmp_path)
-    loaded = AutoModelForSequenceClassification.from_pretrained(made)
+    saved = save_classifier(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(saved)
     with torch.no_grad():
         loaded.classifier.bias[:] = torch.tensor([-100.0, 100.0])
-    loaded.save_pretrained(made)
-    first, second = ask(make(f"hf:{made}"), "很好", "不好")
+    loaded.save_pretrained(saved)
+    first, second = ask(make(f"hf:{saved}"), "很好", "不好")
     assert first.value["positive"] == second.value["positive"] == 1.0
     assert first.value["log_odds"] != second.value["log_odds"]
 
@@ -129,15 +129,15 @@ def test_log_odds_survive_saturation(tmp_path: Path) -> None:
 @needs_hf
 def test_single_logit_is_a_sigmoid(tmp_path: Path) -> None:
     """A model with one output gives its sigmoid."""
-    made = save_classifier(tmp_path, num_labels=1)
-    [reply] = ask(make(f"hf:{made}"), "很好")
-    [logit] = reference(made, "很好").tolist()
+    saved = save_classifier(tmp_path, num_labels=1)
+    [reply] = ask(make(f"hf:{saved}"), "很好")
+    [logit] = reference(saved, "很好").tolist()
     assert reply.value["log_odds"] == pytest.approx(logit, abs=1e-5)
     assert reply.value["positive"] == pytest.approx(probability(logit))
 
 
 @needs_hf
-def test_positive_label_turns_the_scores_round(folder: Path) -> None:
+def test_positive_label_negates_the_scores(folder: Path) -> None:
     """Choosing the other class as positive negates the log odds and changes the identity."""
     one, other = make(f"hf:{folder}"), make(f"hf:{folder}?positive_label=LABEL_0")
     [a], [b] = ask(one, "很好"), ask(other, "很好")
@@ -151,18 +151,21 @@ def test_mask_is_the_models_own(tmp_path: Path, folder: Path, model: Any) -> Non
     [reply] = ask(model, "很[MASK]")
     tokens = reply.usage.prompt_tokens
     assert tokens == 4
-    bare = save_classifier(tmp_path, mask=False)
-    [error] = ask(make(f"hf:{bare}"), "很[MASK]")
+    without_mask = save_classifier(tmp_path, mask=False)
+    [error] = ask(make(f"hf:{without_mask}"), "很[MASK]")
     assert isinstance(error, BackendError)
     assert "no mask token" in error.message
     assert "?mask=" in error.message
     assert error.fatal
-    [stood_in], [plain] = ask(make(f"hf:{bare}?mask=人"), "很[MASK]"), ask(make(f"hf:{bare}"), "很人")
-    assert stood_in.value == plain.value
+    [substituted], [plain] = (
+        ask(make(f"hf:{without_mask}?mask=人"), "很[MASK]"),
+        ask(make(f"hf:{without_mask}"), "很人"),
+    )
+    assert substituted.value == plain.value
 
 
 @needs_hf
-def test_too_long_is_an_error_of_that_text_alone(model: Any) -> None:
+def test_overlong_text_is_an_error(model: Any) -> None:
     """A text is never cut: an overlong or empty text is an error, and the others are scored."""
     long, good, empty = ask(model, "好" * 15, "好" * 14, " ")
     assert isinstance(long, BackendError)
@@ -178,29 +181,29 @@ def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
     """A model without a trained classifier is an error instead of getting random weights."""
     from transformers import BertModel
 
-    made = save_classifier(tmp_path)
-    BertModel(config_of(len(CHARACTERS) + 5)).save_pretrained(tmp_path / "bare")
-    bare = tmp_path / "bare"
-    (made / "tokenizer.json").rename(bare / "tokenizer.json")
-    (made / "tokenizer_config.json").rename(bare / "tokenizer_config.json")
-    [error] = ask(make(f"hf:{bare}?kind=sentiment"), "很好")
+    saved = save_classifier(tmp_path)
+    BertModel(config_of(len(CHARACTERS) + 5)).save_pretrained(tmp_path / "encoder")
+    encoder = tmp_path / "encoder"
+    (saved / "tokenizer.json").rename(encoder / "tokenizer.json")
+    (saved / "tokenizer_config.json").rename(encoder / "tokenizer_config.json")
+    [error] = ask(make(f"hf:{encoder}?kind=sentiment"), "很好")
     assert isinstance(error, BackendError)
     assert error.fatal
     assert "lack the weights of classifier" in error.message
 
 
 @needs_hf
-def test_numbers_that_are_none(tmp_path: Path) -> None:
+def test_nan_is_an_error(tmp_path: Path) -> None:
     """A NaN from the model is an error."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    made = save_classifier(tmp_path)
-    loaded = AutoModelForSequenceClassification.from_pretrained(made)
+    saved = save_classifier(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(saved)
     with torch.no_grad():
         loaded.classifier.bias[:] = float("nan")
-    loaded.save_pretrained(made)
-    [error] = ask(make(f"hf:{made}"), "很好")
+    loaded.save_pretrained(saved)
+    [error] = ask(make(f"hf:{saved}"), "很好")
     assert isinstance(error, BackendError)
     assert "not a number" in error.message
 
@@ -208,15 +211,15 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
 @needs_hf
 def test_closed_model(folder: Path) -> None:
     """A closed model returns one error per request."""
-    made = make(f"hf:{folder}")
-    made.close()
-    errors = ask(made, "很好", "不好")
+    closed = make(f"hf:{folder}")
+    closed.close()
+    errors = ask(closed, "很好", "不好")
     assert len(errors) == 2
     assert all("closed" in error.message for error in errors)
 
 
 @needs_hf
-def test_labels_not_understood_stop_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_unknown_labels_are_refused_before_loading(tmp_path: Path) -> None:
     """The error names the labels and the parameter; other kinds refuse the parameter."""
     config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "甲", "1": "乙"}}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -269,7 +272,7 @@ def test_positive_class(config: dict[str, Any], stated: str | None, index: int) 
         ({"id2label": ["a", "b"]}, None, "id2label"),
     ],
 )
-def test_labels_that_are_not_understood(config: dict[str, Any], stated: str | None, says: str) -> None:
+def test_unknown_labels_are_refused(config: dict[str, Any], stated: str | None, says: str) -> None:
     """Any other labels are a one-line error."""
     with pytest.raises(UsageError) as error:
         positive_index(config, stated)

@@ -91,16 +91,16 @@ class Spy:
     """Records the arguments and results of the library's generate."""
 
     def __init__(self, model: Any, patch: pytest.MonkeyPatch) -> None:
-        self.given: list[dict[str, Any]] = []
-        self.made: list[list[list[int]]] = []
+        self.settings: list[dict[str, Any]] = []
+        self.generated: list[list[list[int]]] = []
         one(model)
         self.tokenizer = model.tokenizer
         original = model.network.generate
 
         def generate(**settings: Any) -> Any:
             lines = original(**settings)
-            self.given.append(settings)
-            self.made.append(lines.tolist())
+            self.settings.append(settings)
+            self.generated.append(lines.tolist())
             return lines
 
         patch.setattr(model.network, "generate", generate)
@@ -111,7 +111,7 @@ class Spy:
 
 @needs_hf
 @pytest.mark.parametrize("name", FORCED)
-def test_codes_that_are_forced(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forced_language_codes(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The source's token precedes every text, and the target's token is the first one generated."""
     model = make(f"hf:{folders[name]}?max_new_tokens=4")
     spy = Spy(model, monkeypatch)
@@ -120,32 +120,34 @@ def test_codes_that_are_forced(name: str, folders: dict[str, Path], monkeypatch:
     replies = model.translate([*asked("af")[:3], *asked("fa")[:3], Translate("Home", "af", "fa")])
     assert all(isinstance(reply, Reply) for reply in replies)
     seen = {
-        (given["forced_bos_token_id"], *lines[0][:1])
-        for given, lines in zip(spy.given, spy.made, strict=True)
+        (settings["forced_bos_token_id"], *lines[0][:1])
+        for settings, lines in zip(spy.settings, spy.generated, strict=True)
     }
     assert seen == {(afrikaans, 2), (farsi, 2)}
-    for given, lines in zip(spy.given, spy.made, strict=True):
-        assert {line[1] for line in lines} == {given["forced_bos_token_id"]}
-    sources = [row[0] for given in spy.given for row in given["input_ids"].tolist()]
+    for settings, lines in zip(spy.settings, spy.generated, strict=True):
+        assert {line[1] for line in lines} == {settings["forced_bos_token_id"]}
+    sources = [row[0] for settings in spy.settings for row in settings["input_ids"].tolist()]
     assert sorted(sources) == sorted([english] * 6 + [afrikaans])
 
 
 @needs_hf
 @pytest.mark.parametrize("name", TAGGED)
-def test_codes_before_the_text(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_codes_before_the_text(
+    name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The target's tag precedes every text as one token, and no token is forced."""
     model = make(f"hf:{folders[name]}?max_new_tokens=4")
     spy = Spy(model, monkeypatch)
     afrikaans, farsi = map(spy.number, TAGGED[name])
     assert all(isinstance(r, Reply) for r in model.translate([*asked("af")[:3], *asked("fa")[:2]]))
-    rows = [row for given in spy.given for row in given["input_ids"].tolist()]
+    rows = [row for settings in spy.settings for row in settings["input_ids"].tolist()]
     # T5's tokenizer writes an empty word before the tag.
     assert (
         sorted(next(t for t in row if t in (afrikaans, farsi)) for row in rows)
         == [afrikaans] * 3 + [farsi] * 2
     )
     assert all({row.index(t) for t in (afrikaans, farsi) if t in row} <= {0, 1} for row in rows)
-    assert not any("forced_bos_token_id" in given for given in spy.given)
+    assert not any("forced_bos_token_id" in settings for settings in spy.settings)
 
 
 def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
@@ -204,7 +206,7 @@ def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:
 
 
 @needs_hf
-def test_a_forced_end_does_not_hide_a_cut(tmp_path: Path) -> None:
+def test_forced_end_still_counts_as_cut(tmp_path: Path) -> None:
     """Marian's published settings force an end at the limit; such a translation still counts as cut."""
     replies = make(f"hf:{tiny.save_marian(tmp_path)}?max_new_tokens=5").translate(asked())
     assert {reply.finish_reason for reply in replies} == {"length"}
@@ -217,7 +219,7 @@ def test_limit_of_the_decoder(folders: dict[str, Path], monkeypatch: pytest.Monk
     model = make(f"hf:{folders['marian']}?max_new_tokens=1000")
     spy = Spy(model, monkeypatch)
     assert all(isinstance(reply, Reply) for reply in model.translate(asked()))
-    assert {given["max_new_tokens"] for given in spy.given} == {tiny.LONGEST - 1}
+    assert {settings["max_new_tokens"] for settings in spy.settings} == {tiny.LONGEST - 1}
 
 
 @needs_hf
@@ -231,7 +233,7 @@ def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Non
     assert translations != texts(plain.translate(asked()))
     spy = Spy(plain, monkeypatch)
     one(plain)
-    assert [(g["num_beams"], g["do_sample"]) for g in spy.given] == [(1, False)]
+    assert [(g["num_beams"], g["do_sample"]) for g in spy.settings] == [(1, False)]
 
 
 @needs_hf
@@ -274,13 +276,13 @@ def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch)
     assert (model.identity["source_code"], model.identity["target_code"]) == ("nld_Latn", "zho_Hant")
     spy = Spy(model, monkeypatch)
     assert isinstance(one(model, source="xx", target="zh"), Reply)
-    assert spy.given[0]["forced_bos_token_id"] == spy.number("zho_Hant")
-    assert spy.given[0]["input_ids"].tolist()[0][0] == spy.number("nld_Latn")
+    assert spy.settings[0]["forced_bos_token_id"] == spy.number("zho_Hant")
+    assert spy.settings[0]["input_ids"].tolist()[0][0] == spy.number("nld_Latn")
     assert "xyz_Latn" in one(make(f"hf:{folders['nllb']}?target_code=xyz_Latn")).message
     tagged = make(f"hf:{folders['marian']}?target_code=hye&max_new_tokens=3")
     spy = Spy(tagged, monkeypatch)
     assert isinstance(one(tagged, target="xx"), Reply)
-    assert spy.given[0]["input_ids"].tolist()[0][0] == spy.number(">>hye<<")
+    assert spy.settings[0]["input_ids"].tolist()[0][0] == spy.number(">>hye<<")
     for name in TAGGED:
         refused = one(make(f"hf:{folders[name]}?source_code=en"))
         assert refused.fatal
@@ -330,7 +332,7 @@ def test_pair_of_a_marian_model(
 
 
 @needs_hf
-def test_bad_texts_leave_the_others_alone(nllb: Any) -> None:
+def test_bad_texts_do_not_affect_the_others(nllb: Any) -> None:
     """An empty text and an overlong one are errors; a text is never cut."""
     long = "tea " * 40
     empty, good, cut = nllb.translate(asked(texts=(" \n", "Home", long)))
@@ -425,10 +427,10 @@ def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SAVE)
 def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path]) -> None:
     """Every family is recognised as a translation model, in 32 bits on a CPU."""
-    made = make(f"hf:{folders[name]}?device=cpu")
-    assert kinds_of(made) == {"translate"}
-    assert (made.identity["kind"], made.identity["dtype"]) == ("translate", "float32")
-    assert (made.identity["max_new_tokens"], made.pinned) == (256, True)
+    translator = make(f"hf:{folders[name]}?device=cpu")
+    assert kinds_of(translator) == {"translate"}
+    assert (translator.identity["kind"], translator.identity["dtype"]) == ("translate", "float32")
+    assert (translator.identity["max_new_tokens"], translator.pinned) == (256, True)
 
 
 @needs_hf

@@ -39,7 +39,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
 
-def made(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMModel:
+def litellm_model(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMModel:
     """Return the model ``litellm:name``."""
     model = BACKEND.factory(parse_spec(f"litellm:{name}"), BackendOptions(url, timeout))
     assert isinstance(model, LiteLLMModel)
@@ -99,7 +99,7 @@ def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
 def test_reply_of_a_known_model_has_its_price() -> None:
     """litellm's table gives the cost of a call; the reply is from litellm's own mock."""
     chat = Chat.user("question", extra=(("mock_response", "A"),))
-    got = reply(asked(made("openai/gpt-4o"), chat)[0])
+    got = reply(asked(litellm_model("openai/gpt-4o"), chat)[0])
     assert (got.text, got.finish_reason) == ("A", "stop")
     assert got.cost_usd is not None
     assert 0 < got.cost_usd < 0.01
@@ -108,7 +108,7 @@ def test_reply_of_a_known_model_has_its_price() -> None:
 @needs_litellm
 def test_reply_of_a_server(stub: RunningStub) -> None:
     """Text, usage, served model and log probabilities are read as with OpenAI's SDK."""
-    got = reply(asked(made("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
+    got = reply(asked(litellm_model("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
     assert got.text in ("A", "B")
     assert (got.served_model, got.usage.completion_tokens) == ("m-0001", 1)
     assert got.logprobs is not None
@@ -131,7 +131,7 @@ def test_reply_of_a_server(stub: RunningStub) -> None:
 )
 def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: bool, transient: bool) -> None:
     """Failures become the same values as with OpenAI's SDK, in one clean line."""
-    got = error(asked(made(f"openai/{name}", stub.url), Chat.user(name))[0])
+    got = error(asked(litellm_model(f"openai/{name}", stub.url), Chat.user(name))[0])
     assert (got.kind, got.fatal, got.transient) == (kind, fatal, transient)
     assert str(got).isprintable()
     assert len(str(got)) <= 300
@@ -157,7 +157,7 @@ def sampled(model: LiteLLMModel, count: int) -> list[Reply]:
 def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
     """Five samples are one request to the server, and share its usage."""
     stub.reset()
-    model = made("openai/m", stub.url)
+    model = litellm_model("openai/m", stub.url)
     got = sampled(model, 5)
     assert (len(got), stub.stats()["requests"]) == (5, 1)
     assert sum(r.usage.completion_tokens for r in got) == 5
@@ -165,10 +165,10 @@ def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
 
 
 @needs_litellm
-def test_a_provider_without_n_is_asked_singly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provider_without_n_gets_single_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """If litellm knows that a provider does not accept ``n``, no request has it, and there is one note."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
-    model = made("anthropic/claude-3-5-haiku-20241022", "http://127.0.0.1:9")
+    model = litellm_model("anthropic/claude-3-5-haiku-20241022", "http://127.0.0.1:9")
     assert sampled(model, 5) == []
     assert model.most_samples == 1
     assert len(model.notes()) == 1
@@ -177,17 +177,17 @@ def test_a_provider_without_n_is_asked_singly(monkeypatch: pytest.MonkeyPatch) -
 @needs_litellm
 def test_refusals_are_replies(stub: RunningStub) -> None:
     """A content filter's 400 and a refusal field are refusals, not errors."""
-    filtered = reply(asked(made("openai/filtered", stub.url), ASKED)[0])
+    filtered = reply(asked(litellm_model("openai/filtered", stub.url), ASKED)[0])
     assert (filtered.text, filtered.finish_reason) == ("", "content_filter")
-    refusing = reply(asked(made("openai/refusing", stub.url), ASKED)[0])
+    refusing = reply(asked(litellm_model("openai/refusing", stub.url), ASKED)[0])
     assert (refusing.text, refusing.finish_reason) == ("I cannot help with that.", "content_filter")
 
 
 @needs_litellm
 def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
     """A timeout and an unreachable server are transient errors."""
-    assert error(asked(made("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
-    got = error(asked(made("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
+    assert error(asked(litellm_model("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
+    got = error(asked(litellm_model("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
     assert (got.kind, got.transient) == ("connection", True)
 
 
@@ -195,14 +195,14 @@ def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None
 def test_each_failed_call_is_one_request() -> None:
     """litellm's own retries are off: the server sees a failing call once."""
     with running_stub(delay=0) as server:
-        asked(made("openai/status-503", server.url), ASKED)
+        asked(litellm_model("openai/status-503", server.url), ASKED)
         assert server.stats()["requests"] == 1
 
 
 @needs_litellm
 def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
     """Parameters that the API refuses are left out or renamed, and the deviations are listed."""
-    model = made("openai/reasoner-x", stub.url)
+    model = litellm_model("openai/reasoner-x", stub.url)
     assert reply(asked(model, ASKED)[0]).text in ("A", "B")
     assert model.deviations() == (
         "max_tokens sent as max_completion_tokens",
@@ -214,10 +214,10 @@ def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
 @needs_litellm
 def test_missing_key_and_unknown_provider_are_one_line() -> None:
     """A provider without its key, or a name without a provider, stops the run with one line."""
-    keyless = error(asked(made("anthropic/claude-3-5-haiku-20241022"), ASKED)[0])
+    keyless = error(asked(litellm_model("anthropic/claude-3-5-haiku-20241022"), ASKED)[0])
     assert (keyless.kind, keyless.fatal) == ("key", True)
     assert "ANTHROPIC_API_KEY" in str(keyless)
-    unknown = error(asked(made("nonsense/x"), ASKED)[0])
+    unknown = error(asked(litellm_model("nonsense/x"), ASKED)[0])
     assert (unknown.kind, unknown.fatal) == ("model", True)
     assert "litellm:PROVIDER/NAME" in str(unknown)
 
@@ -226,11 +226,11 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     """Without litellm the factory says what to install."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[litellm\]'"):
-        made("openai/m")
+        litellm_model("openai/m")
 
 
 @needs_litellm
 def test_unknown_parameter_of_the_specification_is_named() -> None:
     """A misspelt parameter of the specification is a UsageError."""
     with pytest.raises(UsageError, match="'pricein' is not a parameter of litellm"):
-        made("openai/m?pricein=3")
+        litellm_model("openai/m?pricein=3")

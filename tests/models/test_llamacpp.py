@@ -37,9 +37,9 @@ def timeless(replies: list[Reply]) -> list[Reply]:
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Any]:
-    made = make("smollm2?n_ctx=512")
-    yield made
-    made.close()
+    llama = make("smollm2?n_ctx=512")
+    yield llama
+    llama.close()
 
 
 @needs_smollm2
@@ -170,14 +170,14 @@ def test_unknown_parameter_of_the_request(model: Any) -> None:
 @needs_smollm2
 def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
     """The identity pins the file, loading prints nothing, and a closed model says so."""
-    made = make("smollm2?n_ctx=64&seed=3")
-    assert len(made.identity["file_sha256"]) == 64
-    assert (made.identity["n_ctx"], made.identity["seed"], made.pinned) == (64, 3, True)
-    assert kinds_of(made) == {"chat"}
-    assert isinstance(made.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
-    made.close()
-    made.close()
-    assert made.chat([Chat.user("Hi")])[0].kind == "closed"
+    llama = make("smollm2?n_ctx=64&seed=3")
+    assert len(llama.identity["file_sha256"]) == 64
+    assert (llama.identity["n_ctx"], llama.identity["seed"], llama.pinned) == (64, 3, True)
+    assert kinds_of(llama) == {"chat"}
+    assert isinstance(llama.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
+    llama.close()
+    llama.close()
+    assert llama.chat([Chat.user("Hi")])[0].kind == "closed"
     assert capfd.readouterr() == ("", "")
 
 

@@ -27,14 +27,14 @@ needs_model = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Any]:
-    made = make("minilm?device=cpu")
-    yield made
-    made.close()
+    encoder = make("minilm?device=cpu")
+    yield encoder
+    encoder.close()
 
 
 @needs_model
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_the_packages_weights(model: Any) -> None:
+def test_weights_of_the_package(model: Any) -> None:
     """Tokens get vectors of 384 numbers; the model has a short name and a file-based identity; nothing is
     stored.
     """

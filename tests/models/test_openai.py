@@ -35,7 +35,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def made(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
+def openai_model(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
     """Return the model ``openai:name`` at ``url``."""
     model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(url, timeout))
     assert isinstance(model, OpenAIModel)
@@ -56,7 +56,7 @@ def asked(model: OpenAIModel, *requests: Chat) -> list[Result]:
 
 def one(name: str, url: str | None, request: Chat = ASKED, *, timeout: float = 10.0) -> Result:
     """Return the result of one call."""
-    return asked(made(name, url, timeout), request)[0]
+    return asked(openai_model(name, url, timeout), request)[0]
 
 
 def reply(result: Result) -> Reply:
@@ -85,7 +85,7 @@ def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
 def test_many_calls_at_once_keep_their_answers(stub: RunningStub) -> None:
     """Two hundred calls in flight each get the answer to their own prompt."""
     chats = [Chat.user(f"question {i}") for i in range(200)]
-    at_once = [reply(r).text for r in asked(made("m", stub.url), *chats)]
+    at_once = [reply(r).text for r in asked(openai_model("m", stub.url), *chats)]
     again = [reply(one("m", stub.url, chat)).text for chat in chats[:5]]
     assert at_once[:5] == again
     assert set(at_once) == {"A", "B"}
@@ -121,7 +121,7 @@ def test_extra_parameters_reach_the_server(stub: RunningStub) -> None:
     assert "--llm-param shoe_size" in str(refused)
 
 
-def test_extra_parameters_cannot_change_what_is_asked(stub: RunningStub) -> None:
+def test_extra_parameters_cannot_change_the_request(stub: RunningStub) -> None:
     """``--llm-param stream=...`` is a fatal error that names the parameter."""
     refused = error(one("m", stub.url, Chat.user("q", extra=(("stream", True),))))
     assert refused.fatal
@@ -263,7 +263,7 @@ def test_unusable_key_is_a_clear_line(stub: RunningStub, monkeypatch: pytest.Mon
     assert "abc" not in str(got)
 
 
-def test_prompt_that_is_no_text_is_an_error_of_its_item(stub: RunningStub) -> None:
+def test_prompt_that_is_not_valid_text_is_an_error(stub: RunningStub) -> None:
     """A lone surrogate in a prompt is an error of this call only."""
     got = error(one("m", stub.url, Chat.user("\ud800")))
     assert (got.kind, got.fatal, got.transient) == ("request", False, False)
@@ -272,7 +272,7 @@ def test_prompt_that_is_no_text_is_an_error_of_its_item(stub: RunningStub) -> No
 def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
     """Refused parameters are left out or renamed and the budget raised; all calls in flight succeed."""
     with running_stub(delay=0.02) as server:
-        model = made("reasoner-1", server.url)
+        model = openai_model("reasoner-1", server.url)
         first = asked(model, *(Chat.user(f"q{i}", temperature=0.0, max_tokens=5) for i in range(8)))
         adapted = server.stats()["requests"]
         again = asked(model, *(Chat.user(f"r{i}", temperature=0.0, max_tokens=5) for i in range(8)))
@@ -288,14 +288,14 @@ def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
 
 def test_plain_model_has_no_deviations(stub: RunningStub) -> None:
     """If nothing is refused, nothing is recorded."""
-    model = made("m", stub.url)
+    model = openai_model("m", stub.url)
     asked(model, ASKED)
     assert model.deviations() == ()
 
 
 def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
     """``stop`` is left out if the server does not accept it."""
-    model = made("no-stop", stub.url)
+    model = openai_model("no-stop", stub.url)
     assert reply(asked(model, Chat.user("q", stop=("\n",)))[0]).text
     assert model.deviations() == ("stop left out",)
 
@@ -303,7 +303,7 @@ def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
 def test_length_without_reasoning_keeps_the_budget() -> None:
     """An empty reply of a model that does not reason is a reply, and its budget is unchanged."""
     with running_stub(delay=0, answer="empty") as empty:
-        model = made("m", empty.url)
+        model = openai_model("m", empty.url)
         assert reply(asked(model, ASKED)[0]).text == ""
     assert model.deviations() == ()
 
@@ -312,7 +312,7 @@ def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     """Several requests in one call return their results in order, including errors."""
 
     async def calls() -> list[Result]:
-        model = made("m", stub.url)
+        model = openai_model("m", stub.url)
         results = await model.chat([Chat.user("one"), Chat.user("\ud800"), Chat.user("two")])
         await model.aclose()
         return results
@@ -324,33 +324,33 @@ def test_batch_gives_results_in_order(stub: RunningStub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("address", "kept"),
     [
         ("http://LOCALHOST:8000/v1/", "http://localhost:8000/v1"),
         ("https://user:secret@host/v1?key=1", "https://host/v1"),
         ("http://[::1]:80/v1", "http://[::1]:80/v1"),
     ],
 )
-def test_recorded_address_holds_no_secret(given: str, kept: str) -> None:
+def test_recorded_address_holds_no_secret(address: str, kept: str) -> None:
     """An address is recorded by host, port and path only, in a normalised form."""
-    assert normalised_url(given) == kept
+    assert normalised_url(address) == kept
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"])
-def test_bad_address_is_one_line(url: str) -> None:
+def test_bad_address_gives_one_line(url: str) -> None:
     """An address that is not http is a UsageError that shows how to write one."""
     with pytest.raises(UsageError, match=r"--llm-base-url .*write http://HOST:PORT/v1"):
-        made("m", url)
+        openai_model("m", url)
 
 
 def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
     """The identity names model and server; a name that ends in a date is pinned."""
-    assert made("gpt-4o", None).identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
-    assert made("m", "http://h/v1/").identity["base_url"] == "http://h/v1"
+    assert openai_model("gpt-4o", None).identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
+    assert openai_model("m", "http://h/v1/").identity["base_url"] == "http://h/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
-    assert made("m", None).identity["base_url"] == "http://other/v1"
-    assert made("gpt-4o-2024-05-13", None).pinned
-    assert not made("gpt-4o", None).pinned
+    assert openai_model("m", None).identity["base_url"] == "http://other/v1"
+    assert openai_model("gpt-4o-2024-05-13", None).pinned
+    assert not openai_model("gpt-4o", None).pinned
 
 
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +358,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'openai\[aiohttp\]'"):
-        made("m", "http://h/v1")
+        openai_model("m", "http://h/v1")
 
 
 def test_sdk_is_imported_at_the_first_call_only() -> None:
@@ -382,7 +382,7 @@ def test_error_inside_a_200_is_an_error() -> None:
             async def post(self, body: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
                 return json.dumps(inner).encode(), {"content-type": "application/json"}
 
-        model = made("m", "http://h/v1")
+        model = openai_model("m", "http://h/v1")
         model.client = Client()
         return (await model.chat([ASKED]))[0]
 

@@ -71,7 +71,7 @@ def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | N
     assert broker.notes() == []
 
 
-def test_n_off_is_a_call_each_and_the_same_model(asked: Asked, stub: RunningStub) -> None:
+def test_n_off_makes_single_calls_with_the_same_identity(asked: Asked, stub: RunningStub) -> None:
     """``?n=off`` makes eleven calls with the same identity, so stored replies are shared with ``n=on``."""
     results, broker = asked("m?n=off", range(5))
     assert (texts(results), stub.stats()["requests"]) == (["0"] * 5, 5)
@@ -80,7 +80,7 @@ def test_n_off_is_a_call_each_and_the_same_model(asked: Asked, stub: RunningStub
     assert (texts(again), broker.counters.cache_hits) == (["0"] * 5 + [str(k) for k in range(6)], 5)
 
 
-def test_n_takes_on_and_off(stub: RunningStub) -> None:
+def test_values_of_n(stub: RunningStub) -> None:
     """Another value of ``n`` is refused; the message lists the valid ones."""
     with pytest.raises(UsageError, match="n=off"):
         BACKEND.factory(parse_spec("openai:m?n=5"), BackendOptions(stub.url))
@@ -106,7 +106,7 @@ def test_shares_add_up() -> None:
 @pytest.mark.parametrize(
     ("model", "why"), [("no-n", "refuses"), ("no-n-unsaid", "refuses"), ("strict", "refuses")]
 )
-def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: str, why: str) -> None:
+def test_refusal_of_n_is_not_a_failure(asked: Asked, stub: RunningStub, model: str, why: str) -> None:
     """If a server refuses ``n``, by name or not, samples are sent as single calls; this is a note, not a
     deviation.
     """
@@ -121,7 +121,7 @@ def test_a_refusal_of_n_is_no_failure(asked: Asked, stub: RunningStub, model: st
 
 
 @pytest.mark.parametrize(("name", "most"), [("no-n", 1), ("no-n-unsaid", 128)])
-def test_what_a_refusal_says_counts_at_once(stub: RunningStub, name: str, most: int) -> None:
+def test_refusal_that_names_n_counts_at_once(stub: RunningStub, name: str, most: int) -> None:
     """After a refusal that names ``n`` no set is sent any more; another refusal is decided by a single call."""
     model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(stub.url))
     assert isinstance(model, OpenAIModel)
@@ -136,7 +136,7 @@ def test_what_a_refusal_says_counts_at_once(stub: RunningStub, name: str, most: 
     assert model.most_samples == most
 
 
-def test_another_failure_of_a_set_is_the_sets(asked: Asked, stub: RunningStub) -> None:
+def test_other_failures_concern_the_whole_set(asked: Asked, stub: RunningStub) -> None:
     """A rate-limited set is retried as a set; an unknown model stops the run after one call."""
     results, broker = asked("limited-ms", range(3))
     assert (texts(results), stub.stats()["requests"]) == (["0", "1", "2"], 2)
@@ -155,7 +155,7 @@ def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: Runni
     assert "--llm-param a_size" in (broker.stopped or "")
 
 
-def test_more_choices_than_asked_for_are_left() -> None:
+def test_extra_choices_are_ignored() -> None:
     """Only the requested number of choices is read, and they share the backend's cost."""
     answer = {"choices": [{"message": {"content": str(k)}} for k in range(4)], "cost_usd": 3.0}
     replies = chat_replies(answer, 3, None, 1.0, "url", "m")
@@ -163,21 +163,21 @@ def test_more_choices_than_asked_for_are_left() -> None:
     assert [(r.text, r.cost_usd, r.seconds) for r in replies] == [(str(k), 1.0, 1.0) for k in range(3)]
 
 
-def test_a_bad_prompt_is_not_taken_for_a_refusal_of_n(asked: Asked) -> None:
+def test_bad_prompt_is_not_a_refusal_of_n(asked: Asked) -> None:
     """If the samples are also refused one by one, each has the error, and there is no note about ``n``."""
     results, broker = asked("too-long", range(3))
     assert all(isinstance(r, BackendError) and "maximum context length" in str(r) for r in results)
     assert broker.notes() == []
 
 
-def test_a_server_that_ignores_n(asked: Asked, stub: RunningStub) -> None:
+def test_server_that_ignores_n(asked: Asked, stub: RunningStub) -> None:
     """If the server returns one choice of eleven, ten calls follow, and no later call has ``n``."""
     results, broker = asked("one-of-n")
     assert (len(texts(results)), stub.stats()["requests"]) == (11, 11)
     assert "one sample" in broker.notes()[0]
 
 
-def test_a_server_that_gives_fewer(asked: Asked, stub: RunningStub) -> None:
+def test_server_that_returns_fewer_choices(asked: Asked, stub: RunningStub) -> None:
     """Six choices of eleven are kept, five are requested singly, and ``n`` stays in use."""
     results, broker = asked("few-of-n")
     assert (len(texts(results)), stub.stats()["requests"]) == (11, 6)
@@ -202,7 +202,7 @@ def test_a_filtered_prompt_is_a_refusal_of_each_sample(asked: Asked, stub: Runni
     assert (stub.stats()["requests"], broker.notes()) == (1, [])
 
 
-def test_departures_are_made_for_sets_too(asked: Asked, stub: RunningStub) -> None:
+def test_deviations_apply_to_sets_too(asked: Asked, stub: RunningStub) -> None:
     """A reasoning model's sets leave out what it refuses and get more tokens, like single calls."""
     results, broker = asked("reasoner", range(3), temperature=0.0, max_tokens=5)
     assert texts(results) == ["0", "1", "2"]
@@ -228,17 +228,17 @@ def test_departures_are_made_for_sets_too(asked: Asked, stub: RunningStub) -> No
         (400, "Unsupported value: 'temperature' does not support 0 with this model.", False),
     ],
 )
-def test_what_servers_say_of_n(status: int, message: str, refuses: bool) -> None:
+def test_messages_of_servers_about_n(status: int, message: str, refuses: bool) -> None:
     """The messages of known servers are recognised, and other errors are not confused with them."""
     assert errors.refuses_several(status, {"error": {"message": message}}) is refuses
 
 
-def test_the_parameter_may_be_named_apart() -> None:
+def test_param_field_names_the_parameter() -> None:
     """An error whose ``param`` is ``n`` is recognised with any message."""
     assert errors.refuses_several(400, {"error": {"message": "Not so many.", "param": "n"}})
 
 
-def test_any_choice_without_room_raises_the_budget() -> None:
+def test_truncated_reasoning_raises_the_budget() -> None:
     """One choice that used all its tokens for reasoning raises the budget."""
     cut = {"finish_reason": "length", "message": {"content": None, "reasoning_content": "hm"}}
     done = {"finish_reason": "stop", "message": {"content": "A"}}

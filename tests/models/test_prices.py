@@ -64,7 +64,7 @@ def test_table_is_read_without_importing_litellm(tmp_path: Path, monkeypatch: py
     assert prices.price("unknown", {}) is None
 
 
-def test_damaged_table_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_table_leaves_prices_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is not JSON leaves prices unknown instead of failing the run."""
     fake_litellm(tmp_path, monkeypatch, "{")
     assert prices.price_table() == {}

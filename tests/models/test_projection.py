@@ -101,7 +101,7 @@ def test_coordination_is_one_constituent() -> None:
         ("left VBD VERB 3 conj", "(S (NP He) (VP (VP has (VP come)) and (S (VP left))))"),
     ],
 )
-def test_what_coordinated_verbs_share(second: str, expected: str) -> None:
+def test_coordinated_verbs_share_subjects_and_auxiliaries(second: str, expected: str) -> None:
     """Conjuncts without a subject share the first one's; they share its auxiliaries only if they are not
     finite.
     """
@@ -158,7 +158,7 @@ def test_subordinate_clauses_and_quotes() -> None:
     assert tree(rows) == f'(ROOT (S " (S (NP It) (VP rains)) (VP said) (NP Ann) {left} .))'
 
 
-def test_punctuation_stands_high_but_pairs_stay() -> None:
+def test_attachment_of_punctuation() -> None:
     """A comma at a phrase's end attaches above the phrase; brackets around a phrase are part of it."""
     rows = """
         Dogs NNS NOUN 8 nsubj
@@ -294,7 +294,7 @@ def spanned(parse: Sequence[Token], place: int) -> set[int]:
 
 
 @given(parses())
-def test_leaves_stand_in_order_whatever_the_parse(parse: list[Token]) -> None:
+def test_leaves_are_in_order_for_any_parse(parse: list[Token]) -> None:
     """Every token is a leaf exactly once and in order, and the tree is deterministic."""
     brackets = bracketed(parse)
     read = Tree.from_brackets(brackets)

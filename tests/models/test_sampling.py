@@ -42,7 +42,7 @@ def test_draws_follow_the_probabilities() -> None:
         ({}, {0, 1, 2, 3}),
     ],
 )
-def test_cuts(extra: dict[str, float], left: set[int]) -> None:
+def test_truncated_distributions(extra: dict[str, float], left: set[int]) -> None:
     """top_k, top_p and min_p keep the tokens given by their definitions."""
     drawn = sampler(1.0, **extra)
     assert {drawn.pick(LOGITS) for _ in range(600)} == left
@@ -53,8 +53,8 @@ def test_draws_depend_on_seed_and_sample() -> None:
     flat = np.zeros(1000, dtype=np.float32)
 
     def draws(request: Chat, seed: int = 0) -> list[int]:
-        made = Sampler.of(request, seed)
-        return [made.pick(flat) for _ in range(5)]
+        sampler = Sampler.of(request, seed)
+        return [sampler.pick(flat) for _ in range(5)]
 
     base = Chat.user("x", temperature=1.0)
     assert draws(base) == draws(base)
@@ -73,8 +73,7 @@ def test_bad_parameters(extra: tuple[tuple[str, object], ...]) -> None:
         Sampler.of(Chat.user("x", extra=extra), 0)
 
 
-def test_negative_temperature() -> None:
-    """A negative temperature is refused."""
+def test_negative_temperature_is_refused() -> None:
     with pytest.raises(BackendError, match="negative"):
         sampler(-1.0)
 

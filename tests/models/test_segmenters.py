@@ -108,7 +108,7 @@ def test_bad_word_list(raw: bytes | None, said: str, tmp_path: Path) -> None:
 
 
 @needs_jieba
-def test_jieba_is_jieba() -> None:
+def test_words_match_jieba() -> None:
     """The words are those of jieba itself, with and without its hidden Markov model."""
     import jieba
 
@@ -251,7 +251,7 @@ def test_pkuseg_is_never_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @needs_pkuseg
-def test_folder_that_is_no_pkuseg_model(tmp_path: Path) -> None:
+def test_folder_that_is_not_a_pkuseg_model(tmp_path: Path) -> None:
     """The error for a folder without a model's files names what is missing."""
     with pytest.raises(UsageError, match=r"weights.npz and features.msgpack"):
         make(f"pkuseg?model={tiny_pkuseg(tmp_path / 'half', features=False)}")

@@ -37,9 +37,9 @@ needs_model = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def english() -> Iterator[Any]:
-    made = make(f"spacy:{PACKAGE}")
-    yield made
-    made.close()
+    parser = make(f"spacy:{PACKAGE}")
+    yield parser
+    parser.close()
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_words_have_lemmas_but_no_heads(english: Any) -> None:
 
 
 @needs_model
-def test_whitespace_is_no_word(english: Any) -> None:
+def test_whitespace_is_not_a_word(english: Any) -> None:
     """Whitespace tokens of spaCy are left out, and heads are adjusted."""
     plain, spaced = parses(
         english,
@@ -134,7 +134,7 @@ def test_noun_phrases_are_constituents(english: Any) -> None:
 
 
 @needs_model
-def test_trees_of_next_to_nothing(english: Any) -> None:
+def test_trees_of_minimal_texts(english: Any) -> None:
     """A single word, punctuation alone and brackets have trees; a text without a token has none."""
     texts = ["Rain", "!?", ":-( ((", "x" * 30, " "]
     trees = [value["tree"] for value in parses(english, *(Parse(t, "en", "constituency") for t in texts))]
@@ -256,7 +256,7 @@ def test_damaged_model(blank: Path, tmp_path: Path, capfd: pytest.CaptureFixture
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_text_that_fails_is_alone(blank: Path) -> None:
+def test_failing_text_does_not_affect_the_others(blank: Path) -> None:
     """A text longer than spaCy accepts is an error, and the others are served."""
     model = make(f"spacy:{blank}")
     parses(model, Parse("a", "af", "words"))

@@ -39,9 +39,9 @@ TEXTS = [text_of(sentence) for sentence in SENTENCES]
 
 @pytest.fixture(scope="module")
 def model(stanza_models: Path) -> Iterator[Any]:
-    made = make(f"stanza?dir={stanza_models}&device=cpu")
-    yield made
-    made.close()
+    parser = make(f"stanza?dir={stanza_models}&device=cpu")
+    yield parser
+    parser.close()
 
 
 @pytest.fixture
@@ -117,14 +117,14 @@ def test_a_batch_of_languages_equals_stanza_alone(model: Any, stanza_models: Pat
             assert [word[4] for word in words] == [word[4] for word in own]
 
 
-def test_multi_word_tokens_are_told_as_words(model: Any) -> None:
+def test_multi_word_tokens_are_split_into_words(model: Any) -> None:
     """A contraction is split into its words, since lemmas and dependencies belong to them."""
     [value] = parses(model, Parse("a casa do can.", "gl", "words"))
     assert [word[0] for word in value["words"]] == ["a", "casa", "de", "o", "can", "."]
 
 
 @pytest.mark.parametrize("language", ["gl", "te"])
-def test_lemmas_that_nobody_makes_are_empty(model: Any, language: str) -> None:
+def test_unknown_lemmas_are_empty(model: Any, language: str) -> None:
     """Without a lemmatizer file, or if Stanza returns the word itself, the lemma is unknown."""
     [value] = parses(model, Parse("casa can.", language, "words"))
     assert {word[1] for word in value["words"]} == {""}
@@ -268,7 +268,7 @@ def test_odd_texts(model: Any, text: str) -> None:
     assert all(-1 < word[3] <= len(values[1]["words"]) for word in values[1]["words"])
 
 
-def test_a_text_that_fails_is_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_text_does_not_affect_the_others(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library fails on one text of a batch, that text is an error and the others are served."""
     parses(model, Parse("a.", "af", "words"))
     pipeline = next(p for key, p in model.pipelines.items() if key == ("af", "tokenize", "pos", "lemma"))
@@ -402,7 +402,7 @@ print(DEFAULT_MODEL_DIR)
     assert (ours == "/some/where") is stated
 
 
-def test_the_default_folder_needs_no_naming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_omits_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For Stanza's default folder, the command does not name a folder."""
     monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path))
     listed = {"af": {"packages": {"default": {"tokenize": "tiny"}}}}

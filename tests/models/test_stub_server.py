@@ -72,7 +72,7 @@ def test_injected_faults_hit_the_first_attempt_only() -> None:
     assert second == [200] * 200
 
 
-def test_doomed_prompts_fail_for_ever() -> None:
+def test_doomed_prompts_always_fail() -> None:
     """``3/20`` fails three of twenty prompts, the same ones at every attempt, and not the first prompt."""
     prompts = [f"q{i}" for i in range(20)]
     with running_stub(delay=0, always_500="3/20") as stub:

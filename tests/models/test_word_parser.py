@@ -45,7 +45,7 @@ def test_contract() -> None:
 
 
 @pytest.mark.parametrize("analysis", ["dependency", "constituency"])
-def test_no_more_than_words(analysis: str) -> None:
+def test_only_words_are_supported(analysis: str) -> None:
     """Dependencies and trees are missing, and the message says which models have them."""
     words, missing = make("words").parse([Parse("a b", "af", "words"), Parse("a b", "af", analysis)])
     assert len(words.value["words"]) == 2
@@ -68,7 +68,7 @@ def test_bad_specification() -> None:
         make("words?lang=af")
 
 
-def test_backends_are_ready_unless_they_say_otherwise() -> None:
+def test_backends_are_ready_by_default() -> None:
     """A backend without a readiness function counts as ready."""
     spec = parse_spec("words")
     check = find_backend("words").check

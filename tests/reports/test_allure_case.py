@@ -50,7 +50,7 @@ def test_visible_text_holds_no_control_characters(text: str) -> None:
     shown.encode("utf-8")
 
 
-def test_visible_keeps_scripts_as_they_are() -> None:
+def test_visible_text_keeps_all_scripts() -> None:
     """Chinese, Tamil and Arabic texts, including joiners, are unchanged."""
     text = "中文 தமிழ் العربية می‌خواهم\n\tnext"
     assert visible(text) == text
@@ -97,15 +97,15 @@ def test_labels_name_benchmark_task_language_and_severity() -> None:
 def test_step_says_what_the_call_cost() -> None:
     """A step shows time, tokens, finish reason and whether the reply was stored."""
     reply = Reply("hi", finish_reason="length", served_model="m-1", usage=Usage(5, 7, 3), seconds=1.5)
-    made = allure_case.step("subject", "m", Chat.user("q"), reply, "", attach=True)
-    assert (made.name, made.passed, made.seconds) == ("ask m", True, 1.5)
-    assert dict(made.parameters) == {
+    step = allure_case.step("subject", "m", Chat.user("q"), reply, "", attach=True)
+    assert (step.name, step.passed, step.seconds) == ("ask m", True, 1.5)
+    assert dict(step.parameters) == {
         "time": "1.50 s",
         "tokens": "5 + 7 (3 of them reasoning)",
         "finish reason": "length",
         "served model": "m-1",
     }
-    assert [(a.name, a.text) for a in made.attachments] == [("prompt", "q"), ("reply", "hi")]
+    assert [(a.name, a.text) for a in step.attachments] == [("prompt", "q"), ("reply", "hi")]
     stored = allure_case.step(
         "reader", "r", Chat.user("q"), Reply(seconds=1.5, cached=True), "", attach=False
     )
@@ -115,9 +115,9 @@ def test_step_says_what_the_call_cost() -> None:
 
 def test_step_of_a_failed_call_says_why() -> None:
     """A call without a reply is a failed step with its error and prompt."""
-    made = allure_case.step("subject", "m", Chat.user("q"), None, "broke\x07", attach=True)
-    assert (made.name, made.passed, made.message) == ("m did not answer", False, "broke␇")
-    assert [a.name for a in made.attachments] == ["prompt"]
+    step = allure_case.step("subject", "m", Chat.user("q"), None, "broke\x07", attach=True)
+    assert (step.name, step.passed, step.message) == ("m did not answer", False, "broke␇")
+    assert [a.name for a in step.attachments] == ["prompt"]
 
 
 def test_prompts_of_several_turns_show_roles() -> None:
@@ -132,7 +132,7 @@ def test_prompts_of_several_turns_show_roles() -> None:
     assert empty.attachments[1].text == "(an empty reply)"
 
 
-def test_verdict_shows_expected_beside_given() -> None:
+def test_verdict_aligns_expected_and_given_answers() -> None:
     """Verdict, answers, reason, values and evidence are aligned rows; continuation lines are indented."""
     assert allure_case.verdict_text(RECORD).splitlines() == [
         "verdict   wrong",

@@ -161,7 +161,7 @@ def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> 
     assert "wrong sums/0003" in attachment(page, "run summary")
 
 
-def test_gate_is_the_quality_gate(page: Page, report: Report) -> None:
+def test_gate_is_shown_as_the_quality_gate(page: Page, report: Report) -> None:
     """The gate's decision and checks are shown in Allure's quality gate."""
     report.open(page)
     page.get_by_test_id("nav-tab-qualityGate").click()
@@ -187,7 +187,7 @@ def test_history_survives_changed_texts(page: Page, report: Report) -> None:
 
 
 @pytest.mark.parametrize("section", ["charts", "timeline", "metrics"])
-def test_no_section_asks_another_host(page: Page, report: Report, section: str) -> None:
+def test_sections_contact_no_other_host(page: Page, report: Report, section: str) -> None:
     """Every section of the report loads only its own files, also in the dark theme."""
     page.emulate_media(color_scheme="dark")
     page.goto(f"{report.url}/#{section}")
@@ -195,7 +195,7 @@ def test_no_section_asks_another_host(page: Page, report: Report, section: str) 
     assert page.inner_text("#app").strip()
 
 
-def test_the_browser_refuses_what_the_policy_forbids(browser_page: Page, report: Report) -> None:
+def test_policy_blocks_other_hosts(browser_page: Page, report: Report) -> None:
     """Even a script inside the page cannot contact another host."""
     report.open(browser_page)
     asked = browser_page.evaluate("fetch('http://localhost:9/x').then(() => 'sent', error => String(error))")

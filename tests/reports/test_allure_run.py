@@ -1,4 +1,4 @@
-"""What the report has besides the cases: environment, categories, metrics, summary and gate."""
+"""Parts of the Allure report other than cases: environment, categories, metrics, summary and gate."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_metrics_are_accuracies_in_percent() -> None:
     assert metric["stop"] - metric["start"] == 60_000
 
 
-def test_quality_gate_has_a_row_a_check_and_one_for_the_decision() -> None:
+def test_quality_gate_has_one_row_per_check_and_one_for_the_decision() -> None:
     """The gate's decision comes first; each check shows the requirement and the measurement."""
     decision, *checks = allure_run.quality_gate(GATE)
     assert (decision["success"], decision["message"]) == (False, GATE.line)

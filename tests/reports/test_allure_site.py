@@ -1,4 +1,4 @@
-"""Building the report: what is refused, what is removed from the pages and what the history keeps."""
+"""Building the Allure report: refused input, parts removed from the pages, and the history."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def site(folder: Path, more: str, leaves: int = 1) -> Path:
     return folder
 
 
-def test_analytics_are_taken_out(tmp_path: Path) -> None:
+def test_analytics_are_removed(tmp_path: Path) -> None:
     """Both Google Tag Manager scripts are removed, the rest is kept, and a policy forbids other hosts."""
     allure_pages.make_private(site(tmp_path, ANALYTICS))
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def test_without_results_one_line_says_what_to_run(
     )
 
 
-def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path) -> None:
+def test_folder_that_is_not_a_report_is_unchanged(tmp_path: Path) -> None:
     """--out never replaces anything except a report."""
     results, out = tmp_path / "results", tmp_path / "out"
     results.mkdir()
@@ -132,7 +132,7 @@ def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "out", "results"]
 
 
-def test_a_report_built_twice_is_once_in_the_history(tmp_path: Path) -> None:
+def test_rebuilt_report_is_in_the_history_once(tmp_path: Path) -> None:
     """The old history entry of a rebuilt report is removed; unreadable lines are kept."""
     history = tmp_path / "history.jsonl"
     allure_site.forget(history, "a")
@@ -149,19 +149,19 @@ def test_configuration_follows_the_results(tmp_path: Path) -> None:
     (tmp_path / allure_run.ENVIRONMENT).write_text(allure_run.properties(environment))
     (tmp_path / allure_run.CATEGORIES).write_text(json.dumps(allure_run.categories()))
     (tmp_path / allure_run.METRICS).write_text(json.dumps([{"key": "a/htest/rhyme/en/builtin"}]))
-    made = allure_site.config(tmp_path, tmp_path / "site", tmp_path / "history.jsonl")
-    assert made["name"] == "a, b · H-TEST · run-7"
-    assert made["plugins"]["awesome"]["options"]["groupBy"] == ["parentSuite", "epic", "feature", "story"]
-    assert "parentSuite" not in made["hideLabels"]
-    assert "host" in made["hideLabels"]
-    assert [c["groupByMessage"] for c in made["categories"]] == [False] * len(allure_run.categories())
-    assert made["performance"]["metrics"]["a/htest/rhyme/en/builtin"]["title"] == "htest/rhyme/en/builtin"
-    bare = allure_site.config(tmp_path / "none", tmp_path / "site", None)
-    assert (bare["name"], bare["categories"]) == ("pytest-llmprops", [])
-    assert bare["plugins"]["awesome"]["options"]["groupBy"] == ["epic", "feature", "story"]
+    config = allure_site.config(tmp_path, tmp_path / "site", tmp_path / "history.jsonl")
+    assert config["name"] == "a, b · H-TEST · run-7"
+    assert config["plugins"]["awesome"]["options"]["groupBy"] == ["parentSuite", "epic", "feature", "story"]
+    assert "parentSuite" not in config["hideLabels"]
+    assert "host" in config["hideLabels"]
+    assert [c["groupByMessage"] for c in config["categories"]] == [False] * len(allure_run.categories())
+    assert config["performance"]["metrics"]["a/htest/rhyme/en/builtin"]["title"] == "htest/rhyme/en/builtin"
+    default = allure_site.config(tmp_path / "none", tmp_path / "site", None)
+    assert (default["name"], default["categories"]) == ("pytest-llmprops", [])
+    assert default["plugins"]["awesome"]["options"]["groupBy"] == ["epic", "feature", "story"]
 
 
-def test_damaged_file_of_ours_is_one_line(tmp_path: Path) -> None:
+def test_damaged_file_gives_one_line(tmp_path: Path) -> None:
     """A file that is not JSON is named in a one-line error."""
     (tmp_path / allure_run.CATEGORIES).write_text("{")
     with pytest.raises(UsageError, match=r"categories\.json: not JSON"):

@@ -19,7 +19,7 @@ def result_of(*rules: dict[str, Any]) -> GateResult:
     return judged(gate_of(*(rules or (RULE,))), *paired_runs(80, 8, 6, 6))
 
 
-def test_every_check_says_what_was_required_measured_and_found() -> None:
+def test_every_check_shows_requirement_measurement_and_result() -> None:
     """Checks are in the order of the rules; the last line is the decision."""
     result = result_of()
     lines = gate_lines(result)
@@ -43,17 +43,17 @@ def test_lines_fit_the_terminal(width: int) -> None:
     assert starts == {19}
 
 
-def test_reasons_that_no_rule_tells_are_listed() -> None:
+def test_reasons_outside_the_rules_are_listed() -> None:
     """A reason that concerns the whole run is shown once; one that a rule already shows is not repeated."""
-    found = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False)
-    text = "\n".join(gate_lines(found))
+    result = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False)
+    text = "\n".join(gate_lines(result))
     assert text.count("this run is incomplete") == 2  # in the rule's line, and in the decision
     body, _, _ = text.partition("gate decision")
     assert body.count("fewer than min_items") == 1
-    assert len(found.reasons) == 2
+    assert len(result.reasons) == 2
 
 
-def test_what_stopped_early_is_marked() -> None:
+def test_early_stop_is_marked() -> None:
     """An early stop is marked on the terminal and in Markdown, with the number of items used."""
     run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
     result = run.after(100, ended=True)

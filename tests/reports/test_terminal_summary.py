@@ -33,7 +33,7 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
     """Return the summary of a run with one item per model and these metrics."""
     names = sorted({"sums", *(m["benchmark"] for m in metrics)})
     records = [verdict(model=model, benchmark=name) for model in models for name in names]
-    told = {
+    facts_json = {
         "models": {model: {} for model in models},
         "summary": [row.to_json() for row in summary_rows(records)],
         "metrics": metrics,
@@ -43,51 +43,53 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
         "complete": True,
         **facts,
     }
-    return summary_lines(RunFacts.from_json(told, "run"), records, FOLDER, ())
+    return summary_lines(RunFacts.from_json(facts_json, "run"), records, FOLDER, ())
 
 
-def shown(found: list[str], name: str = "position_rate") -> list[str]:
+def shown(summary: list[str], name: str = "position_rate") -> list[str]:
     """Return the lines about a metric."""
-    return [line.partition(": ")[2] for line in found if line.startswith(f"  {name}: ")]
+    return [line.partition(": ")[2] for line in summary if line.startswith(f"  {name}: ")]
 
 
 def test_rows_over_all_languages_hide_single_ones() -> None:
     """If a metric has a row over all languages, its single languages are shown only in the record."""
-    found = lines([metric("af", 0.75), metric("hy", 0.25), metric("all", 0.5)])
-    assert shown(found) == ["add/all/1of2 0.5"]
+    summary = lines([metric("af", 0.75), metric("hy", 0.25), metric("all", 0.5)])
+    assert shown(summary) == ["add/all/1of2 0.5"]
 
 
 def test_other_metrics_keep_their_languages() -> None:
     """A metric or task without a row over all languages shows each language."""
     rows = [metric("af", 0.75), metric("all", 0.5), metric("af", 0.7, name="retry_rate", group="")]
-    found = lines([*rows, metric("af", 0.1, task="take")])
-    assert shown(found) == ["add/all/1of2 0.5, take/af/1of2 0.1"]
-    assert shown(found, "retry_rate") == ["add/af 0.7"]
+    summary = lines([*rows, metric("af", 0.1, task="take")])
+    assert shown(summary) == ["add/all/1of2 0.5, take/af/1of2 0.1"]
+    assert shown(summary, "retry_rate") == ["add/af 0.7"]
     assert shown(lines(rows[:1])) == ["add/af/1of2 0.75"]
 
 
-def test_each_model_benchmark_and_source_by_itself() -> None:
+def test_rows_are_hidden_per_model_benchmark_and_source() -> None:
     """A row over all languages hides only the rows of its own model, benchmark and source."""
     rows = [metric("af", 0.75), metric("all", 0.5)]
     other = [metric("af", 0.9, model="new"), metric("af", 0.8, benchmark="other")]
-    found = lines([*rows, *other], models=("old", "new"))
-    assert shown(found) == ["add/af/1of2 0.8", "add/all/1of2 0.5", "add/af/1of2 0.9"]
+    summary = lines([*rows, *other], models=("old", "new"))
+    assert shown(summary) == ["add/af/1of2 0.8", "add/all/1of2 0.5", "add/af/1of2 0.9"]
     published = lines([*rows, metric("af", 0.6, source="published")])
     assert shown(published) == ["add/all/1of2 0.5, add/af/1of2 0.6"]
 
 
-def test_remarks_stand_with_their_model() -> None:
+def test_remarks_are_shown_with_their_model() -> None:
     """A benchmark's remark on a model is shown in that model's block, after the benchmark's numbers."""
     remarks = [
         {"model": "new", "benchmark": "sums", "text": "not order-invariant"},
         {"model": "old", "benchmark": "other", "text": "of another benchmark"},
     ]
-    found = lines([metric("af", 0.5), metric("af", 0.5, model="new")], models=("old", "new"), remarks=remarks)
-    assert [line for line in found if "invariant" in line] == ["  new: not order-invariant"]
-    assert found.index("  new: not order-invariant") > max(
-        i for i, line in enumerate(found) if line.startswith("  position_rate")
+    summary = lines(
+        [metric("af", 0.5), metric("af", 0.5, model="new")], models=("old", "new"), remarks=remarks
     )
-    assert not any("of another benchmark" in line for line in found)
+    assert [line for line in summary if "invariant" in line] == ["  new: not order-invariant"]
+    assert summary.index("  new: not order-invariant") > max(
+        i for i, line in enumerate(summary) if line.startswith("  position_rate")
+    )
+    assert not any("of another benchmark" in line for line in summary)
     assert lines([]) == lines([], remarks=[])
 
 

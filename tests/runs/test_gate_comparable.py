@@ -69,7 +69,7 @@ def test_equal_runs_are_comparable() -> None:
         ({"complete": False, "stopped": "wrong key"}, "this run is incomplete: wrong key"),
     ],
 )
-def test_what_differs_is_named(ours: dict[str, Any], wanted: str) -> None:
+def test_differences_are_named(ours: dict[str, Any], wanted: str) -> None:
     """Each difference makes the gate invalid and is described in the one-line decision."""
     result = against(ours)
     assert (result.decision, result.passed) == ("invalid", False)
@@ -86,7 +86,7 @@ def test_what_differs_is_named(ours: dict[str, Any], wanted: str) -> None:
         ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline run-old mixes replies of 2 served models"),
     ],
 )
-def test_the_baseline_must_be_whole_as_well(theirs: dict[str, Any], wanted: str) -> None:
+def test_baseline_must_be_complete_too(theirs: dict[str, Any], wanted: str) -> None:
     """An incomplete or mixed baseline makes the gate invalid, as an incomplete or mixed run does."""
     assert against(theirs=theirs).reasons[0].startswith(wanted)
 
@@ -102,7 +102,7 @@ def test_an_older_baseline_is_named_as_such() -> None:
     assert [r.partition(" this run's")[0] for r in younger.reasons] == ["baseline run-old is not of"] * 2
 
 
-def test_only_what_the_rules_compare_is_compared() -> None:
+def test_only_benchmarks_of_the_rules_are_compared() -> None:
     """Other benchmarks' protocols and data are ignored, and so is a baseline that no rule needs."""
     other = {
         "protocols": {"sums": PROTOCOL, "htest": {**PROTOCOL, "seed": 1}},
@@ -115,13 +115,13 @@ def test_only_what_the_rules_compare_is_compared() -> None:
     assert decide(alone, facts, verdicts("c" * 40, model="new"), baseline).decision == "pass"
 
 
-def test_a_bound_under_its_newer_name_is_no_deviation() -> None:
+def test_renamed_token_limit_is_not_a_deviation() -> None:
     """Sending max_tokens as max_completion_tokens is not a deviation."""
     renamed = ["temperature left out", "max_tokens sent as max_completion_tokens"]
     assert against({"deviations": {"new": renamed}}).decision == "pass"
 
 
-def test_what_a_gate_file_may_allow() -> None:
+def test_gate_file_may_allow_some_differences() -> None:
     """The gate file can allow mixed served models and deviations, but nothing else."""
     mixed = {"models": {"new": {"served_as": ["a-1", "a-2"]}}}
     assert against(mixed, allow_mixed=True).decision == "pass"
@@ -130,7 +130,7 @@ def test_what_a_gate_file_may_allow() -> None:
     assert against({"deviations": {}}, allow_mixed=True).decision == "invalid"
 
 
-def test_several_reasons_are_all_told() -> None:
+def test_several_reasons_are_counted() -> None:
     """The line names the first reason and counts the others."""
     result = against({"complete": False, "options": {"params": {}}, "deviations": {}})
     assert len(result.reasons) == 3

@@ -1,4 +1,4 @@
-"""What a gate decides on recorded runs, check by check."""
+"""Decisions of a gate on recorded runs, check by check."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pytest_llmprops.core.statistics import wilson
 
 def check_of(result: GateResult, kind: str, rule: int = 0) -> Check:
     """Return the check of this kind."""
-    (found,) = [c for c in result.rules[rule].checks if c.kind == kind]
-    return found
+    (check,) = [c for c in result.rules[rule].checks if c.kind == kind]
+    return check
 
 
 def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
@@ -56,7 +56,7 @@ def test_a_rule_has_its_own_level() -> None:
     assert "80% interval" in check_of(result, "min_accuracy").required
 
 
-def test_errors_are_no_wrong_answers() -> None:
+def test_errors_are_not_wrong_answers() -> None:
     """Accuracy is computed over the answered items only."""
     result = judged(gate_of({"min_accuracy": 0.5, "max_errors": 0.2}), new("c" * 90 + "e" * 10))
     assert check_of(result, "min_accuracy").value == 1.0
@@ -83,7 +83,7 @@ def test_no_regression_at_alpha() -> None:
     assert judged(gate_of({"no_regression": True, "alpha": p - 1e-9}), ours, theirs).decision == "pass"
 
 
-def test_no_regression_asks_what_could_have_been_shown() -> None:
+def test_no_regression_needs_a_small_detectable_drop() -> None:
     """Without a significant drop the check passes only if the detectable drop is at most ``detect``."""
     ours, theirs = paired_runs(95, 2, 1, 2)
     reach = detectable_drop(2, 1, 100, alpha=0.05)
@@ -94,7 +94,7 @@ def test_no_regression_asks_what_could_have_been_shown() -> None:
     assert "100 pairs are too few; about" in check_of(short, "no_regression").reason
 
 
-def test_the_number_of_pairs_that_would_do_would_do() -> None:
+def test_advised_number_of_pairs_is_sufficient() -> None:
     """An inconclusive no_regression check passes with the advised number of pairs if the flip rates stay the
     same.
     """
@@ -143,8 +143,8 @@ def test_holm_over_rules() -> None:
         ours: list[VerdictRecord] = []
         theirs: list[VerdictRecord] = []
         for number, (lost, gained) in enumerate(counts):
-            found = paired_runs(600 - lost - gained, lost, gained, 0)
-            for records, into in zip(found, (ours, theirs), strict=True):
+            pair = paired_runs(600 - lost - gained, lost, gained, 0)
+            for records, into in zip(pair, (ours, theirs), strict=True):
                 into += [replace(r, task=f"t{number}", id=f"{number}/{r.id}") for r in records]
         rules = [{"task": f"t{number}", "no_regression": True} for number in range(len(counts))]
         return judged(gate_of(*rules), ours, theirs)
@@ -250,7 +250,7 @@ def test_repeats_are_averaged_first() -> None:
     assert judged(gate_of({"min_accuracy": 0.5, "min_items": 41}), ours).decision == "invalid"
 
 
-def test_an_item_is_in_error_where_no_sample_has_an_answer() -> None:
+def test_item_is_in_error_if_no_sample_has_an_answer() -> None:
     """An item is in error only if all of its samples are."""
     records = repeated([3] * 40, 3, "new")
     records[0] = replace(records[0], status="error")
@@ -324,7 +324,7 @@ def test_two_rules_about_the_same_items_are_invalid() -> None:
     assert judged(beside, new("c" * 40), metrics=[row("rate", 0.9, "higher")]).decision == "pass"
 
 
-def test_no_answer_at_all_is_invalid() -> None:
+def test_run_without_an_answer_is_invalid() -> None:
     """A run of errors only, or a baseline without records, makes the gate invalid."""
     assert judged(gate_of({"min_accuracy": 0.0, "max_errors": 1.0}), new("e" * 40)).decision == "invalid"
     assert judged(gate_of({"max_drop": 1.0}), new("c" * 40), []).decision == "invalid"
@@ -364,7 +364,7 @@ def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[
         ("none", {"within": 0.5}, (0.4, 0.6), "invalid"),
     ],
 )
-def test_metrics_in_the_sense_of_their_direction(
+def test_metrics_are_compared_in_their_direction(
     direction: str, limits: dict[str, Any], interval: tuple[float | None, float | None], wanted: str
 ) -> None:
     """The interval, or the estimate if there is no interval, is compared with the limit in the metric's

@@ -67,14 +67,14 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert gate.needs_baseline
 
 
-def test_a_limit_of_nought_is_a_limit(tmp_path: Path) -> None:
+def test_limit_of_zero_is_a_limit(tmp_path: Path) -> None:
     """A limit of 0 is read as a limit, not as a missing one."""
     (rule,) = gate_file(tmp_path, "[[rule]]\nmax_drop = 0\nmax_refused = 0.0").rules
     assert rule.checks == ("max_drop", "max_refused")
     assert rule.paired
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     """A byte order mark, as Windows editors write it, is accepted."""
     path = tmp_path / "gate.toml"
     path.write_bytes(b"\xef\xbb\xbf[[rule]]\nmin_accuracy = 0.5\n")
@@ -144,7 +144,7 @@ def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) ->
         ("min_items", "2.0"),
     ],
 )
-def test_numbers_without_sense_are_refused(key: str, value: str, tmp_path: Path) -> None:
+def test_meaningless_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
     """Error rates of 0 or 0.5, a drop of 0, and 0 items are invalid."""
     for text in (f"{key} = {value}\n[[rule]]\nmax_drop = 0", f"[[rule]]\nmax_drop = 0\n{key} = {value}"):
         with pytest.raises(UsageError, match=f"{key} = "):
@@ -190,7 +190,7 @@ def test_a_pattern_that_matches_nothing_is_refused(where: dict[str, str], there:
         gate.check_matches(PLACES)
 
 
-def test_places_that_do_not_go_together_are_listed() -> None:
+def test_incompatible_patterns_list_the_places() -> None:
     """If every pattern matches something, but no place matches all patterns, the places are listed."""
     gate = gate_of({"task": "mul", "language": "zh", "min_accuracy": 0.5})
     with pytest.raises(UsageError, match=r"there are sums/add/en/builtin, .*sums/add/zh"):
@@ -222,15 +222,13 @@ METRICS = {"sums": {"rate": "higher", "cost": "lower", "bias": "target:0.5", "si
         ({"metric": "*", "min": 0.5}, "cost is better the lower"),
     ],
 )
-def test_a_metric_that_is_not_there_or_asked_from_the_wrong_side(
-    rule: dict[str, object], wanted: str
-) -> None:
+def test_unknown_metric_or_wrong_direction_is_refused(rule: dict[str, object], wanted: str) -> None:
     """An unknown metric, or a limit that does not fit the metric's declared direction, is refused."""
     with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}".replace("*'", r"\*'")):
         gate_of(rule).check_metrics(METRICS)
 
 
-def test_metrics_asked_from_the_right_side_pass() -> None:
+def test_limits_that_fit_the_direction_are_accepted() -> None:
     """Each direction accepts its limit; a benchmark that declares no metrics is checked at the end of the
     run.
     """

@@ -57,22 +57,22 @@ GATE = gate_of(*({"task": task, "min_accuracy": 0.5} for task in ("large", "midd
 @pytest.mark.parametrize("concurrency", [1, 16, 64, 1000])
 def test_blocks_hold_every_case_once_in_file_order(concurrency: int) -> None:
     """Every block fills the concurrency; cases without a rule come last, in a separate block."""
-    found = blocks(GATE, PLACES, concurrency=concurrency, seed=3)
-    assert sorted(p for block in found for p in block) == list(range(len(PLACES)))
-    assert all(block == sorted(block) for block in found)
-    drawn = sum(map(len, found[:-1]))
-    assert all(len(block) >= min(max(concurrency, 16), drawn) for block in found[:-1])
-    assert {PLACES[p].task for p in found[-1]} == {"unruled"}
-    assert len(found) <= 42
+    drawn_blocks = blocks(GATE, PLACES, concurrency=concurrency, seed=3)
+    assert sorted(p for block in drawn_blocks for p in block) == list(range(len(PLACES)))
+    assert all(block == sorted(block) for block in drawn_blocks)
+    drawn = sum(map(len, drawn_blocks[:-1]))
+    assert all(len(block) >= min(max(concurrency, 16), drawn) for block in drawn_blocks[:-1])
+    assert {PLACES[p].task for p in drawn_blocks[-1]} == {"unruled"}
+    assert len(drawn_blocks) <= 42
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_blocks_are_stratified_by_rule(seed: int) -> None:
     """Each block, and all blocks so far, contain each rule's share to within one item."""
-    found = blocks(GATE, PLACES, concurrency=16, seed=seed)[:-1]
+    drawn_blocks = blocks(GATE, PLACES, concurrency=16, seed=seed)[:-1]
     sizes = Counter(p.task for p in PLACES if p.task != "unruled")
     drawn: Counter[str] = Counter()
-    for block in found:
+    for block in drawn_blocks:
         here = Counter(PLACES[p].task for p in block)
         drawn.update(here)
         for task, size in sizes.items():
@@ -102,21 +102,21 @@ def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
         "from pytest_llmprops.runs.gate_draw import draw_key;"
         "print([draw_key(7, f'htest/{n}').hex() for n in range(9)])"
     )
-    found = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(found) == 1
-    assert ast.literal_eval(found.pop().decode()) == [draw_key(7, f"htest/{n}").hex() for n in range(9)]
+    assert len(outputs) == 1
+    assert ast.literal_eval(outputs.pop().decode()) == [draw_key(7, f"htest/{n}").hex() for n in range(9)]
 
 
 def test_items_of_a_metric_rule_count_with_their_other_rule() -> None:
     """A metric rule draws only the items that no other rule draws."""
     gate = gate_of({"metric": "rate", "min": 0.1}, {"task": "large", "min_accuracy": 0.5})
-    found = blocks(gate, places_of(large=100, other=100), concurrency=20, seed=0)
-    assert all(abs(sum(p < 100 for p in block) - 10) <= 1 for block in found)
+    drawn_blocks = blocks(gate, places_of(large=100, other=100), concurrency=20, seed=0)
+    assert all(abs(sum(p < 100 for p in block) - 10) <= 1 for block in drawn_blocks)
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
@@ -224,24 +224,26 @@ def test_what_is_settled_holds_for_every_completion(
     """
     rng = random.Random(11)
     rule = Rule("rule", {}, **{"alpha": ALPHA, **keys})
-    given = Counter[str]()
+    verdict_counts = Counter[str]()
     for _ in range(24 if clustered else 50):
         n, left = (2 * rng.randint(40, 60), 2) if clustered else (rng.randint(40, 60), 3)
         shift = {k: w * rng.choice((0.2, 1, 4)) for k, w in weights.items()}
         drawn = letters(rng, shift, n - left)
         clusters = [f"c{m % (n // 2) if clustered else m}" for m in range(n)]
         verdict_ = early(rule, drawn, clusters)
-        given[verdict_] += 1
+        verdict_counts[verdict_] += 1
         if verdict_ != "inconclusive":
             for rest in product(weights, repeat=left):
                 assert full(rule, [*drawn, *rest], clusters) == verdict_, (drawn, rest, clusters)
-    assert given["failed"] >= 2
+    assert verdict_counts["failed"] >= 2
     # With clusters, the test's p-value has no lower bound, so only the full run can pass such a rule.
-    assert given["met"] >= 2 or (clustered and keys.get("no_regression") and not given["met"])
+    assert verdict_counts["met"] >= 2 or (
+        clustered and keys.get("no_regression") and not verdict_counts["met"]
+    )
 
 
 @pytest.mark.parametrize("kind", ["max_drop", "no_regression", "min_accuracy"])
-def test_a_verdict_once_given_stays(kind: str) -> None:
+def test_early_verdict_is_never_reversed(kind: str) -> None:
     """Bounds only narrow, so a later look never reverses an early verdict."""
     keys = {"max_drop": 0.1, "no_regression": True, "min_accuracy": 0.6}
     gate = gate_of({kind: keys[kind]}, sequential=True)
@@ -316,7 +318,7 @@ UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
         (REGRESSION, {"b": 90, "l": 1, "g": 6, "n": 3}, {"no_regression": True, "detect": 0.1}),
     ],
 )
-def test_simulated_verdicts_are_the_gates(
+def test_simulated_verdicts_match_the_gate(
     looks: Looks, weights: dict[str, float], keys: dict[str, Any]
 ) -> None:
     """At every look, a whole gate on recorded runs gives the same verdict as the simulation of its error
@@ -448,7 +450,7 @@ def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> No
     assert few.after(200).decision == "pass"
 
 
-def test_errors_may_be_outweighed_by_items_to_come() -> None:
+def test_errors_so_far_do_not_decide_the_rule() -> None:
     """More errors than allowed so far keep the rule open, unless they already exceed the limit of the full
     run.
     """
@@ -508,7 +510,7 @@ def test_the_full_tests_have_half_of_alpha() -> None:
     assert run.after(600).decision == "pass"
 
 
-def test_a_run_that_ended_early_is_complete_on_its_own_terms_only() -> None:
+def test_run_that_ended_early_is_complete_for_its_own_gate_only() -> None:
     """A run that its gate ended is complete only for that gate file and baseline. For any other it is
     incomplete, and so is a run that was stopped while a rule was open.
     """

@@ -21,7 +21,7 @@ def _records(task: str, letters: str) -> list[VerdictRecord]:
 
 
 @pytest.mark.parametrize("check", [{"min_accuracy": 0.4}, {"no_regression": True}, {"max_drop": 0.1}])
-def test_accuracy_with_a_target_is_no_rule(check: dict[str, Any]) -> None:
+def test_accuracy_rule_on_a_task_with_a_target_is_invalid(check: dict[str, Any]) -> None:
     """Higher accuracy on eras implicit is not better, so an accuracy rule on it is invalid, even with a wide
     pattern.
     """
@@ -32,7 +32,7 @@ def test_accuracy_with_a_target_is_no_rule(check: dict[str, Any]) -> None:
         assert "whose accuracy is best at 0.5" in result.line
 
 
-def test_other_rules_and_tasks_stand() -> None:
+def test_other_rules_and_tasks_are_valid() -> None:
     """A refusal rule on the same task and an accuracy rule on another task are valid."""
     assert judged(gate_of({**ERAS, "max_refused": 0.1}), _records("implicit", "cw" * 40)).decision == "pass"
     rule = {**ERAS, "task": "explicit", "min_accuracy": 0.4}
@@ -41,7 +41,7 @@ def test_other_rules_and_tasks_stand() -> None:
 
 
 @pytest.mark.parametrize(("setting", "comparable"), [("case", True), ("samples", False)])
-def test_presentation_is_no_difference(setting: str, comparable: bool) -> None:
+def test_presentation_is_not_a_difference(setting: str, comparable: bool) -> None:
     """Runs that differ only in presentation settings are comparable."""
     old, new = (
         facts_of(model, protocols={"eras": {"name": "quick", "seed": 0, "settings": {setting: value}}})
@@ -61,7 +61,7 @@ class Guess(Benchmark):
 GUESS = {"guess": BenchmarkFacts.of(Guess, data=["builtin:guess/coins.csv"]).to_json()}
 
 
-def test_targets_are_those_of_the_record() -> None:
+def test_targets_come_from_the_record() -> None:
     """A rule on a task with a target is invalid for any benchmark whose record declares the target."""
     records = verdicts("cw" * 40, benchmark="guess", task="coin")
     rule = gate_of({"benchmark": "guess", "min_accuracy": 0.4})
@@ -71,7 +71,7 @@ def test_targets_are_those_of_the_record() -> None:
     assert result.notes == ()
 
 
-def test_a_benchmark_that_nobody_knows_is_named() -> None:
+def test_unknown_benchmark_is_named() -> None:
     """If a benchmark is neither in the record nor installed, the gate says so and treats all of its tasks
     alike.
     """
@@ -83,7 +83,7 @@ def test_a_benchmark_that_nobody_knows_is_named() -> None:
 
 
 @pytest.mark.parametrize(("setting", "comparable"), [("layout", True), ("samples", False)])
-def test_presentation_is_that_of_the_record(setting: str, comparable: bool) -> None:
+def test_presentation_comes_from_the_record(setting: str, comparable: bool) -> None:
     """A presentation setting is not a difference, even if the benchmark is not installed."""
     old, new = (
         facts_of(

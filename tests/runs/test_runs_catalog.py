@@ -40,7 +40,7 @@ def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytes
     assert find_run("mine") == Path("mine")
 
 
-def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_takes_precedence_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the path is an existing run folder, other places are not searched."""
     write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     write_run(tmp_path / "mine", verdicts("w"))
@@ -69,7 +69,7 @@ def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         find_run(text)
 
 
-def test_an_empty_name_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_name_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty name does not mean the current folder, even if that folder contains a run."""
     write_run(tmp_path, verdicts("c"))
     monkeypatch.chdir(tmp_path)
@@ -85,15 +85,15 @@ def test_all_runs_newest_first(tmp_path: Path) -> None:
     for day, name in enumerate(("b", "c", "a"), 1):
         write_run(runs_folder(tmp_path) / name, verdicts("cw"), started=f"2026-01-0{day}T00:00:00+00:00")
     write_run(tmp_path / "baselines" / "old", verdicts("c"), started="2025-01-01T00:00:00+00:00")
-    found = list_runs(tmp_path)
-    assert [(run.folder.name, run.state) for run in found] == [
+    listing = list_runs(tmp_path)
+    assert [(run.folder.name, run.state) for run in listing] == [
         ("a", "complete"),
         ("c", "complete"),
         ("b", "complete"),
         ("old", "complete"),
     ]
-    assert found[0].facts is not None
-    assert found[0].facts.summary[0].correct == 1
+    assert listing[0].facts is not None
+    assert listing[0].facts.summary[0].correct == 1
 
 
 def test_states_of_a_listing(tmp_path: Path) -> None:
@@ -107,17 +107,17 @@ def test_states_of_a_listing(tmp_path: Path) -> None:
     (root / "writing").mkdir()
     record = RunRecord(root / "writing", first_facts(root / "writing"))
     record.add(verdict())
-    found = {run.folder.name: run for run in list_runs(tmp_path)}
+    listing = {run.folder.name: run for run in list_runs(tmp_path)}
     record.finish(record.facts)
-    assert {name: run.state for name, run in found.items()} == {
+    assert {name: run.state for name, run in listing.items()} == {
         "done": "complete",
         "killed": "incomplete",
         "newer": "unreadable",
         "writing": "being written",
     }
-    assert "schema 9" in found["newer"].problem
-    assert found["newer"].facts is None
-    killed = found["killed"].facts
+    assert "schema 9" in listing["newer"].problem
+    assert listing["newer"].facts is None
+    killed = listing["killed"].facts
     assert killed is not None
     assert killed.summary[0].items == 2
     assert list_runs(tmp_path)[-1].folder.name == "newer"
@@ -131,7 +131,7 @@ def test_nothing_to_list(tmp_path: Path) -> None:
 # promote
 
 
-def test_a_promoted_run_is_a_whole_copy(tmp_path: Path) -> None:
+def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
     """The baseline reads like the run, keeps its run_id, and records its source and date."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("cwe"))
     (run / "requests.jsonl").write_text('{"key": "k", "request": {}}\n')

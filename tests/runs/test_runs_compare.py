@@ -220,7 +220,7 @@ def test_one_model_alone_is_refused(tmp_path: Path) -> None:
         compare(models(tmp_path, "x"))
 
 
-def test_what_is_not_alike_is_named(tmp_path: Path) -> None:
+def test_differences_are_listed(tmp_path: Path) -> None:
     """A different protocol is listed as a difference; a record's notes are listed with its run."""
     old = run_of(tmp_path / "a", "cc", protocols={"sums": {"name": "quick", "settings": {"k": 1}, "seed": 0}})
     new = run_of(tmp_path / "b", "cc", protocols={"sums": {"name": "quick", "settings": {"k": 2}, "seed": 0}},

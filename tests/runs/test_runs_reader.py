@@ -54,7 +54,7 @@ def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
 # what is whole
 
 
-def test_a_complete_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
     """Facts and records read back as written, without notes."""
     records = verdicts("cwrue")
     run = read_run(write_run(tmp_path / "r", records, deviations={"old": ["no temperature"]}))
@@ -64,11 +64,11 @@ def test_a_complete_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert run.facts.deviations == {"old": ["no temperature"]}
 
 
-def test_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
+def test_separators_within_a_text_do_not_end_a_line(tmp_path: Path) -> None:
     """Unicode line and paragraph separators and control characters in a reply do not end the record."""
-    given = "\u2028\u2029\x85\x0b\x0c\x1c\r\n\x00"
-    run = read_run(write_run(tmp_path, [verdict(given=given), verdict("0002")]))
-    assert [r.given for r in run.records] == [given, "4"]
+    special = "\u2028\u2029\x85\x0b\x0c\x1c\r\n\x00"
+    run = read_run(write_run(tmp_path, [verdict(given=special), verdict("0002")]))
+    assert [r.given for r in run.records] == [special, "4"]
 
 
 def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
     assert [note for note in run.notes if "disagree" in note]
 
 
-def test_summary_and_metrics_are_computed_where_they_lack(tmp_path: Path) -> None:
+def test_missing_summary_and_metrics_are_computed(tmp_path: Path) -> None:
     """For a run.json without tables, the reader computes the tables that the run would have written."""
     rows = verdicts("cw", benchmark="homophones", task="asked", values={"function_word": 0.0})
     folder = write_run(tmp_path, rows, summary=[], metrics=[])
@@ -340,7 +340,7 @@ def writer(folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_run_being_written_is_told_from_a_killed_one(tmp_path: Path) -> None:
+def test_run_being_written_differs_from_a_killed_one(tmp_path: Path) -> None:
     """A run is unfinished but active while its process lives; after a kill it is reported as ended early."""
     folder = tmp_path / "r"
     with writer(folder) as process:
@@ -364,7 +364,7 @@ def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -
     assert read_run(tmp_path).state == "complete"
 
 
-def test_reading_does_not_end_the_writing(tmp_path: Path) -> None:
+def test_reading_does_not_release_the_writers_lock(tmp_path: Path) -> None:
     """A reader does not release the writer's lock: the next reader sees the same state."""
     record = RunRecord(tmp_path, first_facts(tmp_path))
     states = [read_run(tmp_path).state for _ in range(3)]

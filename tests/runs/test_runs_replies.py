@@ -25,7 +25,7 @@ def logged(folder: Path) -> Path:
     return folder / "requests.jsonl"
 
 
-def test_prompts_come_back_in_full(tmp_path: Path) -> None:
+def test_prompts_are_restored_in_full(tmp_path: Path) -> None:
     """Shared prefixes are restored; requests are returned in order, by key."""
     path = logged(tmp_path)
     assert '"prefix_id"' in path.read_text()
@@ -40,7 +40,7 @@ def test_no_file(tmp_path: Path) -> None:
     assert read_requests(tmp_path) == {}
 
 
-def test_torn_end(tmp_path: Path) -> None:
+def test_truncated_file(tmp_path: Path) -> None:
     """Wherever the file is cut off, all requests before are read correctly."""
     path = logged(tmp_path)
     raw = path.read_bytes()
@@ -87,7 +87,7 @@ def test_the_models_last_reply_counts(tmp_path: Path) -> None:
     assert reply_of(verdict(requests=["c"]), requests) == "A"
 
 
-def test_a_reply_that_is_no_text(tmp_path: Path) -> None:
+def test_reply_that_is_not_a_text(tmp_path: Path) -> None:
     """A list of words is shown as JSON with unescaped non-ASCII characters."""
     log = RequestLog(tmp_path)
     log.add("subject", Segment("小猫"), Reply("", value=["小", "猫"], key="s"))
@@ -95,7 +95,7 @@ def test_a_reply_that_is_no_text(tmp_path: Path) -> None:
     assert json.loads(reply_of(verdict(requests=["s"]), read_requests(tmp_path))) == ["小", "猫"]
 
 
-def test_without_a_request_the_answer_stands(tmp_path: Path) -> None:
+def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
     """A record without stored requests shows its answer instead of a reply."""
     assert reply_of(verdict(given="lamp"), {}) == "lamp"
     assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"

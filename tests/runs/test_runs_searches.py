@@ -34,7 +34,7 @@ FOUND = {
 ENDED = "; 1 stopped when their calls were spent; 1 ended by a backend error"
 
 
-def row(number: int, found: Any = None, **more: Any) -> dict[str, Any]:
+def row(number: int, counterexample: Any = None, **more: Any) -> dict[str, Any]:
     """Return a line of ``searches.jsonl``."""
     return {
         "model": "old",
@@ -47,7 +47,7 @@ def row(number: int, found: Any = None, **more: Any) -> dict[str, Any]:
         "requests": 30,
         "calls": 20,
         "spent": False,
-        "counterexample": found,
+        "counterexample": counterexample,
         "error": "",
         **more,
     }
@@ -93,7 +93,7 @@ def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert lines[1] == "  oracle/general/000: a␛[2Jb␊c"
 
 
-def test_a_run_that_searched_nothing_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_searches_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without searches nothing is printed about them."""
     assert shown(searched(tmp_path / "run"), capsys) == []
 
@@ -135,7 +135,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: s
         read_run(run)
 
 
-def test_counts_of_another_kind_are_named(tmp_path: Path) -> None:
+def test_counts_of_the_wrong_type_are_named(tmp_path: Path) -> None:
     """A run.json whose counts are not numbers is refused in one line."""
     run = searched(tmp_path / "run", row(1))
     facts = json.loads((run / "run.json").read_text())
@@ -170,11 +170,11 @@ def test_promoted(
     monkeypatch.chdir(tmp_path)
     run = searched(tmp_path / "run", row(1, FOUND))
     assert main(["runs", "promote", str(run), "whole"]) == 0
-    assert main(["runs", "promote", str(run), "bare", "--without-replies"]) == 0
+    assert main(["runs", "promote", str(run), "counts", "--without-replies"]) == 0
     capsys.readouterr()
     assert len(shown(tmp_path / "baselines" / "whole", capsys)) == 2
-    assert not (tmp_path / "baselines" / "bare" / "searches.jsonl").exists()
-    assert shown(tmp_path / "baselines" / "bare", capsys) == [
+    assert not (tmp_path / "baselines" / "counts" / "searches.jsonl").exists()
+    assert shown(tmp_path / "baselines" / "counts", capsys) == [
         "search: 1 item searched, 1 counterexample, 40 examples, 20 calls"
     ]
 
@@ -188,17 +188,22 @@ def test_report(tmp_path: Path) -> None:
     assert isinstance(fold, Fold)
     heads = [name for name, _ in counts.columns]
     [cells] = counts.rows
-    told = dict(zip(heads, (cell.text for cell in cells), strict=True))
-    assert (told["Searched"], told["Counterexamples"], told["Calls"], told["Cut short"]) == (
+    by_heading = dict(zip(heads, (cell.text for cell in cells), strict=True))
+    assert (
+        by_heading["Searched"],
+        by_heading["Counterexamples"],
+        by_heading["Calls"],
+        by_heading["Cut short"],
+    ) == (
         "3",
         "2",
         "60",
         "1",
     )
-    assert (told["Multi-form"], told["Weak"], told["Synonym fault"]) == ("1", "1", "0")
-    [found] = fold.blocks
-    assert isinstance(found, Table)
-    small, large = ([cell.text for cell in cells] for cells in found.rows)
+    assert (by_heading["Multi-form"], by_heading["Weak"], by_heading["Synonym fault"]) == ("1", "1", "0")
+    [examples] = fold.blocks
+    assert isinstance(examples, Table)
+    small, large = ([cell.text for cell in cells] for cells in examples.rows)
     assert small[0] == "oracle/general/002"
     assert small[2:5] == ["2 of 6", "“Lisbon”", "“Globex”"]
     assert small[5] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"

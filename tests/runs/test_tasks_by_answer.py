@@ -41,7 +41,7 @@ def tasks(records: Iterable[VerdictRecord]) -> str:
     return "".join(r.task[0] for r in records)
 
 
-def test_an_item_stands_under_one_task_in_both_runs() -> None:
+def test_item_has_one_task_in_both_runs() -> None:
     """The candidate's answer decides the task of a pair; the records are unchanged."""
     old, new = pairs("yyn", "ccc"), pairs("nyy", "ccc")
     moved = with_tasks_of(old, new)
@@ -54,7 +54,7 @@ def test_an_item_stands_under_one_task_in_both_runs() -> None:
     ("benchmark", "task"),
     [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")],
 )
-def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
+def test_other_tasks_are_different_items(benchmark: str, task: str) -> None:
     """Unless the task depends on the answer, the same id in another task is a different item."""
     old = verdict("0001", task="yes", benchmark=benchmark)
     new = verdict("0001", task=task, benchmark=benchmark)
@@ -63,19 +63,19 @@ def test_other_tasks_are_told_apart(benchmark: str, task: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["source", "language"])
-def test_items_of_another_source_or_language_are_others(field: str) -> None:
+def test_items_of_another_source_or_language_are_different(field: str) -> None:
     """The same id in another source or language does not affect the task."""
     old, new = pairs("y", "c"), pairs("n", "c", **{field: "other"})
     assert tasks(with_tasks_of(old, new)) == "y"
 
 
-def test_pairs_stand_in_the_candidates_tasks() -> None:
+def test_pairs_have_the_candidates_task() -> None:
     """Every item is paired under the candidate's answer, whatever the two models answered."""
-    found = pair_records(pairs("yynn", "cwcw"), pairs("ynyn", "ccwe"))
-    assert [(p.key.task, p.baseline, p.candidate) for p in found.pairs] == [
+    paired = pair_records(pairs("yynn", "cwcw"), pairs("ynyn", "ccwe"))
+    assert [(p.key.task, p.baseline, p.candidate) for p in paired.pairs] == [
         ("yes", 1.0, 1.0), ("no", 0.0, 1.0), ("yes", 1.0, 0.0),
     ]  # fmt: skip
-    assert (found.missing, found.added, [k.task for k in found.errors]) == ([], [], ["no"])
+    assert (paired.missing, paired.added, [k.task for k in paired.errors]) == ([], [], ["no"])
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
 # ---- gates
 
 
-def told(answers: str, statuses: str) -> list[VerdictRecord]:
+def candidate_pairs(answers: str, statuses: str) -> list[VerdictRecord]:
     """Return :func:`pairs` of the model under test."""
     return pairs(answers, statuses, model="new")
 
@@ -126,14 +126,14 @@ def rule(**more: Any) -> dict[str, Any]:
     return {"benchmark": "oracle", "max_drop": 0.1, "min_items": 1, **more}
 
 
-def test_a_rule_on_a_task_takes_what_the_candidate_answered() -> None:
+def test_rule_on_a_task_uses_the_candidates_answer() -> None:
     """A rule on "no" judges the pairs that the candidate calls not equivalent; none is missing."""
-    old, new = pairs("y" * 100 + "n" * 100, "c" * 200), told("y" * 50 + "n" * 150, "c" * 200)
+    old, new = pairs("y" * 100 + "n" * 100, "c" * 200), candidate_pairs("y" * 50 + "n" * 150, "c" * 200)
     result = judged(gate_of(rule(task="no")), new, old)
     assert result.decision == "pass", result
     [judgement] = result.rules
     assert judgement.items == 150
-    worse = told("y" * 50 + "n" * 150, "c" * 50 + "w" * 100 + "c" * 50)
+    worse = candidate_pairs("y" * 50 + "n" * 150, "c" * 50 + "w" * 100 + "c" * 50)
     assert judged(gate_of(rule(task="no")), worse, old).decision == "fail"
     assert judged(gate_of(rule(task="yes")), worse, old).decision == "pass"
 
@@ -144,15 +144,15 @@ def test_a_plan_knows_the_baselines_pairs() -> None:
     """
     gate = gate_of(rule(), sequential=True)
     plan = plan_of(gate, cases("y" * 30 + "n" * 30), pairs("n" * 30 + "y" * 30, "c" * 59 + "e"), 0)
-    [found] = plan.rules.values()
-    assert (found.items, found.pairs) == (60, 59)
-    assert {what: len(ids) for what, ids in found.faults.items() if ids} == {"in error": 1}
+    [rule_plan] = plan.rules.values()
+    assert (rule_plan.items, rule_plan.pairs) == (60, 59)
+    assert {what: len(ids) for what, ids in rule_plan.faults.items() if ids} == {"in error": 1}
 
 
 def test_a_sequential_gate_settles_on_answers_that_differ() -> None:
     """A sequential gate on all tasks settles early, with the decision of the full run."""
     gate = gate_of(rule(max_drop=0.2), sequential=True)
-    old, new = pairs("yn" * 200, "c" * 400), told("ny" * 200, "c" * 400)
+    old, new = pairs("yn" * 200, "c" * 400), candidate_pairs("ny" * 200, "c" * 400)
     run = DrawnRun(gate, new, old)
     run.plan = plan_of(gate, cases("yyn" * 133 + "n"), old, 0)
     ended = run.after(300, ended=True)

@@ -85,8 +85,7 @@ def refusal(data: Path, paths: str, *, select: str = "dtails") -> str:
     return message
 
 
-def test_two_files_for_one_language(data: Path) -> None:
-    """Two files for one language are refused."""
+def test_two_files_for_one_language_are_refused(data: Path) -> None:
     paths = f"{write_rules(data / 'a.json')},{write_rules(data / 'b.json')}"
     assert "two files for 'af'" in refusal(data, paths)
 

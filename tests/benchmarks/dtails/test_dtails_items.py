@@ -61,7 +61,7 @@ def test_row_is_read() -> None:
 
 @pytest.mark.parametrize("label", ["sol", "sole", "sole/sol", "x/sole"])
 def test_any_form_of_a_label_decides(label: str) -> None:
-    """A label stands for the variation with which it shares a form."""
+    """A label means the variation with which it shares a form."""
     assert read(cells(label=label))[0].label == 1
 
 

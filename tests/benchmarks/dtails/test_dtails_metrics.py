@@ -121,7 +121,7 @@ def test_rules_failed_rate() -> None:
 
 
 def test_the_baseline_is_of_the_whole_file() -> None:
-    """The baseline and its number of rows are those of the language's file, whichever items were run."""
+    """The baseline and its number of rows are those of the language's file, whatever items were run."""
     metric = rows([record(2, (0, True))])["select", "af", "frequency_baseline", ""]
     assert (metric.value, metric.n) == (0.6, 50)
 

@@ -41,7 +41,7 @@ def test_a_limit_counts_per_paradigm(part: Any) -> None:
     assert Counter(Counter((i.task, i.cluster) for i in few).values()) == {2: 78}
 
 
-def test_published_templates_are_named_so(published: Path) -> None:
+def test_source_of_published_templates(published: Path) -> None:
     """The authors' templates use the project's slot words, and their source says that they are templates."""
     part = loaded(BENCHMARK, DataFolder(published, "published"))
     assert {i.source for i in part.items} == {"published-templates"}
@@ -106,7 +106,7 @@ def test_kinds_by_task() -> None:
     assert BENCHMARK.kinds == BENCHMARK.kinds_of("explicit") | BENCHMARK.kinds_of("implicit")
 
 
-def test_what_a_pytest_case_is(part: Any) -> None:
+def test_size_of_a_pytest_case(part: Any) -> None:
     """A case is one pair in small sets and one paradigm in larger sets; eras.case forces either."""
     name = BENCHMARK.case_names
     items = [i for i in part.items if i.task == "explicit"]
@@ -134,7 +134,7 @@ def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
 
 
-def test_what_a_gate_may_not_ask() -> None:
+def test_target_and_presentation_facts_for_gates() -> None:
     """The target of implicit accuracy is 0.5, and the setting `case` affects presentation only."""
     assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
     assert BENCHMARK.presentation == {"case"}

@@ -75,7 +75,7 @@ def test_scores_from_log_probabilities() -> None:
     assert result.values()["sampled"] == 0.0
 
 
-def test_question_names_both_answers_and_the_stand_in() -> None:
+def test_question_names_both_answers_and_the_mask() -> None:
     """The prompt contains the sentence once, both letters, and the meaning of the mask character."""
     text = question("学生留□机动的友人").prompt
     assert text.count("学生留□机动的友人") == 1
@@ -124,7 +124,7 @@ def test_white_space_before_the_answer_is_skipped() -> None:
         ({"B": -0.1, "C": -2.0}, "A (正面)"),
     ],
 )
-def test_values_that_are_no_score(top: dict[str, float], says: str) -> None:
+def test_invalid_log_probabilities(top: dict[str, float], says: str) -> None:
     """Made-up, infinite, impossible and one-sided log probabilities are a one-line error."""
     with pytest.raises(BackendError) as error:
         read_logprobs(reply(top))
@@ -174,7 +174,7 @@ def test_content_filter_is_refused() -> None:
     assert (always.status, always.refused) == ("refused", 8)
 
 
-def test_sampling_where_a_server_gives_none() -> None:
+def test_sampling_without_log_probabilities() -> None:
     """If the server returns no log probabilities, the pair is sampled with numbered samples, and the values
     record it.
     """
@@ -196,7 +196,7 @@ def test_sampling_where_a_server_gives_none() -> None:
     assert result.values()["read"] == 16.0
 
 
-def test_sampling_counts_what_it_cannot_read() -> None:
+def test_unreadable_samples_are_counted() -> None:
     """Unreadable samples are counted and excluded from the share; a sentence with no readable sample is
     unparsed.
     """
@@ -220,8 +220,7 @@ def test_log_probabilities_of_some_replies_only() -> None:
         scored(lambda chat: Reply("A"), way="logprobs")
 
 
-def test_samples_must_be_positive() -> None:
-    """The number of samples must be positive."""
+def test_number_of_samples_must_be_positive() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         scored(["A"], samples=0)
 

@@ -42,13 +42,13 @@ SITE = 2
     ],
 )
 def test_rule(segmented: str, left: str, right: str) -> None:
-    """A pair is wrong if a boundary is on the canary's near side and none is inside it; all else is right."""
+    """A pair is wrong if a boundary is on the canary's near side and none is inside it; otherwise it is right."""
     for branching, expected in (("left", left), ("right", right)):
         result = judge_words(segmented.split(), TEXT, SITE, branching)  # type: ignore[arg-type]
         assert f"{'right' if result.right else 'wrong'} {result.canary}" == expected
 
 
-def test_rule_in_its_own_words() -> None:
+def test_rule_follows_the_papers_sentence() -> None:
     """For every segmentation of five characters, the judgement follows the paper's sentence literally."""
     text = "甲乙丙丁戊"
     for marks in product((False, True), repeat=4):
@@ -87,7 +87,7 @@ def test_changed_characters_are_an_error() -> None:
         "`学生 留心 机动 的 书`",
     ],
 )
-def test_chat_reply_that_is_read(reply: str) -> None:
+def test_readable_chat_replies(reply: str) -> None:
     """Spaces of any width or slashes split the words; a code fence or quotes around them are removed."""
     result = read_segmentation(reply, TEXT)
     assert result.words == ("学生", "留心", "机动", "的", "书"), result.problem
@@ -111,14 +111,14 @@ def test_chat_reply_that_is_read(reply: str) -> None:
         ("“学生 留心 机动 的 书", "not the sentence"),
     ],
 )
-def test_chat_reply_that_is_not_read(reply: str, said: str) -> None:
+def test_unreadable_chat_replies(reply: str, said: str) -> None:
     """Other replies are unreadable, and so is an unsegmented sentence, which the rule would call right."""
     result = read_segmentation(reply, TEXT)
     assert not result.words
     assert said in result.problem
 
 
-def test_chat_reply_to_a_sentence_with_separators_of_its_own() -> None:
+def test_chat_reply_keeps_separators_of_the_sentence() -> None:
     """Quotes, slashes and spaces that belong to the sentence are kept; its spaces are words."""
     assert read_segmentation("“ 好 ” 他 说 “ 行 ”", "“好”他说“行”").words == tuple("“好”他说“行”")
     assert read_segmentation("一 1/2 的", "一1/2的").words == ("一", "1/2", "的")
@@ -187,7 +187,7 @@ def test_intervals_resample_paradigms() -> None:
     assert row == again
 
 
-def test_no_interval_claims_certainty() -> None:
+def test_identical_paradigms_have_wilsons_interval() -> None:
     """Identical paradigms get Wilson's interval; their difference and a single paradigm have no interval."""
     facts = {f"{i:02d}": ParadigmFacts("left", "+/-" if i else "-/+") for i in range(10)}
     rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores([(p, True, True) for p in facts]), facts))

@@ -93,7 +93,7 @@ def test_a_segmenter_that_changes_text_is_an_error(part: Any, change: Any, said:
     assert said in results[0].message
 
 
-def test_all_at_once_is_the_same(part: Any) -> None:
+def test_batch_gives_the_same_verdicts(part: Any) -> None:
     """The batch path gives the same verdicts as single pairs, and errors for the right pairs."""
     items = [i for i in part.items if i.task == "explicit"][::37]
 
@@ -136,7 +136,7 @@ def test_equal_pairs_keep_their_own_outcomes(part: Any) -> None:
     assert [(v["test"], v["control"]) for v in values] == [(n & 1, n >> 1 & 1) for n in range(8)]
 
 
-def test_the_fast_path_leaves_sentiment_alone(part: Any) -> None:
+def test_fast_path_does_not_apply_to_sentiment(part: Any) -> None:
     """Items of the other task are evaluated one by one."""
     assert (
         BENCHMARK.evaluate_all([first(part, "implicit", "01")], part.context, lambda r: [], quick()) is None
@@ -208,7 +208,7 @@ def test_a_chat_model_segments(part: Any) -> None:
         ("", "content_filter", "refused", "content filter"),
     ],
 )
-def test_a_reply_that_is_no_segmentation(part: Any, reply: str, finish: str, status: str, said: str) -> None:
+def test_reply_that_is_not_a_segmentation(part: Any, reply: str, finish: str, status: str, said: str) -> None:
     """A reply that is not the sentence with spaces is unparsed, a filtered one refused; neither is right."""
     verdict = verdict_of(first(part, "explicit", "01"), part.context, "chat", chat(lambda s: reply, finish))
     assert verdict.status == status

@@ -52,14 +52,14 @@ def test_all_fillings_come_once() -> None:
     assert capacity(paradigm(), WORDS) == 12
 
 
-def test_fewer_are_the_beginning_of_more() -> None:
+def test_smaller_request_is_a_prefix_of_a_larger_one() -> None:
     """A smaller request gives the first pairs of a larger one; another seed gives other pairs."""
     more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
     assert list(fill_seeded(paradigm(), WORDS, pairs=4, seed=1)) == more[:4]
     assert [p.words for p in fill_seeded(paradigm(), WORDS, pairs=12, seed=2)] != [p.words for p in more]
 
 
-def test_one_list_twice_gives_two_words() -> None:
+def test_repeated_slot_gets_two_words() -> None:
     """A slot name that occurs twice never gets the same word in both places."""
     twice = paradigm("{one}和{one}买{site}。")
     pairs = list(fill_seeded(twice, WORDS, pairs=100, seed=0))
@@ -84,8 +84,8 @@ def test_drawing_is_without_replacement(sizes: list[int], seed: int, pairs: int)
         name: [chr(0x5000 + 10 * i + j) for j in range(n)]
         for i, (name, n) in enumerate(zip(names, sizes, strict=True))
     }
-    made = paradigm("".join(f"{{{name}}}" for name in names) + "买{site}。")
-    fillings = [pair.words for pair in fill_seeded(made, words, pairs=pairs, seed=seed)]
+    template = paradigm("".join(f"{{{name}}}" for name in names) + "买{site}。")
+    fillings = [pair.words for pair in fill_seeded(template, words, pairs=pairs, seed=seed)]
     assert len(set(fillings)) == len(fillings) == min(pairs, math.prod(sizes))
 
 
@@ -96,7 +96,7 @@ def test_numbers_of_pairs_are_bounded(pairs: int) -> None:
         fill_seeded(paradigm(), WORDS, pairs=pairs, seed=0)
 
 
-def test_shares_are_even_where_capacities_allow() -> None:
+def test_shares_are_even_if_capacities_allow() -> None:
     """A total is spread evenly; what a small paradigm cannot supply is moved to the others."""
     assert shares([10, 10, 10], 8) == [3, 3, 2]
     assert shares([1, 10, 10], 9) == [1, 4, 4]
@@ -145,7 +145,7 @@ def test_the_best_candidate_is_the_best_of_its_length() -> None:
     assert {p.words for p in pairs} == {("天",), ("天地",), ("地人",)}
 
 
-def test_absolute_scores_are_held_against_the_threshold_themselves() -> None:
+def test_absolute_scores_are_compared_with_the_threshold() -> None:
     """By absolute score, a probability of .78 passes the first slot and fails the second."""
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
@@ -228,12 +228,12 @@ def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch
     assert bool(list(fillings)) is kept
 
 
-def test_thresholds_are_the_papers() -> None:
+def test_thresholds_match_the_paper() -> None:
     """The threshold is 0.74 and rises by 0.05 with each further slot."""
     assert [threshold(slot) for slot in range(3)] == pytest.approx([0.74, 0.79, 0.84])
 
 
-def test_pairs_of_a_model_come_one_by_one() -> None:
+def test_pairs_of_a_model_are_generated_lazily() -> None:
     """A pair needs at most one call per slot, however many pairs are possible."""
     calls = []
 
@@ -263,7 +263,7 @@ def test_unknown_score_and_too_many_slots_are_refused() -> None:
         fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [], seed=0)
 
 
-def test_locate_site_wants_exactly_one() -> None:
+def test_locate_site_needs_exactly_one_site() -> None:
     """A sentence with no site, with two, or with two overlapping ones is an error."""
     assert locate_site("我买甲乙丙。", "甲乙丙") == 2
     with pytest.raises(DataError, match="no site"):
@@ -278,17 +278,17 @@ def test_pairs_survive_rows() -> None:
     """A pair can be rebuilt from its row; a changed sentence, word, id or position is an error naming the
     row.
     """
-    made = paradigm()
-    pairs = list(fill_seeded(made, WORDS, pairs=3, seed=0))
+    template = paradigm()
+    pairs = list(fill_seeded(template, WORDS, pairs=3, seed=0))
     rows = [pair_to_row(pair) for pair in pairs]
-    assert pairs_from_rows(rows, [made]) == pairs
+    assert pairs_from_rows(rows, [template]) == pairs
     changes: list[dict[str, object]] = [
         {"id": "02/00000"}, {"id": "01"}, {"id": "01/x"}, {"words": ["天"]}, {"words": None}, {"test": "天"},
         {"control": rows[0]["test"]}, {"start": 0}, {"words": ["甲乙丙", "山"]},
     ]  # fmt: skip
     for change in changes:
         with pytest.raises(DataError, match="row 2"):
-            pairs_from_rows([rows[0], rows[1] | change], [made])
+            pairs_from_rows([rows[0], rows[1] | change], [template])
 
 
 def test_wrong_number_of_words_is_an_error() -> None:

@@ -89,7 +89,7 @@ def test_test_and_control_differ_only_in_the_site(paradigm: Paradigm) -> None:
 
 
 @each()
-def test_no_slot_word_holds_a_word_of_the_site(paradigm: Paradigm) -> None:
+def test_slot_words_do_not_contain_words_of_the_site(paradigm: Paradigm) -> None:
     """Neither bigram of a site or of its control's occurs in a word of the frame's slots."""
     bigrams = [site[i : i + 2] for site in (paradigm.site, paradigm.control_site) for i in (0, 1)]
     held = [w for slot in paradigm.slots for w in words()[slot] if any(b in w for b in bigrams)]
@@ -97,7 +97,7 @@ def test_no_slot_word_holds_a_word_of_the_site(paradigm: Paradigm) -> None:
 
 
 @each()
-def test_no_word_reaches_over_an_edge_of_the_site(paradigm: Paradigm) -> None:
+def test_no_dictionary_word_crosses_an_edge_of_the_site(paradigm: Paradigm) -> None:
     """No dictionary word crosses the edges of a site, except intended ones (机房 in 留心机房)."""
     chosen = random.Random(3)
     straddling = set()
@@ -133,17 +133,17 @@ def test_sites_occur_once_in_every_sentence_of_a_sample(paradigm: Paradigm) -> N
         assert paradigm.site not in control
 
 
-def test_the_papers_size_can_be_had() -> None:
+def test_frames_can_supply_the_papers_size() -> None:
     """The frames can supply the paper's 203,944 pairs, at most 40,000 per paradigm and thousands in each."""
     capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
     assert min(capacities) > 5000
-    given = shares(capacities, PAPER_SIZE)
-    assert sum(given) == PAPER_SIZE
-    assert max(given) <= 40_000
-    assert max(given) - min(given) <= 1
+    numbers = shares(capacities, PAPER_SIZE)
+    assert sum(numbers) == PAPER_SIZE
+    assert max(numbers) <= 40_000
+    assert max(numbers) - min(numbers) <= 1
 
 
-def test_words_are_text_of_their_own() -> None:
+def test_every_word_list_is_used_and_marked_unchecked() -> None:
     """Every word list in the file is used, and each says that no native speaker has checked it."""
     used = {slot for paradigm in paradigms() for slot in paradigm.slots}
     assert set(document("slot_words.json")["builtin"]) == used
@@ -160,7 +160,7 @@ def test_changed_frames_have_new_item_numbers() -> None:
 
 
 def test_document_survives_writing() -> None:
-    """What to_json writes reads back as the same paradigms."""
+    """The document written by to_json is read back as the same paradigms."""
     assert parse_builtin(json.loads(json.dumps(to_json(paradigms())))) == paradigms()
 
 

@@ -69,7 +69,7 @@ def test_unknown_class_is_named() -> None:
         is_wrong("0/+", scores(0.1, 0.2))
 
 
-def test_log_odds_order_what_probabilities_cannot() -> None:
+def test_log_odds_distinguish_saturated_probabilities() -> None:
     """Log odds keep the order and distance of probabilities that both round to 1.0 in 64 bits."""
     low, high = Score(1.0, 40.0), Score(1.0, 50.0)
     assert is_wrong("+/-", PairScores(low, high))
@@ -147,8 +147,13 @@ def test_no_hits_and_no_occlusion() -> None:
     """Without hits sufficiency is undefined; without occluded scores all three are."""
     one = count([PairResult("01", "+/-", "left", scores(0.2, 0.8, 0.1, 0.9))])
     assert (one.accuracy, one.necessity, one.sufficiency, one.gper) == (0.0, 0.0, None, 0.0)
-    bare = count([PairResult("01", "+/-", "left", scores(0.2, 0.8))])
-    assert (bare.accuracy, bare.necessity, bare.sufficiency, bare.gper) == (0.0, None, None, None)
+    without_occlusion = count([PairResult("01", "+/-", "left", scores(0.2, 0.8))])
+    assert (
+        without_occlusion.accuracy,
+        without_occlusion.necessity,
+        without_occlusion.sufficiency,
+        without_occlusion.gper,
+    ) == (0.0, None, None, None)
 
 
 def test_pairs_without_occlusion_do_not_dilute_necessity() -> None:
@@ -166,7 +171,7 @@ def test_overall_error_rate_is_of_the_means() -> None:
     assert rows_of(pairs)["gper", "overall"].value == pytest.approx(0.75 * 0.75)
 
 
-def test_nothing_counted() -> None:
+def test_counts_without_pairs() -> None:
     """Without pairs all quantities are undefined."""
     none = count([])
     assert (none.accuracy, none.necessity, none.sufficiency, none.gper) == (None, None, None, None)
@@ -234,7 +239,7 @@ def test_intervals_resample_paradigms() -> None:
     repeatable.
     """
 
-    def made(copies: int) -> list[PairResult]:
+    def pair_results(copies: int) -> list[PairResult]:
         outcome = []
         for number in range(12):
             wrong = scores(0.2, 0.8, 0.5, 0.5 if number % 2 else 0.51)
@@ -243,7 +248,7 @@ def test_intervals_resample_paradigms() -> None:
             outcome += [PairResult(f"{number:02}", "+/-", "left", s) for s in chosen] * copies
         return outcome
 
-    few, many = rows_of(made(1)), rows_of(made(3))
+    few, many = rows_of(pair_results(1)), rows_of(pair_results(3))
     for name in ("pair_accuracy", "sufficiency", "gper", "sentiment_difference"):
         row = few[name, "overall"]
         assert row.ci_low is not None
@@ -251,7 +256,7 @@ def test_intervals_resample_paradigms() -> None:
         assert row.value is not None
         assert row.ci_low < row.value < row.ci_high
         assert many[name, "overall"].ci_low == pytest.approx(row.ci_low)
-    assert rows_of(made(1)) == few
+    assert rows_of(pair_results(1)) == few
     # The interval is about four standard errors of a mean over 12 paradigms wide.
     shares = [1 - number % 5 / 5 for number in range(12)]
     mean = sum(shares) / 12

@@ -39,7 +39,7 @@ def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
     ("paradigm", "lower", "side", "sentiment"),
     [("01", "wrong", "below", "+/-"), ("02", "correct", "above", "-/+")],
 )
-def test_the_sign_that_is_wrong(part: Any, paradigm: str, lower: str, side: str, sentiment: str) -> None:
+def test_wrong_sign_of_a_difference(part: Any, paradigm: str, lower: str, side: str, sentiment: str) -> None:
     """A test sentence that scores lower is wrong for a + word, right for a - word; a tie is right."""
     item = first(part, "implicit", paradigm)
     TEST[0] = item["pair"].paradigm.true_word

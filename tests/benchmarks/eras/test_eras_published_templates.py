@@ -53,7 +53,7 @@ def test_places_count_slots_as_two() -> None:
     assert Counter(p.sentiment for p in parsed) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
 
 
-def test_the_39_are_chosen() -> None:
+def test_39_paradigms_are_chosen() -> None:
     """The benchmark uses pairs 0 to 17 and the even ones from 18 to 58; faults in other pairs do not matter."""
     assert (*range(18), *range(18, 59, 2)) == PUBLISHED_INDICES
     data, places = templates(), locations()

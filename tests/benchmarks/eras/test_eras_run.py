@@ -46,7 +46,7 @@ def said_in_one_line(done: Finished, *said: str) -> None:
     assert any(all(part in line for part in said) for line in done.output.splitlines()), done.output
 
 
-def test_a_chat_model_takes_both_tasks(run: Runner, workers: str) -> None:
+def test_chat_model_is_measured_on_both_tasks(run: Runner, workers: str) -> None:
     """A chat model gets requests to segment and to judge sentiment, and its metrics are in the record."""
     run.write("cutter.py", CUTTER)
     model = f"fake:call?file={run.folder / 'cutter.py'}"
@@ -83,7 +83,7 @@ def test_cases_can_be_paradigms(run: Runner, workers: str, forced: str) -> None:
 
 @pytest.mark.parametrize("inside", ["True", "False"])
 def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: str) -> None:
-    """Its pairs are errors that say what it did, not wrong answers; the others are judged."""
+    """Pairs whose characters were dropped are errors that say so, not wrong answers; the others are judged."""
     run.write("conftest.py", DROPPER.replace("IN_WORKER", inside))
     run.write("test_eras.py", Path(ERAS).read_text(encoding="utf-8"))
     done = run("--model", "dropper", "--llm-limit", "1", "-n", workers, "-q")
@@ -118,7 +118,7 @@ def test_a_word_list_in_gbk(run: Runner) -> None:
     said_in_one_line(run(ERAS, "--model", f"maxmatch:{file}"), "words.txt", "GBK", "iconv")
 
 
-def test_labels_that_are_not_understood(run: Runner) -> None:
+def test_unknown_labels_are_refused(run: Runner) -> None:
     """A classifier whose class names do not say which is positive is an error that names the parameter to
     set.
     """

@@ -155,7 +155,7 @@ def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
     ]
 
 
-def test_word_spelt_otherwise_has_no_masked_control(tmp_path: Path) -> None:
+def test_word_with_another_spelling_has_no_masked_control(tmp_path: Path) -> None:
     """If the sentence spells the word differently (two published rows), the masked control does not exist."""
     items = load(tmp_path, "en", ("We sold the boatt", "bowt", "boat")).items
     assert [i.task for i in items] == ["asked", "word_only"]
@@ -193,7 +193,7 @@ def test_foreign_answers_may_be_english(
         ("It is 'one'", "wrong", "wrong"),
     ],
 )
-def test_contains_against_word(
+def test_contains_and_word_matching(
     reply: str, contains: str, word: str, tmp_path: Path, measure: Measure
 ) -> None:
     """`contains` finds "a" inside "cat", as the paper's rule does; `word` needs a whole word."""
@@ -214,7 +214,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
 # Repeated questions
 
 
-def test_refusal_is_asked_again_in_the_same_conversation(lamp: Loaded, measure: Measure) -> None:
+def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) -> None:
     """With asks = 2 the same question follows a refusal, as in the paper's forced answer."""
     seen = measure(H, lamp.items[0], lamp.context, REFUSAL, "Ah, a lamp!", asks=2)
     assert seen.calls[0][1].messages == (Message("user", QUESTION),)
@@ -228,7 +228,7 @@ def test_refusal_is_asked_again_in_the_same_conversation(lamp: Loaded, measure: 
     assert (seen.verdict.values["asks"], seen.verdict.values["first_correct"]) == (2.0, 0.0)
 
 
-def test_asking_goes_on_until_the_limit(lamp: Loaded, measure: Measure) -> None:
+def test_question_is_repeated_up_to_the_limit(lamp: Loaded, measure: Measure) -> None:
     """A model that refuses every time gets `asks` questions in a growing conversation, and its status is
     refused.
     """
@@ -247,14 +247,16 @@ def test_asking_goes_on_until_the_limit(lamp: Loaded, measure: Measure) -> None:
         (Reply("", finish_reason="content_filter"), "refused"),
     ],
 )
-def test_only_a_refusal_is_asked_again(reply: Reply, status: str, lamp: Loaded, measure: Measure) -> None:
+def test_only_a_refusal_repeats_the_question(
+    reply: Reply, status: str, lamp: Loaded, measure: Measure
+) -> None:
     """A right or wrong answer and an empty or filtered reply end the conversation."""
     seen = measure(H, lamp.items[0], lamp.context, reply, asks=3)
     assert (len(seen.calls), seen.verdict.status) == (1, status)
     assert seen.verdict.values["first_correct"] == float(status == "correct")
 
 
-def test_controls_are_asked_again_with_their_own_question(lamp: Loaded, measure: Measure) -> None:
+def test_controls_repeat_their_own_question(lamp: Loaded, measure: Measure) -> None:
     """A repeated control question does not reveal the withheld clue."""
     seen = measure(H, lamp.items[1], lamp.context, REFUSAL, "lamp", asks=2)
     turns = [m.content for m in seen.calls[1][1].messages if m.role == "user"]

@@ -150,7 +150,7 @@ def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> N
     assert [(r.temperature, r.max_tokens) for r in asked] == [(0.7, 1), (0.0, 5)]
 
 
-def test_protocols_say_what_they_leave_out() -> None:
+def test_protocols_list_their_differences() -> None:
     """`paper` lists its assumptions, and `quick` lists its differences."""
     assert resolve("htest", H.protocols, "paper", {}, 0).assumed
     assert resolve("htest", H.protocols, "quick", {}, 0).gives_up
@@ -186,7 +186,7 @@ def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure)
 @pytest.mark.parametrize(
     ("read", "status"), [("A", "wrong"), ("B", "correct"), ("None", "unparsed"), ("", "unparsed")]
 )
-def test_the_readers_word_decides(read: str, status: str, small: Loaded, measure: Measure) -> None:
+def test_reader_decides_the_verdict(read: str, status: str, small: Loaded, measure: Measure) -> None:
     """The verdict depends on the reader's reply, not on the chain of thought."""
     seen = measure(H, small.items[1], small.context, "Label: A, clearly", read, k=4, cot=True)
     assert seen.verdict.status == status
@@ -202,7 +202,9 @@ def test_the_readers_word_decides(read: str, status: str, small: Loaded, measure
         (Reply("It is A", finish_reason="content_filter"), "refused"),
     ],
 )
-def test_no_thought_is_not_read(thought: Reply, status: str, small: Loaded, measure: Measure) -> None:
+def test_missing_thought_needs_no_reader(
+    thought: Reply, status: str, small: Loaded, measure: Measure
+) -> None:
     """An empty or filtered chain of thought is judged without a call to the reader."""
     seen = measure(H, small.items[0], small.context, thought, k=4, cot=True)
     assert len(seen.calls) == 1
@@ -218,7 +220,7 @@ def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measur
         assert H.helpers(resolve("htest", H.protocols, "quick", {"cot": cot}, 0).settings) == roles
 
 
-def test_chain_of_thought_leaves_letter_geometry_alone(small: Loaded, measure: Measure) -> None:
+def test_letter_geometry_has_no_chain_of_thought(small: Loaded, measure: Measure) -> None:
     """Letter Geometry takes one call even under `cot`."""
     assert measure(H, small.items[2], small.context, "N", k=4, cot=True).verdict.status == "correct"
 
@@ -242,7 +244,7 @@ STATUSES = [
 def test_statuses(
     reply: Reply, status: str, parsed: float, obeys: float, small: Loaded, measure: Measure
 ) -> None:
-    """A readable reply is right or wrong, a filter's refusal is refused, and all else is unparsed."""
+    """A readable reply is right or wrong, a filter's refusal is refused, and any other reply is unparsed."""
     verdict = measure(H, small.items[0], small.context, reply, k=4).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
     assert dict(verdict.values) == {"parsed": parsed, "format": obeys}
@@ -315,7 +317,7 @@ def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
         assert metric.value == by_hand[metric.name]
 
 
-def test_nothing_read_has_no_adjusted_accuracy(small: Loaded, measure: Measure) -> None:
+def test_adjusted_accuracy_without_a_readable_reply(small: Loaded, measure: Measure) -> None:
     """Without a readable reply the adjusted accuracy is undefined, not 0."""
     records = [measure(H, small.items[0], small.context, "", k=4).record]
     actual = {m.name: m for m in H.metrics(records)}

@@ -94,6 +94,6 @@ def test_one_letter_obeys_the_format(reply: str) -> None:
 
 
 @pytest.mark.parametrize("reply", ["a", "b", "A.", "(A)", "A B", "AB", "Label: A", "C", "", "**B**"])
-def test_anything_else_breaks_the_format(reply: str) -> None:
+def test_other_replies_break_the_format(reply: str) -> None:
     """Lower case, punctuation, extra words and other letters break the one-letter format."""
     assert not obeys_format(reply)

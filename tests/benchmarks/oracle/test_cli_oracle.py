@@ -53,7 +53,7 @@ def test_sentences_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture
     ],
     ids=["missing", "empty", "control", "encoding", "long"],
 )
-def test_bad_files_are_one_line(
+def test_bad_files_give_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, said: str
 ) -> None:
     """A file that cannot be read as sentences gives one line that names it, and nothing is written."""

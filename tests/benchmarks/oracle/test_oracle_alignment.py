@@ -99,7 +99,7 @@ def test_one_direction_covers_the_other_sentence() -> None:
     assert alignments.leftovers == (("the man said",), ())
 
 
-def test_or_and_and() -> None:
+def test_phi_or_and_phi_and() -> None:
     """phi_or needs an alignment in one direction, phi_and in both."""
     names = ("forward", "forward_star", "backward", "backward_star")
     for held in range(16):
@@ -134,7 +134,7 @@ def test_only_prepositions_may_be_left_over(tag: str, word: str, holds: bool) ->
     assert alignments.rho.backward
 
 
-def test_the_whole_sentence_is_no_phrase() -> None:
+def test_whole_sentence_is_not_a_phrase() -> None:
     """Neither the root nor a clause without only its full stop is mapped; their parts are mapped instead."""
     tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
     alignments = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
@@ -153,7 +153,7 @@ def test_a_node_without_a_sibling_ends_the_path() -> None:
     assert [joined.nodes[p].label for p in path] == ["DT", "X+NP"]
 
 
-def test_ties_go_to_the_smaller_then_the_leftmost() -> None:
+def test_ties_choose_the_smaller_then_the_leftmost_node() -> None:
     """Of equally similar nodes, the smaller one is chosen, then the leftmost."""
     target = parsed("(S (NP (RB very) (RB very)) (VP (V ran) (NP (DT the) (NN dog)) (NP (DT the) (NN dog))))")
     source = parsed("(S (RB very) (NP (DT the) (NN dog)))")
@@ -267,7 +267,7 @@ def test_vectors_must_fit() -> None:
         most_similar(np.zeros((1, 2)), tree)
 
 
-def test_refused_pairs_are_gone_from_both_directions() -> None:
+def test_refused_pairs_are_removed_from_both_directions() -> None:
     """Removing a phrase pair removes its mappings and the coverage that only they gave."""
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
     left = alignments.without([PhrasePair("slept quietly", "softly rested")])

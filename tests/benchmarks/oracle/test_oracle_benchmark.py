@@ -59,7 +59,7 @@ def model(same: Any = None, extract: Any = None) -> Subject:
 # ---- sentences
 
 
-def test_an_ideal_extractor_is_accepted() -> None:
+def test_ideal_extractor_is_accepted() -> None:
     """Entities extracted regardless of the others are correct, with the bound of the rule."""
     verdict = verdict_on(TOWNS, model())
     assert (verdict.status, verdict.score, verdict.given, verdict.expected) == (
@@ -77,7 +77,7 @@ def test_an_ideal_extractor_is_accepted() -> None:
     assert verdict.task == ""
 
 
-def test_an_extractor_that_is_not_linear_is_wrong() -> None:
+def test_extractor_that_is_not_linear_is_wrong() -> None:
     """If an entity is found only with another, the sentence is wrong, with a culprit and no bound."""
     verdict = verdict_on(
         TOWNS, model(extract=lambda s, _: capitalised(s) if "Oslo" in s else capitalised(s)[1:2]), tests=20
@@ -133,7 +133,7 @@ def test_the_answer_decides_the_task(item: Item, said: bool) -> None:
     assert (verdict.values["said_yes"], verdict.values["label"]) == (float(said), float(item["label"]))
 
 
-def test_an_unreadable_answer_has_no_task_of_its_own() -> None:
+def test_pair_with_an_unreadable_answer_keeps_its_task() -> None:
     """A pair with an unreadable answer keeps the task of its label and is unparsed."""
     verdict = verdict_on(UNLIKE, model(lambda first, second: "perhaps"))
     assert (verdict.status, verdict.given, verdict.task) == ("unparsed", "unreadable", "")
@@ -161,7 +161,7 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
         assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
 
 
-def test_without_a_tree_nothing_is_proved() -> None:
+def test_pair_without_a_tree_is_not_proved() -> None:
     """If the parser returns no tree, a "yes" is rejected with that reason, even if it agrees with
     the label.
     """
@@ -181,7 +181,7 @@ def test_without_a_tree_nothing_is_proved() -> None:
     ],
     ids=["parser error", "too long", "too few vectors", "vectors of another size"],
 )
-def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
+def test_text_that_a_helper_cannot_process(word: str, reason: str) -> None:
     """A text without a tree or vectors is not an error: a "yes" about it is rejected with the reason."""
     text = " ".join(f"{word} dogs".split())
     for item in (pair(text, DOGS, 3), pair(DOGS, text, 3)):
@@ -191,7 +191,7 @@ def test_a_text_that_a_helper_cannot_take(word: str, reason: str) -> None:
         assert "\n" not in verdict.reason
 
 
-def test_a_paraphrase_that_a_helper_cannot_take() -> None:
+def test_paraphrase_that_a_helper_cannot_process() -> None:
     """A paraphrase of 700 words cannot be aligned, but it is not an error and can be drawn."""
     long = "so " * 700 + "another thing."
     for wordy in (long, "breaking news.", "vectorless news."):
@@ -222,9 +222,7 @@ def test_a_paraphrase_that_a_helper_cannot_take() -> None:
 )
 @pytest.mark.parametrize("role", ["parse", "embed"])
 @pytest.mark.parametrize("text_fails_too", [False, True])
-def test_a_helper_that_cannot_be_asked_is_an_error(
-    error: BackendError, role: str, text_fails_too: bool
-) -> None:
+def test_failing_helper_is_an_error(error: BackendError, role: str, text_fails_too: bool) -> None:
     """A failure of the helper itself is an error of the case, even next to a failure caused by the text."""
 
     async def ask(label: str, asked: str, request: Request) -> Reply:
@@ -242,7 +240,7 @@ def test_a_helper_that_cannot_be_asked_is_an_error(
     assert outcome.error is error
 
 
-def test_the_record_of_a_text_that_a_helper_cannot_take() -> None:
+def test_record_of_a_text_that_a_helper_cannot_process() -> None:
     """The case lists the failed call, and the record has a verdict and no error."""
 
     async def ask(label: str, role: str, request: Request) -> Reply:
@@ -282,7 +280,7 @@ def test_sanity_checks() -> None:
     assert proved.reason.startswith("unrelated sentences: yes, proved")
 
 
-def test_sanity_items_are_made_of_the_pairs() -> None:
+def test_sanity_items_come_from_the_pairs() -> None:
     """Sanity items use the same third of the pairs in every run; random pairs mix first sentences."""
     items = loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
     tasks = Counter(item.task for item in items)
@@ -385,7 +383,7 @@ def test_a_call_that_fails_is_an_error() -> None:
 # ---- remarks
 
 
-def test_remarks_say_what_an_acceptance_is_worth() -> None:
+def test_remarks_give_the_bound_of_an_acceptance() -> None:
     """The remarks give the coin's bound for the run's number of tests and the number of cases without one."""
     values = {"tests_or": 3.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0}
     unfair = {**values, "fair_coin_or": 0.0}
@@ -404,7 +402,7 @@ def test_remarks_say_what_an_acceptance_is_worth() -> None:
 
 
 @pytest.mark.parametrize(("phi", "unfair"), [({}, 1), ({"phi": 0.0}, 1), ({"phi": 1.0}, 2)])
-def test_the_coin_of_the_runs_own_phi_counts(phi: dict[str, float], unfair: int) -> None:
+def test_remarks_use_the_phi_of_the_run(phi: dict[str, float], unfair: int) -> None:
     """An unfair coin counts only for the run's own phi; a record without phi was decided by "or"."""
     coins = [(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     some = [

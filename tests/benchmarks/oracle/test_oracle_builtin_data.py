@@ -67,7 +67,7 @@ def test_readme_counts_the_rows() -> None:
     assert expected | {"pairs": len(pairs())} == result
 
 
-def test_ids_are_the_place_in_the_file() -> None:
+def test_ids_number_the_rows() -> None:
     """The ids number the rows of each file from 001."""
     for domain in ("general", "technical"):
         result = [item.id for item in sentences(domain)]
@@ -85,14 +85,14 @@ def test_lengths() -> None:
         assert re.search(r"[.?!][\"”]?\Z", text), text
 
 
-def test_no_sentence_twice() -> None:
+def test_sentences_are_distinct() -> None:
     """No two sentences in any file have the same words in the same order."""
     twice = [text for text, count in Counter(map(words, texts())).items() if count > 1]
     assert twice == []
 
 
 @pytest.mark.parametrize("domain", ["general", "technical"])
-def test_entities_stand_in_the_text(domain: str) -> None:
+def test_entities_occur_in_the_text(domain: str) -> None:
     """Every label is in its sentence as whole words, occurs once in the list and has a kind."""
     for item in sentences(domain):
         assert all(occurs_in(name, item["text"]) for name in named(item)), item.id
@@ -108,7 +108,7 @@ def test_numbers_of_entities() -> None:
     assert sum(n * count for n, count in counts.items()) >= 400
 
 
-def test_hard_cases_are_there() -> None:
+def test_hard_cases_occur() -> None:
     """Repeated mentions, names inside names, possessives, chained places and non-Latin letters all occur."""
     general = sentences("general")
     repeated = [i for i in general if any(mentions(name, i["text"]) > 1 for name in named(i))]
@@ -124,7 +124,7 @@ def test_hard_cases_are_there() -> None:
     assert len({kind for i in general for _, kind in i["entities"]}) >= 30
 
 
-def test_commonest_kinds_are_no_majority() -> None:
+def test_no_kind_is_a_majority() -> None:
     """Each kind of entity makes up less than a third of the labels of the general sentences."""
     kinds = Counter(kind for item in sentences("general") for _, kind in item["entities"])
     assert max(kinds.values()) < sum(kinds.values()) / 3
@@ -182,7 +182,7 @@ def overlap(item: Item) -> float:
     return len(first & second) / len(first | second)
 
 
-def test_levels_mean_something() -> None:
+def test_levels_match_the_word_overlap() -> None:
     """Word overlap separates the labels of clear pairs, and points the other way for subtle pairs."""
     mean = {
         key: sum(map(overlap, result)) / len(result)

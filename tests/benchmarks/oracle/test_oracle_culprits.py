@@ -53,7 +53,7 @@ def culprits_of(**changed: Samples) -> tuple[Culprit, ...]:
     return culprits([test], samples, SUBJECT, "majority", changed.get("original", ideal(0)))
 
 
-def test_no_violation_no_culprit() -> None:
+def test_passed_test_has_no_culprit() -> None:
     """A passed test has no culprit, even if other replies vary."""
     assert culprits_of() == ()
 
@@ -82,7 +82,7 @@ def test_weak() -> None:
     assert "weak" not in edge.kinds
 
 
-def test_weak_itself() -> None:
+def test_entity_that_varies_is_only_weak() -> None:
     """An entity that varies within one sentence is only weak."""
     wavering = replies(X, (5, ["Tobias", "Lisbon"]), (6, ["Tobias"]))
     (culprit,) = culprits_of(x01=wavering, x11=replies(3, (11, ["Tobias"])))
@@ -128,7 +128,7 @@ def test_unexplained() -> None:
     assert "no count" in culprit.why
 
 
-def test_most_often_first() -> None:
+def test_culprits_are_sorted_by_failed_tests() -> None:
     """The entity with the most failed tests comes first, with the number of tests that fail because of it."""
     entities = locate([Extracted(name) for name, _, _ in ENTITIES[:3]], SENTENCE)
     synonyms = tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in zip(entities, ENTITIES[:3], strict=True))
@@ -145,7 +145,7 @@ def test_most_often_first() -> None:
     assert [violated_bits(test, samples, subject, "majority") for test in tests] == [1, 4, 4]
 
 
-def test_unread_replies_have_no_bits() -> None:
+def test_unread_replies_name_no_entity() -> None:
     """A test that fails because of an unread reply names no entity and gives the reason."""
     unread = Samples("", (ListReading(None, "the reply is not a list"),) * 11)
     assert culprits_of(x11=unread) == ()
@@ -182,7 +182,7 @@ def test_culprit_of_a_whole_measurement(rule: str) -> None:
     assert rejected > 10
 
 
-def test_what_passes_has_no_culprits() -> None:
+def test_test_that_some_combination_passes_has_no_culprits() -> None:
     """A test that some combination passes has no culprits, even if its most frequent answers fail."""
     samples = {x: ideal(x) for x in (X, Y)} | {3: replies(3, (10, []), (1, present(3, 2)))}
     assert violated_bits(OneTest(X, Y, 121, 1331), samples, SUBJECT, "any") == 3

@@ -80,7 +80,7 @@ def test_quotation_goes_on_in_the_next_sentence() -> None:
     assert detokenised(tokens).text == 'Beat "in Europe'
 
 
-def test_pairs_of_marks_are_of_the_sentence_itself() -> None:
+def test_even_number_of_marks_ignores_the_previous_sentence() -> None:
     """An even number of marks is read the same way, regardless of the previous sentence."""
     tokens = ["The", "song", '"', "Foo", '"', "was", "new"]
     assert detokenised(tokens, quoted=True).text == detokenised(tokens).text == 'The song "Foo" was new'
@@ -105,7 +105,7 @@ TOKENS = st.lists(
 
 
 @given(TOKENS, st.booleans())
-def test_tokens_stand_where_their_spans_say(tokens: list[str], quoted: bool) -> None:
+def test_tokens_are_at_their_spans(tokens: list[str], quoted: bool) -> None:
     """For any tokens, each one is at its span, in order, with at most single spaces in between."""
     sentence = detokenised(tokens, quoted=quoted)
     assert [" ".join(token.split()) for token in tokens] == [sentence.text[a:b] for a, b in sentence.spans]

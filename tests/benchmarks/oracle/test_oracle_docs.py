@@ -39,7 +39,7 @@ def model(run: Runner, name: str) -> str:
     return f"fake:call?file={file}"
 
 
-def test_a_checker_takes_less_than_40_lines() -> None:
+def test_example_checker_has_fewer_than_40_lines() -> None:
     """The checker, benchmark and test together are as short as the page claims."""
     assert 20 < len(EXAMPLE.splitlines()) < 40
 
@@ -52,7 +52,7 @@ def test_a_checker_takes_less_than_40_lines() -> None:
         ("silent", "unparsed", "a reply names none of the two, or both", 1),
     ],
 )
-def test_the_checker_runs_as_it_stands(run: Runner, name: str, status: str, reason: str, code: int) -> None:
+def test_example_checker_runs_unchanged(run: Runner, name: str, status: str, reason: str, code: int) -> None:
     """A model with an order is accepted, one that picks the first is not, and no answer is undecided."""
     run.write("test_rivers.py", EXAMPLE)
     done = run("--model", model(run, name), "-q")
@@ -63,7 +63,7 @@ def test_the_checker_runs_as_it_stands(run: Runner, name: str, status: str, reas
 
 
 @pytest.mark.parametrize(("counts", "code"), [(12, 1), (60, 0)])
-def test_the_search_runs_as_it_stands(run: Runner, counts: int, code: int) -> None:
+def test_example_search_runs_unchanged(run: Runner, counts: int, code: int) -> None:
     """A model that counts to 12 miscounts 13 letters, and one that counts to 60 has no counterexample."""
     run.write("test_letters.py", SEARCHED)
     body = f"n = chat.prompt.split()[4].count('a')\n    return str(n if n <= {counts} else {counts})"
@@ -82,7 +82,7 @@ def test_the_search_runs_as_it_stands(run: Runner, counts: int, code: int) -> No
         assert result["examples"] > 30
 
 
-def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
+def test_coin_is_accepted_as_often_as_the_bound_says() -> None:
     """A fair coin makes no cycle in three triples with probability 0.75 cubed."""
     module = types.ModuleType("rivers")
     exec(compile(EXAMPLE, "docs/oracle.md", "exec"), module.__dict__)
@@ -102,7 +102,7 @@ def test_a_coin_is_accepted_as_often_as_the_bound_says() -> None:
     assert binomtest(sum(f.accepted for f in result), 2000, 0.75**3).pvalue > 0.001
 
 
-def test_the_page_names_what_there_is() -> None:
+def test_page_lists_the_existing_metrics_and_settings() -> None:
     """The page lists every metric, only existing metrics and settings, and the number of built-in items."""
     section = PAGE[PAGE.index("## Metrics") : PAGE.index("```toml")]
     named = {name for row in re.findall(r"^\| .*", section, re.M) for name in re.findall(r"`([a-z_]+)`", row)}

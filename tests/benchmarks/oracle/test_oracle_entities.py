@@ -34,7 +34,7 @@ def test_all_mentions_as_words() -> None:
     assert entity.named is None
 
 
-def test_own_case_first() -> None:
+def test_own_case_is_preferred() -> None:
     """A name found in its own case does not match other cases; otherwise any case matches."""
     sentence = "May may come in May to us in the US."
     both = entities_of(sentence, "May", "US", "IN THE us")

@@ -31,7 +31,7 @@ def read(reply: str, text: str = TEXT) -> list[tuple[str, str]] | None:
     return None if entities is None else [(e.name, e.kind) for e in entities]
 
 
-def test_prompt_is_the_papers() -> None:
+def test_prompt_matches_the_paper() -> None:
     """Prompt 1 equals the paper's word for word, including its example list and quotation marks."""
     assert PROMPT.replace("{text}", "TEXT").splitlines() == [
         'Please perform entity recognition for all entities in the following sentence: "TEXT"',
@@ -68,7 +68,7 @@ def test_prompt_is_the_papers() -> None:
         "movie: Mission: Impossible\nperson: Tom Cruise",
     ],
 )
-def test_one_list_in_many_guises(reply: str) -> None:
+def test_equivalent_lists(reply: str) -> None:
     """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two
     entities.
     """
@@ -92,12 +92,12 @@ def test_one_list_in_many_guises(reply: str) -> None:
         (f"1. person: Tom Cruise\n2. thing: {'x' * (LONGEST_NAME + 1)}", ["Tom Cruise"]),
     ],
 )
-def test_what_the_sentence_decides(reply: str, names: list[str]) -> None:
+def test_sentence_decides_which_part_is_the_name(reply: str, names: list[str]) -> None:
     """The sentence decides which half of a line is the name, and whether it is one name or several."""
     assert [name for name, _ in read(reply) or []] == names
 
 
-def test_without_the_sentence_form_decides() -> None:
+def test_form_decides_without_the_sentence() -> None:
     """Without the sentence, the class is before the first colon and the name after it."""
     assert read("1. film: Mission: Impossible\n2. x", "") == [("Mission: Impossible", "film"), ("x", "")]
     assert read("1. Tom Cruise (actor)", "") == [("Tom Cruise", "actor")]
@@ -134,7 +134,7 @@ def test_no_entities_is_an_answer(reply: str) -> None:
         ("1. ...\n2. ---", "no names"),
     ],
 )
-def test_no_list_is_no_answer(reply: str, problem: str) -> None:
+def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
     """A reply that is not a list is unread with a stated problem, which differs from the empty set."""
     reading = read_list(reply, TEXT)
     assert reading.entities is None
@@ -156,7 +156,7 @@ def test_bullets_below_numbered_classes() -> None:
 @pytest.mark.parametrize(
     "reply", ["1. No entities found in this sentence.", "1. There are no entities.", "1. None found."]
 )
-def test_an_item_that_says_none(reply: str) -> None:
+def test_list_item_that_says_none(reply: str) -> None:
     """A list whose only item says "none" is empty, unless the sentence contains these words."""
     assert read_list(reply, TEXT).entities == ()
     song = "Here Are No Entities"
@@ -171,14 +171,13 @@ def test_several_names_with_remarks_on_a_line() -> None:
     assert reading.entities == (Extracted("Tom Cruise", "person"), Extracted("Nicole Kidman", "person"))
 
 
-def test_a_first_item_on_the_line_of_the_preamble() -> None:
-    """A first item on the line of the preamble is kept."""
+def test_first_item_on_the_line_of_the_preamble_is_kept() -> None:
     reading = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
     assert reading.names == frozenset({"tom cruise", "paris"})
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
-def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
+def test_any_reply_can_be_read(reply: str, text: str) -> None:
     """Any reply is read or refused, and names are never empty or repeated."""
     for reading in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):
         assert (reading.entities is None) == bool(reading.problem)
@@ -187,7 +186,7 @@ def test_no_reply_breaks_the_reader(reply: str, text: str) -> None:
         assert len(keys) == len(set(keys))
 
 
-def test_long_replies_are_read_in_no_time() -> None:
+def test_long_replies_are_read_quickly() -> None:
     """A reply of a million characters takes no longer than its first part."""
     for reply in (
         "1. a: " * 200_000,
@@ -242,7 +241,7 @@ def test_names_that_differ(one: str, other: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_normalising_twice_is_once(name: str) -> None:
+def test_normalising_is_idempotent(name: str) -> None:
     """Normalising a name twice gives the same result as once."""
     assert normalised(normalised(name)) == normalised(name)
 

@@ -163,7 +163,7 @@ def test_own_sentences_are_items(tmp_path: Path) -> None:
     ]
 
 
-def test_own_sentences_beside_published_pairs(tmp_path: Path) -> None:
+def test_own_sentences_next_to_published_pairs(tmp_path: Path) -> None:
     """In an unmarked folder a user's file is read together with published data; in a marked one, alone."""
     put(tmp_path, OWN, "One.\n")
     msrp(tmp_path, "1\t1\t2\tA.\tB.")
@@ -190,7 +190,7 @@ def test_bad_own_sentences(text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["published", "generated"])
-def test_no_file_at_all(source: str, tmp_path: Path) -> None:
+def test_folder_without_files(source: str, tmp_path: Path) -> None:
     """If there is no file to read, the error names the missing file and how to get it."""
     message = refusal(DataFolder(tmp_path, source))
     assert "no such file" in message

@@ -66,7 +66,7 @@ def test_fences_are_noted(reply: str) -> None:
     assert answer.notes.fenced
 
 
-def test_what_was_not_asked_for_is_ignored() -> None:
+def test_extra_keys_are_ignored() -> None:
     """Extra keys are ignored, and the explanation may be missing or not a text."""
     assert read_answer('{"answer": "no", "sure": 0.9}').said is False
     assert read_answer('{"answer": "no", "explanation": ["a"]}').explanation == ""
@@ -159,7 +159,7 @@ def test_one_repair() -> None:
     assert [chat.sample for chat in replies.chats] == [3, 3]
 
 
-def test_an_empty_reply_is_no_empty_turn() -> None:
+def test_repair_of_an_empty_reply_has_no_empty_turn() -> None:
     """The repair conversation has no empty turn, because servers refuse one."""
     replies = Replies(" \n", YES)
     assert _ask(replies).said is True
@@ -213,7 +213,7 @@ def test_paraphrases_are_repaired_too() -> None:
     assert "'paraphrases'" in replies.chats[1].messages[3].content
 
 
-def test_a_call_that_fails_is_no_answer() -> None:
+def test_failed_call_is_not_an_answer() -> None:
     """A backend error is passed through, also during a repair."""
     for replies in (Replies(BackendError("down")), Replies("Yes!", BackendError("down"))):
         with pytest.raises(BackendError, match="down"):

@@ -98,7 +98,7 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
 
 
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
-def test_rules_agree_on_one_that_never_changes_its_mind(rule: str) -> None:
+def test_rules_agree_on_a_deterministic_extractor(rule: str) -> None:
     """If all samples are equal, every rule decides a sentence the same way, for any f."""
     table = FAR[0.375]
     for seed in range(20):
@@ -190,7 +190,7 @@ def test_linear_but_not_faithful(make: Any, rule: str) -> None:
     assert labelled >= 28
 
 
-def test_lost_both_and_extra_are_counted() -> None:
+def test_lost_duplicate_and_extra_entities_are_counted() -> None:
     """Lost entities, entities in both forms and extra names are counted over distinct tested sentences."""
     fake = Fake(nothing_after_first())
     empty = check(fake, 3)
@@ -203,7 +203,7 @@ def test_lost_both_and_extra_are_counted() -> None:
     assert twice.values["both"] == sum(x & 1 for x in vectors)
 
 
-def test_one_that_changes_its_mind() -> None:
+def test_extractor_that_changes_its_answer() -> None:
     """If every other reply to a changed sentence is empty, ``any`` accepts without a bound.
 
     Half of the combinations pass or fail as counted; ``single`` and ``majority`` use only the replies that
@@ -234,7 +234,7 @@ def test_one_that_changes_its_mind() -> None:
     assert share["any"] > share["majority"]
 
 
-def test_paper_protocol_asks_165() -> None:
+def test_paper_protocol_makes_165_requests() -> None:
     """The original and each distinct transformed sentence get eleven requests each, and none is repeated."""
     for seed in range(6):
         fake = Fake(lambda x, _: present(x, 5), 5)
@@ -247,7 +247,7 @@ def test_paper_protocol_asks_165() -> None:
     assert len(texts) > 10
 
 
-def test_all_questions_of_the_tests_go_out_at_once() -> None:
+def test_all_requests_of_the_tests_are_sent_at_once() -> None:
     """All requests about transformed sentences are sent before the first answer is read."""
 
     async def run() -> Acceptance:
@@ -282,7 +282,7 @@ def test_same_seed_same_measurement() -> None:
     assert check(Fake(lambda x, _: present(x)), 10) != check(one, 9)
 
 
-def test_no_entities_are_accepted_and_counted_apart() -> None:
+def test_empty_answers_are_accepted_and_counted_separately() -> None:
     """An empty answer is accepted without tests or a bound, and counted separately."""
     acceptance = check(Fake(lambda x, _: []))
     assert acceptance.accepted
@@ -378,7 +378,7 @@ def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
-def test_a_filter_on_changed_sentences(rule: str) -> None:
+def test_content_filter_on_changed_sentences(rule: str) -> None:
     """If a content filter withholds every changed sentence, the sentence is refused and counts in no rate.
 
     If some failed tests are unfiltered, the sentence stays rejected.
@@ -480,12 +480,12 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         if "normal entity" in chat.prompt:
             return Reply("[[named entity]]")
         here = normalised(sentence_in(chat))
-        told = [
+        lines = [
             f"- {kinds.get(name, 'person')}: {name}"
             for name in (pool_names if here != normalised(text) else names)
         ]
         return Reply(
-            "\n".join(line for line in told if contains_words(here, normalised(line.partition(": ")[2])))
+            "\n".join(line for line in lines if contains_words(here, normalised(line.partition(": ")[2])))
         )
 
     pool_names: list[str] = []
@@ -555,7 +555,7 @@ def test_paraphrase_as_replacement() -> None:
     assert not any("said" in text for text in seen)
 
 
-def test_plan_asks_what_an_ordinary_sentence_would() -> None:
+def test_plan_counts_requests_of_a_typical_sentence() -> None:
     """A plan counts requests for the original, one entity's synonyms and the tested sentences."""
     prompts: list[str] = []
 
@@ -571,7 +571,7 @@ def test_plan_asks_what_an_ordinary_sentence_would() -> None:
     assert len(set(rest)) * 11 == len(rest)
 
 
-def test_bounds_in_words() -> None:
+def test_wording_of_the_bounds() -> None:
     """The printed bound uses the run's n and samples, and ``any`` has no number."""
     paper = bound_of(PAPER)
     assert paper.text == "no bound: best of 1,331 combinations"

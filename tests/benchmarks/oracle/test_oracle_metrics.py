@@ -109,7 +109,7 @@ def test_clusters_widen_intervals() -> None:
     assert widths[1] > widths[0]
 
 
-def test_domains_are_told_apart() -> None:
+def test_domains_have_separate_rows() -> None:
     """General and technical sentences have rows in addition to the total; a single domain has only
     the total.
     """
@@ -220,7 +220,7 @@ def test_no_by_hand() -> None:
     })  # fmt: skip
 
 
-def test_unreadable_tests_do_not_count_for_the_papers_rule() -> None:
+def test_unreadable_tests_are_excluded_from_the_papers_rule() -> None:
     """A "no" with unreadable tests is excluded from the paper's rule, which uses the run's own phi."""
     some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
     metrics = rows(some)
@@ -272,7 +272,7 @@ def test_pairs_without_a_proof_give_no_rate() -> None:
     }
 
 
-def test_sources_are_told_apart() -> None:
+def test_sources_have_separate_metrics() -> None:
     """Built-in and published pairs have separate metrics."""
     some = [yes(0), replace(no(1, (1, 1)), source="published")]
     places = {(m.task, m.source) for m in metric_rows(some)}

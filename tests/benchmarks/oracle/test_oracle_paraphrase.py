@@ -36,7 +36,7 @@ OF_DOG, OF_CAT = (
     ("a hound rested softly", "one dog napped calmly"),
     ("a kitten rushed off", "one cat fled fast"),
 )
-GIVEN = {DOG: OF_DOG, CAT: OF_CAT}
+PARAPHRASES = {DOG: OF_DOG, CAT: OF_CAT}
 PAPER = ParaphraseSettings()
 
 
@@ -71,8 +71,10 @@ def _perfect(first: str, second: str) -> bool:
     return (first in (DOG, *OF_DOG)) == (second in (DOG, *OF_DOG))
 
 
-def _fake(sentences: Any = _perfect, given: Table[str, Sequence[str]] = GIVEN, **more: Any) -> FakeOracle:
-    return FakeOracle(sentences=sentences, paraphrases=lambda s: list(given[s]), **more)
+def _fake(
+    sentences: Any = _perfect, paraphrases: Table[str, Sequence[str]] = PARAPHRASES, **more: Any
+) -> FakeOracle:
+    return FakeOracle(sentences=sentences, paraphrases=lambda s: list(paraphrases[s]), **more)
 
 
 def _check(
@@ -139,7 +141,7 @@ def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
     assert acceptance.values["phi_and"] == 0
 
 
-def test_a_perfect_judges_no_is_accepted() -> None:
+def test_no_of_a_perfect_judge_is_accepted() -> None:
     """A "no" that passes every test is accepted with the bound, whichever paraphrases are
     indifferentiable.
     """
@@ -175,7 +177,7 @@ def test_triangular_evidence() -> None:
 
 
 @pytest.mark.parametrize(("phi", "category"), [("or", "ĀI"), ("and", "ĀĪ")])
-def test_evidence_is_that_of_the_deciding_alignment(phi: str, category: str) -> None:
+def test_evidence_comes_from_the_deciding_alignment(phi: str, category: str) -> None:
     """Category, outcome and tests in the evidence are those of the kind of alignment that decides the run."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
     acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "or"}), phi=phi, tests=3)
@@ -235,7 +237,7 @@ def test_categories(table: dict[tuple[str, str], str], by_or: int, by_and: int, 
     assert (acceptance.values["category_or"], acceptance.values["category_and"]) == (by_or, by_and)
 
 
-def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
+def test_indifferentiable_paraphrases_are_preferred() -> None:
     """If each sentence has one aligned paraphrase, the coin draws only these two, and the bound holds."""
     seen = set()
     for seed in range(20):
@@ -247,7 +249,7 @@ def test_indifferentiable_paraphrases_are_drawn_where_there_are_any() -> None:
     assert seen == {OF_DOG[1], OF_CAT[0]}
 
 
-def test_any_paraphrase_is_drawn_where_none_is_indifferentiable() -> None:
+def test_any_paraphrase_is_drawn_if_none_is_indifferentiable() -> None:
     """In categories without an indifferentiable paraphrase, a random one of all paraphrases is drawn."""
     seen = set()
     for seed in range(40):
@@ -257,7 +259,7 @@ def test_any_paraphrase_is_drawn_where_none_is_indifferentiable() -> None:
     assert seen == {*OF_DOG, *OF_CAT}
 
 
-def test_one_indifferentiable_paraphrase_leaves_the_coin_no_choice() -> None:
+def test_no_bound_with_one_indifferentiable_paraphrase() -> None:
     """If only one sentence has an indifferentiable paraphrase, it is drawn and no bound is claimed."""
     acceptance = _check(_fake(), Stub({(OF_DOG[1], CAT): "and"}))
     assert acceptance.accepted
@@ -277,7 +279,7 @@ def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
     assert counts == {"asked": (0, 2), "potential": (1, 0)}
 
 
-def test_tests_are_shared_where_both_kinds_draw_from_the_same() -> None:
+def test_both_kinds_share_tests_on_the_same_paraphrases() -> None:
     """phi_or and phi_and share a series of tests if and only if their paraphrases are the same."""
     fake = _fake()
     same = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), tests=2)
@@ -288,14 +290,14 @@ def test_tests_are_shared_where_both_kinds_draw_from_the_same() -> None:
     assert len(fake.asked("sentences")) == 1 + 8
 
 
-def test_both_kinds_are_judged_apart() -> None:
+def test_both_kinds_are_judged_separately() -> None:
     """A case can be accepted with one kind of indifferentiable paraphrase and rejected with the other."""
     table = {(OF_DOG[0], CAT): "or", (OF_DOG[1], CAT): "and"}
-    given = {DOG: OF_DOG, CAT: ()}
+    paraphrases = {DOG: OF_DOG, CAT: ()}
     judge = lambda first, second: _perfect(first, second) or first == OF_DOG[1]  # noqa: E731
     for seed in range(20):
         acceptance = {
-            phi: _check(_fake(judge, given), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")
+            phi: _check(_fake(judge, paraphrases), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")
         }
         assert (acceptance["or"].values["phi"], acceptance["and"].values["phi"]) == (0, 1)
         assert acceptance["and"].values == {
@@ -346,7 +348,7 @@ def test_reference_alignments() -> None:
     assert without.values["category_or"] == 3
 
 
-def test_questions_of_a_no() -> None:
+def test_requests_of_a_no() -> None:
     """A "no" takes prompt 5, two of prompt 7, one paraphrase's phrases, one test and five alignments."""
     fake, align = _fake(), Stub({(OF_DOG[0], CAT): "and"})
     _check(fake, align)
@@ -401,12 +403,12 @@ def test_fenced_and_repaired_answers_are_counted() -> None:
 
 def test_paraphrases_equal_to_their_source() -> None:
     """A paraphrase equal to its source is not drawn; if no other is left, nothing is tested or accepted."""
-    given = {DOG: ["The dog slept quietly!", OF_DOG[0], OF_DOG[0]], CAT: OF_CAT}
-    acceptance = _check(_fake(given=given))
+    paraphrases = {DOG: ["The dog slept quietly!", OF_DOG[0], OF_DOG[0]], CAT: OF_CAT}
+    acceptance = _check(_fake(paraphrases=paraphrases))
     assert acceptance.values["paraphrases_1"] == 1
     assert acceptance.values["left_out_1"] == 2
     assert acceptance.values["left_out_2"] == 0
-    nothing = _check(_fake(given={DOG: [DOG], CAT: [CAT]}))
+    nothing = _check(_fake(paraphrases={DOG: [DOG], CAT: [CAT]}))
     assert nothing.outcome == "rejected"
     assert "no paraphrase is left" in nothing.why
     assert nothing.values["trust_or"] == nothing.values["trust_and"] == 5
@@ -429,11 +431,11 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
 
 def test_at_most_five_paraphrases() -> None:
     """Paraphrases beyond the requested number are ignored."""
-    given = {DOG: [f"a dog slept {n}" for n in range(9)], CAT: OF_CAT}
-    values = _check(_fake(lambda *_: False, given)).values
+    paraphrases = {DOG: [f"a dog slept {n}" for n in range(9)], CAT: OF_CAT}
+    values = _check(_fake(lambda *_: False, paraphrases)).values
     assert values["paraphrases_1"] == 5
     assert values["left_out_1"] == 0
-    assert _check(_fake(lambda *_: False, given), paraphrases=2).values["paraphrases_1"] == 2
+    assert _check(_fake(lambda *_: False, paraphrases), paraphrases=2).values["paraphrases_1"] == 2
 
 
 def test_sentences_without_a_tree() -> None:
@@ -467,10 +469,10 @@ def test_one_word_sentences() -> None:
     assert acceptance.outcome == "rejected"
     assert "s1: { Rain }, s2: { Drizzle }" in acceptance.why
     assert acceptance.values["label"] == -1
-    bare = _check(_fake(lambda *_: True), world.align, Pair("No", "he said that no one came ."))
-    assert bare.outcome == "rejected"
-    assert bare.values["potential_or"] == 0
-    assert "s1: { No }" in bare.why
+    no_match = _check(_fake(lambda *_: True), world.align, Pair("No", "he said that no one came ."))
+    assert no_match.outcome == "rejected"
+    assert no_match.values["potential_or"] == 0
+    assert "s1: { No }" in no_match.why
     stopped = _check(_fake(lambda *_: True), world.align, Pair("No .", "he said that no one came ."))
     # Algorithm 1 excludes the root of the source sentence, but not that of the other one.
     assert stopped.outcome == "accepted-yes"
@@ -494,7 +496,7 @@ def test_trees_and_vectors_of_a_world() -> None:
     assert _check(_fake(lambda *_: True), world.align).outcome == "rejected"
 
 
-def test_an_error_of_a_call_is_no_decision() -> None:
+def test_backend_error_is_passed_through() -> None:
     """A BackendError is passed through and makes the case an error."""
 
     async def fails(first: str, second: str) -> Alignments:
@@ -520,13 +522,13 @@ def test_values_are_flat_numbers() -> None:
 
 
 @pytest.mark.parametrize(("name", "settings"), [("tests", {"tests": 0}), ("paraphrases", {"paraphrases": 0})])
-def test_settings_that_measure_nothing(name: str, settings: dict[str, Any]) -> None:
+def test_settings_need_a_test_and_a_paraphrase(name: str, settings: dict[str, Any]) -> None:
     """At least one test and one paraphrase are required."""
     with pytest.raises(ValueError, match=f"{name} must be at least 1"):
         ParaphraseSettings(**settings)
 
 
-def test_quick_asks_less() -> None:
+def test_quick_settings_make_fewer_requests() -> None:
     """The quick settings ask about no phrases of a "no"."""
     table = {(DOG, CAT): "and", **{(x, CAT): "and" for x in OF_DOG}}
     fakes = {}
@@ -554,7 +556,7 @@ def test_self_consistency() -> None:
 
 def test_own_paraphrases() -> None:
     """The second sanity check asks about the first distinct paraphrase five times and proves it (table 4)."""
-    fake = _fake(given={DOG: [DOG, *OF_DOG]})
+    fake = _fake(paraphrases={DOG: [DOG, *OF_DOG]})
     checker = ParaphraseChecker(PAPER, Stub({(DOG, OF_DOG[0]): "or"}))
     acceptance = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
     assert acceptance.accepted
@@ -563,7 +565,7 @@ def test_own_paraphrases() -> None:
     assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
     assert acceptance.values["said_yes"] == acceptance.values["phi_or"] == 1
     assert acceptance.values["phi_and"] == 0
-    nothing = asyncio.run(own_paraphrase(DOG, _fake(given={DOG: [DOG]}).oracle, checker))
+    nothing = asyncio.run(own_paraphrase(DOG, _fake(paraphrases={DOG: [DOG]}).oracle, checker))
     assert nothing.outcome == "untested"
     assert not nothing.accepted
 
@@ -593,7 +595,7 @@ def test_a_denied_paraphrase_is_not_accepted(
 
 def test_random_pairs() -> None:
     """The third sanity check aligns and tests different sentences, labelled not equivalent."""
-    sentences = [*GIVEN, *GIVEN]
+    sentences = [*PARAPHRASES, *PARAPHRASES]
     pairs = random_pairs(sentences, generator(0), 20)
     assert len(pairs) == 20
     assert {pair.sentences for pair in pairs} == {(DOG, CAT), (CAT, DOG)}

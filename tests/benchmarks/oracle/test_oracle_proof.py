@@ -55,7 +55,7 @@ def test_a_refused_pair_breaks_the_proof() -> None:
     assert proof.evidence.leftovers == (("slept quietly",), ("softly rested",))
 
 
-def test_a_refused_pair_that_others_cover_does_no_harm() -> None:
+def test_refused_pair_covered_by_others_is_not_needed() -> None:
     """A refused pair inside another is not needed, and the sentence is still covered."""
     first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
     mappings = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)), Mapping((1, 3), (1, 3)))
@@ -91,7 +91,7 @@ def test_pairs_of_an_uncovered_direction_are_not_asked() -> None:
     assert proof.values["asked_phrases"] == 2
 
 
-def test_identical_phrases_can_be_taken_as_given() -> None:
+def test_identical_phrases_can_be_skipped() -> None:
     """With ``ask_identical`` off, only phrases that differ are asked about."""
     first = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
     second = parsed("(S (NP (DT A) (NN b)) (VP (V e) (N f)))")
@@ -125,7 +125,7 @@ def test_without_trees() -> None:
     assert proof.values["potential_or"] == 0
 
 
-def test_an_oracle_that_confirms_everything_proves_no_unaligned_pair() -> None:
+def test_constant_yes_does_not_prove_an_unaligned_pair() -> None:
     """A constant "yes" does not prove a passive whose verb matches nothing, because the trees do
     not align.
     """

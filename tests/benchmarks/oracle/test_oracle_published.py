@@ -39,7 +39,7 @@ def corpora(files: DataFolder) -> list[str]:
     return result or pytest.skip("needs Re-DocRED")
 
 
-def bare(texts: Iterable[str]) -> str:
+def without_spaces(texts: Iterable[str]) -> str:
     return "".join("".join(texts).split())
 
 
@@ -73,25 +73,27 @@ def test_documents_are_complete(files: DataFolder, corpora: list[str]) -> None:
     """Every document is a cluster, and every sentence with a visible character is an item."""
     loaded = [item for item in items(files) if item.task == "linearity" and item["domain"] == "published"]
     assert len({item.cluster for item in loaded}) == sum(DOCUMENTS[path] for path in corpora)
-    expected = sum(bool(bare(tokens)) for path in corpora for d in files.json(path) for tokens in d["sents"])
+    expected = sum(
+        bool(without_spaces(tokens)) for path in corpora for d in files.json(path) for tokens in d["sents"]
+    )
     assert expected == len(loaded)
 
 
-def test_mentions_stand_in_the_text(files: DataFolder, corpora: list[str]) -> None:
+def test_mentions_occur_at_their_spans(files: DataFolder, corpora: list[str]) -> None:
     """Every labelled mention is in the text at its span, with its own characters and as whole words."""
     total = cut = 0
     for path in corpora:
         for tokens, (text, spans, _), mentions in sentences(files.json(path)):
             for first, stop in mentions:
                 name = text[spans[first][0] : spans[stop - 1][1]].strip()
-                assert bare([name]) == bare(tokens[first:stop]), text
+                assert without_spaces([name]) == without_spaces(tokens[first:stop]), text
                 total += 1
                 cut += not occurs_in(name, text)
     assert total > 10_000
     assert cut <= total / 1000
 
 
-def test_labels_are_the_mentions(files: DataFolder, corpora: list[str]) -> None:
+def test_labels_match_the_mentions(files: DataFolder, corpora: list[str]) -> None:
     """An item's entities are the distinct texts of its sentence's mentions, and occur literally in it."""
     loaded = iter([i for i in items(files) if i.task == "linearity" and i["domain"] == "published"])
     for path in corpora:
@@ -109,7 +111,7 @@ def test_text_has_all_characters_and_good_spacing(files: DataFolder, corpora: li
     total, wrong = 0, []
     for path in corpora:
         for tokens, (text, _, _), _ in sentences(files.json(path)):
-            assert bare([text]) == bare(tokens)
+            assert without_spaces([text]) == without_spaces(tokens)
             total += 1
             if re.search(r"\s[,;:.!?)\]](?:\s|\Z)|[(\[]\s|\s(?:'s|n't)\b", text):
                 wrong.append(text)

@@ -26,7 +26,7 @@ def strip(verdicts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name: {k: v for k, v in row.items() if k != "requests"} for name, row in verdicts.items()}
 
 
-def test_a_real_model_is_measured_to_the_end(run: Runner) -> None:
+def test_real_model_gives_an_outcome_for_every_item(run: Runner) -> None:
     """Every item gets an outcome and a reason from the model's replies, and the record alone
     reproduces them.
     """

@@ -47,7 +47,7 @@ ENTITIES = locate([Extracted(name) for name in NAMES], SENTENCE)
         ),
     ],
 )
-def test_each_vector_is_its_sentence(x: int, text: str) -> None:
+def test_each_vector_gives_its_sentence(x: int, text: str) -> None:
     """All mentions of the replaced entities change, with the right articles, and nothing else does."""
     assert replaced(SENTENCE, ENTITIES, SYNONYMS, x).text == text
 
@@ -66,17 +66,17 @@ def test_capital_at_the_start() -> None:
 @given(st.integers(0, 63))
 def test_positions(x: int) -> None:
     """Positions list the text of each mention in order: the synonym if the bit is 1, otherwise the entity."""
-    made = replaced(SENTENCE, ENTITIES, SYNONYMS, x)
-    assert len(made.mentions) == 7
-    assert [m.start for m in made.mentions] == sorted(m.start for m in made.mentions)
-    for mention in made.mentions:
-        text = made.text[mention.start : mention.end]
+    replacement = replaced(SENTENCE, ENTITIES, SYNONYMS, x)
+    assert len(replacement.mentions) == 7
+    assert [m.start for m in replacement.mentions] == sorted(m.start for m in replacement.mentions)
+    for mention in replacement.mentions:
+        text = replacement.text[mention.start : mention.end]
         assert mention.replaced == bool(x >> mention.entity & 1)
         wanted = SYNONYMS[mention.entity] if mention.replaced else ENTITIES[mention.entity].name
         assert text == wanted.removeprefix("The ")
 
 
-def test_a_synonym_keeps_its_article_where_there_is_none() -> None:
+def test_title_drops_its_article_only_after_an_article() -> None:
     """A title's "The" is dropped only after an article."""
     sentence = "He saw Rain Season and the Rain Season crew."
     entities = locate([Extracted("Rain Season")], sentence)
@@ -96,7 +96,7 @@ def test_a_or_an() -> None:
     assert [word for word in CONSONANTS.split() if sounds_like_vowel(word)] == []
 
 
-def test_shouted_article() -> None:
+def test_upper_case_article() -> None:
     """A replaced article keeps its upper case."""
     sentence = "A cat. AN owl. An owl."
     entities = [Entity("cat", spans=((2, 5),)), Entity("owl", spans=((10, 13), (18, 21)))]
@@ -107,11 +107,17 @@ def test_paraphrases_must_keep_the_entities() -> None:
     """A paraphrase is accepted if it has all words of the entities unchanged and differs from the
     sentence.
     """
-    made = replaced(SENTENCE, ENTITIES, SYNONYMS, 1)
-    prompt = paraphrase_prompt("Say {text} otherwise; keep {entities}.", made)
-    assert prompt.startswith(f'Say {made.text} otherwise; keep "Tobias", "actor"')
+    replacement = replaced(SENTENCE, ENTITIES, SYNONYMS, 1)
+    prompt = paraphrase_prompt("Say {text} otherwise; keep {entities}.", replacement)
+    assert prompt.startswith(f'Say {replacement.text} otherwise; keep "Tobias", "actor"')
     assert prompt.count('Tobias"') == 1
     good = "Tobias, who met an eel, a dog and an actor, saw the Eiffel Tower and said: a hotel."
-    assert read_paraphrase(f'"{good}"\n', made) == good
-    for bad in ("", made.text, good.replace("dog", "hound"), good.replace("eel", "eels"), good + "\nor this"):
-        assert read_paraphrase(bad, made) is None
+    assert read_paraphrase(f'"{good}"\n', replacement) == good
+    for bad in (
+        "",
+        replacement.text,
+        good.replace("dog", "hound"),
+        good.replace("eel", "eels"),
+        good + "\nor this",
+    ):
+        assert read_paraphrase(bad, replacement) is None

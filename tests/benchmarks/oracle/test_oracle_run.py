@@ -123,9 +123,7 @@ def test_own_sentences(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("sequential", [False, True])
-def test_a_gate_pairs_items_that_were_answered_differently(
-    run: Runner, sequential: bool, workers: str
-) -> None:
+def test_gate_pairs_items_with_different_answers(run: Runner, sequential: bool, workers: str) -> None:
     """If the baseline says "no" and the model "yes", the gate judges all pairs, with none missing or new."""
     before = ask(run, HONEST, *PAIRS, "--llm-limit", "40")
     file = rule(run, "max_drop = 0.2", "sequential = true" if sequential else "")
@@ -152,7 +150,7 @@ def test_a_rule_on_a_task_counts_the_answers(run: Runner) -> None:
     assert done.run["gate"]["rules"][0]["items"] == tasks(done)["no"] > 30
 
 
-def test_a_rule_fits_what_may_be_answered(run: Runner) -> None:
+def test_rule_may_name_any_possible_answer(run: Runner) -> None:
     """A rule on "no" is accepted if all pairs are labelled "yes", but a rule on another task is not."""
     labelled_yes = ("-k", "oracle/pair/001] or oracle/pair/003]")
     done = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "no"\nmin_accuracy = 0.1'))
@@ -178,7 +176,7 @@ def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> N
 
 
 @pytest.mark.parametrize("task", ["linearity", "*", "[ny]*"])
-def test_other_sequential_rules_stand(run: Runner, task: str) -> None:
+def test_other_sequential_rules_are_accepted(run: Runner, task: str) -> None:
     """A sequential rule on another task, or on both answers together, is accepted."""
     file = rule(run, f'task = "{task}"\nmin_accuracy = 0.05', "sequential = true")
     done = ask(run, HONEST, "-k", "oracle/pair or oracle/general", "--llm-limit", "6", "--llm-gate", file)

@@ -51,7 +51,7 @@ class Sorting:
         return Acceptance(True, "accepted", "always the same", bound=Bound("no bound"))
 
 
-def test_a_checker_of_ones_own() -> None:
+def test_custom_checker() -> None:
     """A class with a name and a check is a checker, and its decision has a truth value."""
     checker: Checker[list[int]] = Sorting(5)
 

@@ -43,14 +43,14 @@ def reply(chat):
     x = [synonym in sentence for _, _, synonym in ENTITIES]
     names = [synonym if x[i] else name for i, (name, _, synonym) in enumerate(ENTITIES)]
     kinds = [kind for _, kind, _ in ENTITIES]
-    found = [(i, name) for i, name in enumerate(names) if name in sentence]
+    mentioned = [(i, name) for i, name in enumerate(names) if name in sentence]
     BEHAVIOUR
-    return "\\n".join(f"{n}. {kinds[i]}: {name}" for n, (i, name) in enumerate(found, 1)) or "None"
+    return "\\n".join(f"{n}. {kinds[i]}: {name}" for n, (i, name) in enumerate(mentioned, 1)) or "None"
 """
 #: in sentences that begin with Pair, Lisbon and Globex are extracted only together
 PAIRED = """
     if sentence.startswith("Pair") and x[1] != x[3]:
-        found = [(i, name) for i, name in found if i not in (1, 3)]
+        mentioned = [(i, name) for i, name in mentioned if i not in (1, 3)]
 """
 TAIL = "Adriana left Lisbon for Kenya when Globex sold Rain Season beside the Danube."
 SUITE = "test_oracle.py"
@@ -137,9 +137,9 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
     assert "4 failed, 2 passed, 2 skipped" in done.output
     assert "[2] test_oracle.py" in done.output
     assert "not searched: its measurement is accepted" in done.output
-    found = searches(done)
-    assert sorted(found) == ["oracle/own/0001", "oracle/own/0003"]
-    for row in found.values():
+    rows = searches(done)
+    assert sorted(rows) == ["oracle/own/0001", "oracle/own/0003"]
+    for row in rows.values():
         said = row["counterexample"]
         assert (said["x"], said["y"], said["replaced"], said["entities"]) == (["Lisbon"], ["Globex"], 2, 6)
         assert [(c["name"], c["kinds"]) for c in said["culprits"]] == [
@@ -148,7 +148,7 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
         [test] = said["evidence"]["tests"]
         assert TAIL.replace("Lisbon", "Nairobi") in test["x"]["sentence"]
     line = next(line for line in done.output.splitlines() if line.startswith("search: "))
-    counts = {name: sum(row[name] for row in found.values()) for name in ("examples", "calls")}
+    counts = {name: sum(row[name] for row in rows.values()) for name in ("examples", "calls")}
     assert line == (
         f"search: 2 items searched, 2 counterexamples, {counts['examples']} examples, {counts['calls']} calls"
     )
@@ -157,7 +157,7 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
     assert "Falsifying example" not in done.output
 
 
-def test_verdicts_are_as_without_searching(project: Project, workers: str) -> None:
+def test_search_does_not_change_verdicts(project: Project, workers: str) -> None:
     """A search changes no verdict, count, metric or completeness, and has separate counts."""
     with_it, without = project("-n", workers), project("-n", workers, search="none")
     assert verdicts(with_it) == verdicts(without)
@@ -186,7 +186,7 @@ def test_nothing_is_asked_twice(project: Project) -> None:
     assert done.run["calls"]["requests"] == alone.run["calls"]["requests"] + own
 
 
-def test_searched_again_it_is_the_same(project: Project, workers: str) -> None:
+def test_repeated_search_gives_the_same_result(project: Project, workers: str) -> None:
     """A second search uses only the store, tries the same examples and finds the same counterexample."""
     first = project()
     again = project("--llm-cache", "only", "-n", workers)
@@ -201,7 +201,7 @@ def test_searched_again_it_is_the_same(project: Project, workers: str) -> None:
     assert all(row["calls"] > 0 for row in searches(first).values())
 
 
-def test_only_the_searches_are_selected(project: Project, workers: str) -> None:
+def test_selecting_only_the_searches(project: Project, workers: str) -> None:
     """If its measurement is deselected, a search measures the sentence itself and records no verdict."""
     done = project("-k", "test_oracle_search", "-n", workers)
     assert "2 failed, 2 skipped" in done.output
@@ -211,7 +211,7 @@ def test_only_the_searches_are_selected(project: Project, workers: str) -> None:
     assert sorted(searches(done)) == ["oracle/own/0001", "oracle/own/0003"]
 
 
-def test_one_search_by_its_node_id(project: Project) -> None:
+def test_selecting_one_search_by_its_id(project: Project) -> None:
     """The test id of a search is test_oracle_search[<model>-<item id>]."""
     names = project("--collect-only").output.splitlines()
     [name] = [n for n in names if "test_oracle_search[" in n and n.endswith("-oracle/own/0003]")]
@@ -234,14 +234,14 @@ def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -
 def test_flaky_extractor(project: Project) -> None:
     """An extractor that drops names at random does not disturb hypothesis, because replies are cached."""
     project.extractor(
-        "import random; found = [f for f in found if random.random() < 0.6 or sentence.endswith(TAIL)]"
+        "import random; mentioned = [f for f in mentioned if random.random() < 0.6 or sentence.endswith(TAIL)]"
     )
     text = (project.folder / "extractor.py").read_text(encoding="utf-8")
     project.runner.write("extractor.py", text.replace("import json", f"TAIL = {TAIL!r}\nimport json", 1))
     done = project("--llm-cache", "off", search="all")
-    found = searches(done)
-    assert len(found) == 4
-    assert all(row["counterexample"] and not row["error"] for row in found.values())
+    rows = searches(done)
+    assert len(rows) == 4
+    assert all(row["counterexample"] and not row["error"] for row in rows.values())
     assert "Flaky" not in done.output
 
 
@@ -249,11 +249,11 @@ def test_flaky_extractor(project: Project) -> None:
 def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
     """A search never exceeds oracle.shrink_calls, and reports what it found and that it was cut short."""
     done = project(shrink_calls=most)
-    found = searches(done)
-    assert all(row["calls"] <= most and row["spent"] for row in found.values())
+    rows = searches(done)
+    assert all(row["calls"] <= most and row["spent"] for row in rows.values())
     assert "2 stopped when their calls were spent" in done.output
     whole = {name: row["counterexample"] for name, row in searches(project()).items()}
-    for name, row in found.items():
+    for name, row in rows.items():
         assert row["requests"] <= most
         # Without the limit, hypothesis would try a hundred.
         assert row["examples"] < 100
@@ -261,7 +261,7 @@ def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
         if row["counterexample"]:
             assert row["counterexample"]["replaced"] >= whole[name]["replaced"]
     short = "the calls were spent before it was shrunk further" in done.output
-    assert short == any(row["counterexample"] for row in found.values())
+    assert short == any(row["counterexample"] for row in rows.values())
     if most != 10:
         assert short == (most == 30)
     assert done.code == 1
@@ -280,7 +280,7 @@ GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nbasis = "point"\nmin_accu
 
 
 @pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.6", 1)])
-def test_a_gate_decides_by_verdicts_alone(project: Project, workers: str, least: str, code: int) -> None:
+def test_gate_ignores_searches(project: Project, workers: str, least: str, code: int) -> None:
     """A gate ignores counterexamples, whether it passes or fails."""
     gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
     done = project("--llm-gate", gate, "-n", workers)
@@ -289,7 +289,7 @@ def test_a_gate_decides_by_verdicts_alone(project: Project, workers: str, least:
     assert done.run["searches"][0]["counterexamples"] == 2
 
 
-def test_a_sequential_gate_searches_nothing(project: Project) -> None:
+def test_sequential_gate_runs_no_searches(project: Project) -> None:
     """A sequential gate runs no searches, because it saves calls."""
     gate = str(project.runner.write("gate.toml", "sequential = true\n" + GATE + "0.5\n"))
     done = project("--llm-gate", gate, "-rs")
@@ -307,7 +307,7 @@ def test_expected_failures(project: Project) -> None:
 
 BROKEN = """
     if sentence.startswith("Pair") and x[1] != x[3]:
-        found = [(i, name) for i, name in found if i not in (1, 3)]
+        mentioned = [(i, name) for i, name in mentioned if i not in (1, 3)]
     if MARKED:
         return BackendError("the server broke", kind="status 500")
 """
@@ -325,8 +325,8 @@ def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
     assert "backend error: the server broke" in done.output
     assert "Traceback" not in done.output
     assert "2 ended by a backend error" in done.output
-    found = searches(done)
-    assert all(row["error"] == "the server broke" and row["counterexample"] is None for row in found.values())
+    rows = searches(done)
+    assert all(row["error"] == "the server broke" and row["counterexample"] is None for row in rows.values())
     statuses = [{name: row["status"] for name, row in run.verdicts.items()} for run in (done, known)]
     assert statuses[0] == statuses[1]
     assert done.run["complete"] is True
@@ -357,9 +357,9 @@ def test_hypothesis_shrinks_no_error() -> None:
     async def nobody(label: str, role: str, request: Request) -> Reply:
         raise AssertionError
 
-    told: list[Search] = []
+    searches_added: list[Search] = []
     failing = Failing()
-    search = Search(case, failing, Asking(case, nobody), asyncio.run, told.append, pytest.fail)
+    search = Search(case, failing, Asking(case, nobody), asyncio.run, searches_added.append, pytest.fail)
 
     @given(replacements(search.size))
     def linear(vectors: tuple[int, int]) -> None:
@@ -368,7 +368,7 @@ def test_hypothesis_shrinks_no_error() -> None:
     with pytest.raises(BackendError, match="the server broke"):
         search.run(linear)
     assert failing.tried == search.examples == 3
-    assert not told
+    assert not searches_added
 
 
 def test_a_measurement_in_error_is_not_searched(project: Project) -> None:
@@ -493,13 +493,13 @@ def test_allure_shows_the_counterexample(project: Project, workers: str) -> None
     """A search has its own Allure result, with the item's name and labels and the counterexample attached."""
     folder = project.folder / "allure"
     project("--alluredir", str(folder), "-n", workers)
-    found = results(folder)
-    result = found["oracle/own/0001 · search"]
+    by_name = results(folder)
+    result = by_name["oracle/own/0001 · search"]
     assert result["status"] == "failed"
     assert "counterexample: 2 of 6" in result["statusDetails"]["message"]
     assert "Nairobi" in texts(folder, result)["counterexample"]
-    assert _labels(result) == _labels(found["oracle/own/0001"]) != set()
-    [skipped, _] = [r for name, r in found.items() if name.startswith("test_oracle_search[")]
+    assert _labels(result) == _labels(by_name["oracle/own/0001"]) != set()
+    [skipped, _] = [r for name, r in by_name.items() if name.startswith("test_oracle_search[")]
     assert skipped["status"] == "skipped"
     assert _labels(skipped) == _labels(result)
     assert not list(folder.glob("*-container.json"))
@@ -511,18 +511,18 @@ def test_allure_has_a_category_of_counterexamples(project: Project, failures: st
     folder = project.folder / "allure"
     project("--alluredir", str(folder), "--llm-failures", failures)
     categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
-    found = {}
+    matching = {}
     for name, result in results(folder).items():
         said = result.get("statusDetails", {}).get("message", "")
-        found[name] = [
+        matching[name] = [
             category["name"]
             for category in categories
             if result["status"] in category["matchedStatuses"] and re.search(category["messageRegex"], said)
         ]
     for number in ("0001", "0003"):
-        assert found.pop(f"oracle/own/{number}") == ["Wrong answers"]
-        assert found.pop(f"oracle/own/{number} · search") == ["Counterexamples"]
-    assert not any(found.values())
+        assert matching.pop(f"oracle/own/{number}") == ["Wrong answers"]
+        assert matching.pop(f"oracle/own/{number} · search") == ["Counterexamples"]
+    assert not any(matching.values())
 
 
 def _labels(result: dict[str, Any]) -> set[tuple[str, str]]:
@@ -592,16 +592,16 @@ def reply(chat):
 """
 
 
-@pytest.mark.parametrize(("more", "found"), [("pass", True), ('assert n < 20, "mine"', False)])
-def test_a_benchmark_of_ones_own(run: Runner, workers: str, more: str, found: bool) -> None:
+@pytest.mark.parametrize(("more", "has_counterexample"), [("pass", True), ('assert n < 20, "mine"', False)])
+def test_custom_benchmark(run: Runner, workers: str, more: str, has_counterexample: bool) -> None:
     """Any benchmark can be searched; an assertion in the test fails normally, without a counterexample."""
     run.write("doubler.py", DOUBLER)
     run.write("test_doubles.py", OWN.replace("MORE", more))
     done = run("--model", f"fake:call?file={run.folder / 'doubler.py'}", "-n", workers)
     assert done.code == 1
     assert "2 failed, 2 passed" in done.output
-    assert ("doubles/1: twice 37" in done.output) == found
-    assert ("AssertionError: mine" in done.output) != found
-    assert (done.folder / "searches.jsonl").exists() == found
-    if found:
+    assert ("doubles/1: twice 37" in done.output) == has_counterexample
+    assert ("AssertionError: mine" in done.output) != has_counterexample
+    assert (done.folder / "searches.jsonl").exists() == has_counterexample
+    if has_counterexample:
         assert [row["counterexample"]["n"] for row in searches(done).values()] == [37, 37]

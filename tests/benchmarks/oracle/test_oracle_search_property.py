@@ -126,7 +126,7 @@ def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
 
 
 @pytest.mark.parametrize("m", [4, 6, 9, 12])
-def test_two_inseparable_entities_are_all_that_is_left(m: int) -> None:
+def test_shrinks_to_two_inseparable_entities(m: int) -> None:
     """For any two inseparable entities, hypothesis shrinks to x with one and y with the other."""
     rng = random.Random(m)
     for _ in range(4):
@@ -162,9 +162,9 @@ def test_order_of_violations() -> None:
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop for one search, with a cache of its replies."""
-    made = asyncio.new_event_loop()
-    yield made
-    made.close()
+    event_loop = asyncio.new_event_loop()
+    yield event_loop
+    event_loop.close()
 
 
 class Searching:
@@ -217,7 +217,7 @@ def lisbon_and_globex(x: int, sample: int) -> list[str]:
     return [name for i, name in enumerate(present(x, 5)) if not (apart and i in (1, 3))]
 
 
-def test_ideal_extractor_holds_everywhere(loop: asyncio.AbstractEventLoop) -> None:
+def test_ideal_extractor_satisfies_the_property_everywhere(loop: asyncio.AbstractEventLoop) -> None:
     """An ideal extractor satisfies the property everywhere, as in the measurement."""
     searching = Searching(loop, ideal, m=5)
     assert set(searching.all_points()) == {True}
@@ -242,7 +242,7 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
     assert object_in(test, "y")["sentence"] == SENTENCE.replace("Globex", "Initech")
 
 
-def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
+def test_each_sentence_is_requested_once(loop: asyncio.AbstractEventLoop) -> None:
     """Each sentence is requested once per sample, however often its vector is drawn; the original
     is known.
     """
@@ -256,16 +256,16 @@ def test_each_sentence_is_asked_once(loop: asyncio.AbstractEventLoop) -> None:
 
 @given(st.integers(0, 100), st.lists(st.tuples(st.integers(0, 31), st.integers(0, 31)), max_size=20))
 @settings(deadline=None)
-def test_no_more_is_asked_than_allowed(most: int, points: list[tuple[int, int]]) -> None:
+def test_requests_stay_within_the_limit(most: int, points: list[tuple[int, int]]) -> None:
     """Requests stay within the limit, and a point whose sentences are known is still decided."""
     loop = asyncio.new_event_loop()
     try:
         searching = Searching(loop, ideal, most=most)
-        told = [searching.holds(x, y) for x, y in points]
+        results = [searching.holds(x, y) for x, y in points]
         assert len(searching.asked) == searching.search.asked <= most
-        assert False not in told
+        assert False not in results
         known = {0}
-        for (x, y), held in zip(points, told, strict=True):
+        for (x, y), held in zip(points, results, strict=True):
             new = {x, y, x ^ y} - known
             if held is None:
                 assert 3 * len(new) + 3 * (len(known) - 1) > most
@@ -275,7 +275,7 @@ def test_no_more_is_asked_than_allowed(most: int, points: list[tuple[int, int]])
         loop.close()
 
 
-def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.AbstractEventLoop) -> None:
+def test_counterexample_is_kept_when_calls_run_out(loop: asyncio.AbstractEventLoop) -> None:
     """A search that has used up its calls keeps its counterexample."""
     searching = Searching(loop, lisbon_and_globex, most=9)
     assert searching.holds(0b00010, 0b01000) is False
@@ -284,7 +284,7 @@ def test_what_was_found_before_the_calls_were_spent_stays(loop: asyncio.Abstract
     assert searching.counterexample.values["x"] == ["Lisbon"]
 
 
-def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop) -> None:
+def test_paraphrase_retries_count_as_requests(loop: asyncio.AbstractEventLoop) -> None:
     """If R is a paraphrase, each sentence, including the original, takes up to three more requests."""
     checker = LinearityChecker(LinearitySettings(samples=2, paraphrase=True), RULES, SMALL_POOL)
     prepared = loop.run_until_complete(
@@ -307,7 +307,7 @@ def test_a_paraphrase_counts_with_all_its_tries(loop: asyncio.AbstractEventLoop)
     assert loop.run_until_complete(searching.holds(0, 2)) is None
 
 
-def test_flaky_extractor_is_searched_as_it_was_first_heard(loop: asyncio.AbstractEventLoop) -> None:
+def test_flaky_extractor_keeps_its_first_answer(loop: asyncio.AbstractEventLoop) -> None:
     """For an extractor that changes its answer at each call, a repeated point gives the first answer."""
     rng = random.Random(1)
     searching = Searching(loop, lambda x, sample: [n for n in present(x, 5) if rng.random() < 0.7])
@@ -327,10 +327,10 @@ def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
         return Reply("1. city: Lisbon\n2. company: Globex" if known else "I would rather not say.")
 
     checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
-    made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
-    assert isinstance(made, LinearitySearch)
-    assert loop.run_until_complete(made.holds(1, 2)) is False
-    smallest = loop.run_until_complete(made.counterexample())
+    search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    assert isinstance(search, LinearitySearch)
+    assert loop.run_until_complete(search.holds(1, 2)) is False
+    smallest = loop.run_until_complete(search.counterexample())
     assert smallest is not None
     assert smallest.why.endswith("a reply could not be read")
 
@@ -339,19 +339,19 @@ def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
     ("reply", "why"),
     [("None", "no entities"), ("Hello.", "not a list"), ("1. city: Atlantis", "is in the sentence")],
 )
-def test_nothing_to_search(loop: asyncio.AbstractEventLoop, reply: str, why: str) -> None:
+def test_sentences_that_cannot_be_searched(loop: asyncio.AbstractEventLoop, reply: str, why: str) -> None:
     """A sentence that cannot be tested cannot be searched, for the same reason as in the measurement."""
 
     async def ask(chat: Chat) -> Reply:
         return Reply(reply)
 
     checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
-    made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
-    assert isinstance(made, str)
-    assert why in made
+    reason = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    assert isinstance(reason, str)
+    assert why in reason
 
 
-def test_a_call_that_fails_passes_through(loop: asyncio.AbstractEventLoop) -> None:
+def test_failed_call_is_passed_through(loop: asyncio.AbstractEventLoop) -> None:
     """A backend error is passed through and is not a violation."""
 
     async def ask(chat: Chat) -> Reply:
@@ -360,11 +360,11 @@ def test_a_call_that_fails_passes_through(loop: asyncio.AbstractEventLoop) -> No
         return Reply("1. city: Lisbon")
 
     checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
-    made = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
-    assert isinstance(made, LinearitySearch)
+    search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    assert isinstance(search, LinearitySearch)
     with pytest.raises(BackendError, match="the server broke"):
-        loop.run_until_complete(made.holds(0, 1))
-    assert made.smallest is None
+        loop.run_until_complete(search.holds(0, 1))
+    assert search.smallest is None
 
 
 def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
@@ -382,7 +382,7 @@ def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
 @pytest.mark.parametrize("which", ["rejected", "all"])
 def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
     """The benchmark's preparation sends no new requests and uses the same synonyms as its measurement."""
-    benchmark, given = OracleChecker(), Context(RULES, POOL)
+    benchmark, context = OracleChecker(), Context(RULES, POOL)
     protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which, "tests": "9"}, 0)
     item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
     asked: list[Request] = []
@@ -397,7 +397,7 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
         return Reply("\n".join(f"{n}. {line}" for n, line in enumerate(names, 1)) or "None")
 
     async def both() -> tuple[Verdict, LinearitySearch | str, int]:
-        case = Case(benchmark, item, given, protocol, "m")
+        case = Case(benchmark, item, context, protocol, "m")
         verdict = (await evaluate(case, reply)).verdict
         assert verdict is not None
 
@@ -406,23 +406,23 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
             return verdict
 
         before = len(asked)
-        made = await benchmark.search(item, given, Asking(case, reply), protocol, measured)
-        assert isinstance(made, LinearitySearch | str)
-        return verdict, made, before
+        search = await benchmark.search(item, context, Asking(case, reply), protocol, measured)
+        assert isinstance(search, LinearitySearch | str)
+        return verdict, search, before
 
-    verdict, made, before = asyncio.run(both())
+    verdict, search, before = asyncio.run(both())
     assert verdict.given == "rejected"
-    assert isinstance(made, LinearitySearch)
+    assert isinstance(search, LinearitySearch)
     assert {*asked[before:]} <= {*asked[:before]}
     assert len(asked) > before
-    assert made.prepared.evidence.entities == SentenceEvidence.from_json(verdict.evidence).entities
-    assert made.most == protocol.settings.shrink_calls
+    assert search.prepared.evidence.entities == SentenceEvidence.from_json(verdict.evidence).entities
+    assert search.most == protocol.settings.shrink_calls
 
 
 @pytest.mark.parametrize(
-    ("given", "searched"), [("rejected", True), ("accepted", False), ("unparsed", False)]
+    ("outcome", "searched"), [("rejected", True), ("accepted", False), ("unparsed", False)]
 )
-def test_only_rejected_sentences_are_searched(given: str, searched: bool) -> None:
+def test_only_rejected_sentences_are_searched(outcome: str, searched: bool) -> None:
     """With oracle.search=rejected, other sentences are skipped before any request."""
     benchmark = OracleChecker()
     protocol = resolve("oracle", benchmark.protocols, "quick", {}, 0)
@@ -431,17 +431,17 @@ def test_only_rejected_sentences_are_searched(given: str, searched: bool) -> Non
     fake = Fake(ideal, 5)
 
     async def measured() -> Verdict:
-        return Verdict("wrong" if searched else "correct", "accepted", given)
+        return Verdict("wrong" if searched else "correct", "accepted", outcome)
 
     async def reply(label: str, role: str, request: Request) -> Reply:
         assert isinstance(request, Chat)
         return await fake(request)
 
-    made = asyncio.run(benchmark.search(item, case.context, Asking(case, reply), protocol, measured))
-    assert isinstance(made, LinearitySearch) == searched
+    search = asyncio.run(benchmark.search(item, case.context, Asking(case, reply), protocol, measured))
+    assert isinstance(search, LinearitySearch) == searched
     assert bool(fake.asked) == searched
     if not searched:
-        assert made == f"its measurement is {given}"
+        assert search == f"its measurement is {outcome}"
 
 
 def test_items_that_are_searched() -> None:

@@ -160,7 +160,7 @@ def test_pool_names() -> None:
     assert len(names) == 20
 
 
-def test_pool_order_is_of_chance() -> None:
+def test_pool_order_is_random() -> None:
     """Over many seeds a name is replaced by all of its pool's names, with similar frequencies."""
     pool = Pool({"city": ("Oslo", "Rome", "Cairo", "Lima")})
     counts = Counter(
@@ -183,7 +183,7 @@ def test_dates_keep_their_form(name: str, shaped: str) -> None:
         assert result.text != name
 
 
-def test_form_without_a_name_asks() -> None:
+def test_date_in_an_unknown_format_is_requested() -> None:
     """A date in a format that the pool does not have is replaced by prompt 3."""
     (result,), asked = synonyms("It was Tuesday.", [("Tuesday", "date")], lambda chat: "1. Friday\n2. Monday")
     assert (result.text, result.how, len(asked)) == ("Friday", "replace", 7)
@@ -210,7 +210,7 @@ def test_non_named_ask_for_synonyms() -> None:
     assert "[[" not in asked[0].prompt
 
 
-def test_nothing_valid() -> None:
+def test_no_valid_synonym() -> None:
     """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym, with
     reasons.
     """
@@ -279,7 +279,7 @@ def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> 
     assert (why in reason) if why else not reason
 
 
-def test_a_short_name_is_taken_out_as_a_word() -> None:
+def test_short_name_is_removed_as_a_whole_word() -> None:
     """The text around "art" includes "artful", so a candidate that contains it repeats the sentence."""
     sentence = "The statue was given to art near the artful river."
     entity = locate([Extracted("art")], sentence)[0]
@@ -301,7 +301,7 @@ def test_numbers_in_words_stay_numbers() -> None:
 @pytest.mark.parametrize(
     "reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6]
 )
-def test_long_replies_are_read_in_no_time(reply: str) -> None:
+def test_long_replies_are_read_quickly(reply: str) -> None:
     """A hostile reply takes no longer than its first part."""
     started = time.process_time()
     assert read_named(Reply(reply)) is None
@@ -356,14 +356,14 @@ def test_cleaned_candidates(candidate: str, name: str, named: bool, clean: str) 
     assert cleaned(candidate, Entity(name, "", named)) == clean
 
 
-def test_candidates_are_counted_once_a_reply() -> None:
+def test_candidates_are_counted_once_per_reply() -> None:
     """Each reply has one vote per candidate, and the higher place in the lists wins a tie."""
     replies = [Reply("1. a\n2. b\n3. A"), Reply("1. c\n2. b"), Reply("1. c"), Reply("")]
     assert counted(replies, Entity("x"), False) == [("c", 2), ("b", 2), ("a", 1)]
 
 
 @given(st.text(max_size=200))
-def test_no_reply_breaks_the_generator(text: str) -> None:
+def test_any_candidates_can_be_read(text: str) -> None:
     """For any offered candidates, the chosen one passes the guards."""
     sentence = "A cat saw Bella."
     result, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")

@@ -54,7 +54,7 @@ def test_walking() -> None:
     assert tree.siblings(0) == ()
 
 
-def test_several_trees_get_one_root() -> None:
+def test_several_trees_are_placed_under_one_root() -> None:
     """A text of two sentences is one tree whose parts are the sentences."""
     tree = Tree.from_brackets("(ROOT (S (A a) (B b))) (ROOT (S (C c) (D d)))")
     assert tree.root == Node(
@@ -78,7 +78,7 @@ def test_one_word() -> None:
     assert tree.core == (0, 1)
 
 
-def test_whole_sentence_is_whole_without_punctuation() -> None:
+def test_whole_sentence_may_lack_punctuation() -> None:
     """A node that lacks only punctuation is the whole sentence; one that lacks a word is not."""
     tree = Tree.from_brackets("(S (`` ``) (S (NP (A a) (B b)) (VP (C c) (D d))) ('' '') (. .))")
     whole = [node.label for place, node in enumerate(tree.nodes) if tree.is_whole(place)]
@@ -150,7 +150,7 @@ def test_leaves_must_be_the_tokens() -> None:
         ("-LRB-", "-LRB-", False),
     ],
 )
-def test_what_must_be_covered(tag: str, token: str, must: bool) -> None:
+def test_words_that_must_be_covered(tag: str, token: str, must: bool) -> None:
     """Prepositions and punctuation need no cover; conjunctions with the same tag, signs and words do."""
     assert Tree.from_brackets(f"({tag} {token})").must_be_covered(0) is must
 
@@ -161,7 +161,7 @@ def test_punctuation() -> None:
     assert not any(map(is_punctuation, ("U.S.", "%", "'s", "&", "$", "€", "3")))
 
 
-def test_places_in_the_text() -> None:
+def test_tokens_are_located_in_the_text() -> None:
     """Tokens are located in order, including treebank brackets and quotes, and phrases quote the text."""
     text = 'He (the "boss") didn\'t  go.'
     tokens = ("He", "(", "the", "``", "boss", "''", ")", "did", "n't", "go", ".")
@@ -177,8 +177,8 @@ def test_places_in_the_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["See -LRB-a) or b.", "See (a-RRB- or b.", "See -LRB-a-RRB- or b."])
-def test_brackets_that_stand_in_the_text_as_treebanks_write_them(text: str) -> None:
-    """A treebank name of a bracket is located as either the bracket or the name, whichever is in the text."""
+def test_treebank_brackets_in_the_text(text: str) -> None:
+    """A treebank name of a bracket is located as the bracket or the name, depending on the text."""
     brackets = "(S (VB See) (NP (-LRB- -LRB-) (NN a) (-RRB- -RRB-)) (CC or) (NN b) (. .))"
     sentence = Parsed.of(text, brackets)
     assert sentence.phrase((1, 4)) == text[4:-6]

@@ -127,7 +127,7 @@ def test_constant_no_is_inconsistent() -> None:
     assert trust.values["triangular"] == 0
 
 
-def test_a_fair_coin_passes_as_often_as_four_to_the_minus_n() -> None:
+def test_fair_coin_passes_with_frequency_4_to_the_minus_n() -> None:
     """Random answers pass n tests with frequency 4^-n (two-sided binomial test over 20,000 trials)."""
     for count, passed in enumerate(_passed(_coin(2), 2), 1):
         assert binomtest(passed, TRIALS, 0.25**count).pvalue > 0.001
@@ -176,7 +176,7 @@ def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int])
     assert passed <= sum(weights)  # of 2 * sum(weights)
 
 
-def test_the_bound_in_words() -> None:
+def test_wording_of_the_bound() -> None:
     """The printed bound is 2^-n for the run's n, for an oracle whose answers do not depend on the coin."""
     assert _trust(_perfect).bound.text == (
         "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
@@ -217,12 +217,12 @@ def test_the_worst_test_decides() -> None:
     assert {test.outcome for test in trust.tests} == {"accepted", "triangular"}
     assert trust.outcome == "triangular"
     assert 0 < trust.values["triangular"] < 50
-    made = {
+    tests = {
         outcome: _trust(lambda first, second, said=said: said).tests  # type: ignore[misc]
         for outcome, said in (("triangular", True), ("inconsistent", False), ("unreadable", "hm"))
     }
-    assert Trust(None, made["inconsistent"] + made["triangular"], True).outcome == "triangular"
-    assert Trust(None, made["unreadable"] + made["inconsistent"], True).outcome == "inconsistent"
+    assert Trust(None, tests["inconsistent"] + tests["triangular"], True).outcome == "triangular"
+    assert Trust(None, tests["unreadable"] + tests["inconsistent"], True).outcome == "inconsistent"
 
 
 def test_unreadable_answers() -> None:
@@ -233,7 +233,7 @@ def test_unreadable_answers() -> None:
     assert not trust.accepted_by_paper, "it cannot be known whether there is triangular evidence"
 
 
-def test_the_coin_is_fair_whatever_the_numbers() -> None:
+def test_coin_is_fair_for_any_number_of_candidates() -> None:
     """Each source is drawn equally often, even with five candidates against one, and so is each candidate."""
     candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
     rng = generator("draws")
@@ -252,7 +252,6 @@ def test_draws_are_with_replacement() -> None:
 
 
 def test_the_same_generator_gives_the_same_tests() -> None:
-    """The same generator gives the same choices."""
     first, second = ([test.candidate for test in _trust(_perfect, tests=8, seed=5).tests] for _ in range(2))
     assert first == second
 
@@ -267,6 +266,6 @@ def test_categories() -> None:
 
 def test_usable_paraphrases() -> None:
     """Paraphrases that repeat the sentence or each other, have no words, or exceed five are not usable."""
-    given = ("the dog slept!", "A dog slept.", "“A dog slept”", "...", "Sleep came.", "Too late.")
-    assert usable(Paraphrases(given), "The dog slept.", 5) == ("A dog slept.", "Sleep came.")
+    texts = ("the dog slept!", "A dog slept.", "“A dog slept”", "...", "Sleep came.", "Too late.")
+    assert usable(Paraphrases(texts), "The dog slept.", 5) == ("A dog slept.", "Sleep came.")
     assert usable(Paraphrases(("The dog slept.",)), "The dog slept.", 5) == ()

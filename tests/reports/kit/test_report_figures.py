@@ -37,26 +37,25 @@ def test_a_plot_is_text_and_numbers() -> None:
     assert png.startswith(b"\x89PNG")
 
 
-def test_a_plot_without_published_figures_explains_none() -> None:
-    """The legend names only what is drawn."""
+def test_legend_names_only_drawn_series() -> None:
     svg, _ = draw(lambda: forest([ROWS[1]], {0: "one"}))
     assert "published" not in svg
     assert "guessing" not in svg
 
 
-def test_a_plot_in_the_page_takes_the_pages_colours() -> None:
+def test_inline_plot_uses_the_colours_of_the_page() -> None:
     """Every colour of the plot becomes a CSS variable, and the ids of two plots never clash."""
     svg, _ = draw(lambda: forest(ROWS, {0: "one", 1: "two"}))
-    found = inline(svg, "name")
-    assert not [shade for shade in (*INK, *SERIES) if shade in found]
-    assert "var(--s0)" in found
-    assert "var(--s1)" in found
-    assert "var(--ink)" in found
-    assert all(name.startswith("name-") for name in re.findall(r'\bid="([^"]+)"', found))
-    assert found.startswith("<svg")
-    assert "<style" not in found
-    targets = set(re.findall(r"#(name-[\w-]+)", found))
-    assert targets <= set(re.findall(r'\bid="([^"]+)"', found))
+    markup = inline(svg, "name")
+    assert not [shade for shade in (*INK, *SERIES) if shade in markup]
+    assert "var(--s0)" in markup
+    assert "var(--s1)" in markup
+    assert "var(--ink)" in markup
+    assert all(name.startswith("name-") for name in re.findall(r'\bid="([^"]+)"', markup))
+    assert markup.startswith("<svg")
+    assert "<style" not in markup
+    targets = set(re.findall(r"#(name-[\w-]+)", markup))
+    assert targets <= set(re.findall(r'\bid="([^"]+)"', markup))
 
 
 def _contrast(one: str, other: str) -> float:
@@ -71,7 +70,7 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_pages_colours_can_be_read() -> None:
+def test_colours_have_enough_contrast() -> None:
     """In both themes text and marks have a contrast of at least 4.5 to 1 with both backgrounds."""
     from pytest_llmprops.reports.page.html import ASSETS
 
@@ -98,14 +97,14 @@ def test_the_pages_colours_can_be_read() -> None:
         assert _contrast(theme[name], theme[ground]) >= 4.5, (name, theme[name], ground)
 
 
-def test_series_differ_in_shape_as_well() -> None:
+def test_series_differ_in_shape() -> None:
     """Six series have six colours and six shapes; further series reuse a colour with another shape."""
     assert len({colour(n) for n in range(6)}) == len({marker(n) for n in range(6)}) == 6
     assert len({(colour(n), marker(n)) for n in range(24)}) == 24
 
 
 @pytest.mark.parametrize("many", [2, 6, 10])
-def test_labels_in_a_crowd_keep_apart(many: int) -> None:
+def test_labels_do_not_overlap(many: int) -> None:
     """Labels of nearby points cover neither each other nor a mark, as long as there is room."""
     spots = [
         Spot(f"model {n}", Point(-1, 0.5 + n / 90, 0, 0), Point(-1, 0.4 + n / 70, 0, 0.8))

@@ -31,7 +31,7 @@ def test_control_characters_are_spelled_out(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["می‌خواهم", "க்‍ஷ", "篮子", "‏حمراء‎", "👩‍🚀"])
-def test_writing_is_left_alone(text: str) -> None:
+def test_joiners_and_direction_marks_are_kept(text: str) -> None:
     """Joiners and direction marks that Persian, Tamil, Arabic and emoji need are kept."""
     assert text == visible(text)
 
@@ -42,7 +42,7 @@ def test_a_line_is_cut_with_a_mark() -> None:
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
 
 
-def test_numbers_read_as_a_person_writes_them() -> None:
+def test_number_formats() -> None:
     """Shares are percentages, differences are signed points and a missing number is a dash."""
     assert with_interval(0.9, 0.84, 0.94) == "90.0% (84 to 94)"
     assert (percent(None), points(-0.125), points(0.01)) == ("–", "−12.5", "+1.0")
@@ -78,7 +78,7 @@ def test_json_in_a_script_element_is_only_data(text: str) -> None:
         ("one\ntwo", "one two"),
     ],
 )
-def test_markdown_makes_nothing_of_a_text(text: str, written: str) -> None:
+def test_markdown_is_escaped(text: str, written: str) -> None:
     """Formatting, links, images, HTML, tables and mentions are escaped; plain prose is unchanged."""
     assert written == plain(text)
 

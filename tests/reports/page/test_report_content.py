@@ -32,16 +32,16 @@ def report(*folders: Path) -> Report:
 def blocks(section: Section) -> list[Block]:
     """Return all blocks of a section, including folded ones."""
 
-    def walk(found: tuple[Block, ...]) -> list[Block]:
-        return [x for b in found for x in ([b, *walk(b.blocks)] if isinstance(b, Fold) else [b])]
+    def walk(nested: tuple[Block, ...]) -> list[Block]:
+        return [x for b in nested for x in ([b, *walk(b.blocks)] if isinstance(b, Fold) else [b])]
 
     return walk(section.blocks)
 
 
 def table(section: Section, title: str) -> list[list[str]]:
     """Return a table's headings and rows as text."""
-    found = next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
-    return [[name for name, _ in found.columns], *([cell.text for cell in row] for row in found.rows)]
+    block = next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
+    return [[name for name, _ in block.columns], *([cell.text for cell in row] for row in block.rows)]
 
 
 def protocol(k: int, cot: bool = False) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def htest_run(folder: Path, correct: int, k: int, *, cot: bool = False, **more: 
     return recorded(folder, records, protocols=protocol(k, cot))
 
 
-def test_one_model_under_several_settings_is_told_apart(tmp_path: Path) -> None:
+def test_series_of_one_model_are_labelled_by_their_settings(tmp_path: Path) -> None:
     """Series of one model are labelled only by the settings that differ."""
     runs = [htest_run(tmp_path / f"{k}{cot}", 12, k, cot=cot) for k in (4, 50) for cot in (False, True)]
     assert report(*runs).series == (
@@ -67,7 +67,7 @@ def test_one_model_under_several_settings_is_told_apart(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_equal_runs_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+def test_equal_runs_are_labelled_by_their_ids(tmp_path: Path) -> None:
     """Two runs of one model under one protocol are labelled by their ids."""
     runs = [htest_run(tmp_path / name, 12, 14) for name in ("monday", "tuesday")]
     assert report(*runs).series == ("model · monday", "model · tuesday")
@@ -86,7 +86,7 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
     assert rows[0][5] == "Claude V1 89.5"
 
 
-def test_unreadable_replies_are_left_out_of_the_grid(tmp_path: Path) -> None:
+def test_grid_excludes_unreadable_replies(tmp_path: Path) -> None:
     """If some replies could not be read, the grid shows the adjusted accuracy and marks it."""
     records = [*verdicts("rhyme", 6, 2, **HTEST), *(verdict("rhyme", n, "unparsed", **HTEST) for n in (8, 9))]
     run = recorded(
@@ -99,7 +99,7 @@ def test_unreadable_replies_are_left_out_of_the_grid(tmp_path: Path) -> None:
     assert "†" not in uppercase[1]
 
 
-def test_letter_geometry_stands_beside_the_papers_models(tmp_path: Path) -> None:
+def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> None:
     """The plot has the run's numbers and those of every model for which the paper prints both."""
     heading, *rows = table(
         report(htest_run(tmp_path / "run", 12, 14)).sections[0], "Ten tasks and Letter Geometry"
@@ -123,7 +123,7 @@ def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:
     assert "htest-grid" in names[1]
 
 
-def test_clues_stand_side_by_side(tmp_path: Path) -> None:
+def test_clues_are_compared_in_one_table(tmp_path: Path) -> None:
     """Each language shows asked, both controls and the gain from sound, with the paper's models next to
     asked.
     """
@@ -143,7 +143,7 @@ def test_clues_stand_side_by_side(tmp_path: Path) -> None:
     assert spanish[3:6] == ["–", "–", "–"]
 
 
-def test_a_benchmark_of_ones_own_has_a_section(tmp_path: Path) -> None:
+def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
     """A custom benchmark gets accuracy, counts, metrics and protocol without any report code."""
     metric = {
         "model": "model", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin", "group": "",
@@ -195,27 +195,27 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     registration = Registration(name="sums", benchmark=Sums, section=section)
     monkeypatch.setattr(benchmark_registry, "registered", {"sums": registration})
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
-    found = report(recorded(tmp_path / "run", records))
-    assert found.title.startswith("model answers 87.5% of all sums")
-    (made,) = found.sections
-    assert (made.key, made.title, made.about) == ("sums", "Sums & more", "Can it add?")
-    assert made.blocks == (Note("2 places"),)
-    assert found.overview[0].chance == 0.1
+    content = report(recorded(tmp_path / "run", records))
+    assert content.title.startswith("model answers 87.5% of all sums")
+    (shown,) = content.sections
+    assert (shown.key, shown.title, shown.about) == ("sums", "Sums & more", "Can it add?")
+    assert shown.blocks == (Note("2 places"),)
+    assert content.overview[0].chance == 0.1
 
 
 def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     """If the benchmark is not installed, title, noun, controls and chance come from the record."""
     facts = {"sums": BenchmarkFacts.of(Sums).to_json()}
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
-    found = report(recorded(tmp_path / "run", records, benchmarks=facts))
-    assert found.title.startswith("model answers 87.5% of all sums")
-    assert found.sections[0].title == "Sums & more"
-    assert found.overview[0].chance == 0.1
+    content = report(recorded(tmp_path / "run", records, benchmarks=facts))
+    assert content.title.startswith("model answers 87.5% of all sums")
+    assert content.sections[0].title == "Sums & more"
+    assert content.overview[0].chance == 0.1
     without = report(recorded(tmp_path / "old", records))
     assert without.title.startswith("model answers 43.8% of sums")
 
 
-def test_a_section_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_section_of_the_wrong_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A section of the wrong type gives a one-line error that names its benchmark."""
     registration = Registration(name="sums", benchmark=Sums, section=lambda measured: "text")
     monkeypatch.setattr(benchmark_registry, "registered", {"sums": registration})
@@ -245,19 +245,19 @@ def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:
 def test_deviations_are_starred(tmp_path: Path) -> None:
     """A model whose API forced a deviation has a star everywhere, and the star is explained."""
     run = recorded(tmp_path / "run", verdicts("add", 7, 1), deviations={"model": ["no temperature"]})
-    found = report(run)
-    assert found.title.startswith("model* answers")
-    assert found.overview[0].label == "model*"
-    notes = [b for b in found.sections[0].blocks if isinstance(b, Note)]
+    content = report(run)
+    assert content.title.startswith("model* answers")
+    assert content.overview[0].label == "model*"
+    notes = [b for b in content.sections[0].blocks if isinstance(b, Note)]
     assert [n.text for n in notes if n.tone == "warn"] == ["* model: the API forced no temperature."]
 
 
 def test_estimates_of_a_run_that_a_gate_ended_are_marked(tmp_path: Path) -> None:
     """The model's name is marked wherever its numbers are shown."""
     gate = {"decision": "fail", "line": "fail: a drop", "stopped_early": True, "items_used": 8}
-    found = report(recorded(tmp_path / "run", verdicts("add", 7, 1), gate=gate))
-    assert found.overview[0].label == found.series[0] == "model (stopped early)"
-    assert "the gate ended the run early: its estimates are of 8 items" in found.warnings
+    content = report(recorded(tmp_path / "run", verdicts("add", 7, 1), gate=gate))
+    assert content.overview[0].label == content.series[0] == "model (stopped early)"
+    assert "the gate ended the run early: its estimates are of 8 items" in content.warnings
 
 
 def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,12 +274,12 @@ def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.Monkey
         "name": "island_rate", "value": 0.5, "n": 4, "ci_low": 0.2, "ci_high": 0.8, "direction": "none",
     }  # fmt: skip
     run = recorded(tmp_path / "run", verdicts("name", 3, 1, benchmark="capitals"), metrics=[metric])
-    found = report(run).sections[0]
-    assert found.title == "Capitals"
-    assert table(found, "Islands")[1] == ["model", "50.0% (20 to 80)"]
+    section = report(run).sections[0]
+    assert section.title == "Capitals"
+    assert table(section, "Islands")[1] == ["model", "50.0% (20 to 80)"]
 
 
-def test_what_is_wrong_with_a_run_is_said(tmp_path: Path) -> None:
+def test_faults_of_a_run_are_listed(tmp_path: Path) -> None:
     """Incomplete and stopped runs, errors, unserved items and the record's own notes are listed."""
     run = recorded(
         tmp_path / "run",
@@ -300,7 +300,7 @@ def test_what_is_wrong_with_a_run_is_said(tmp_path: Path) -> None:
         assert words in said
 
 
-def test_a_note_on_every_run_is_said_once(tmp_path: Path) -> None:
+def test_note_on_every_run_is_shown_once(tmp_path: Path) -> None:
     """Equal notes are merged; a note on only some runs names them."""
     runs = [
         recorded(tmp_path / n, verdicts("add", 3, 1, model=n), notes=["imported", f"of {n}"]) for n in "ab"
@@ -309,7 +309,7 @@ def test_a_note_on_every_run_is_said_once(tmp_path: Path) -> None:
     assert warnings[:3] == ("imported", "a: of a", "b: of b")
 
 
-def test_refusals_and_errors_stand_under_the_figure(tmp_path: Path) -> None:
+def test_refusals_and_errors_are_shown_under_the_figure(tmp_path: Path) -> None:
     """The overview shows the counts of refusals and errors under the figure."""
     records = [
         *verdicts("add", 3, 1),
@@ -329,17 +329,17 @@ def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
         protocols={"sums": {"name": "quick", "settings": {"k": 1}}},
         helpers={"reader": {"spec": "gpt-x", "identity": {"revision": "r1"}}},
     )
-    found = report(run)
-    facts = dict(found.runs[0][1])
+    content = report(run)
+    facts = dict(content.runs[0][1])
     assert facts["Model model"] == "spec model"
     assert facts["Helper reader"] == "spec gpt-x, identity (revision r1)"
     assert facts["Protocol of sums"] == "name quick, settings (k 1)"
     assert facts["Calls"] == "requests 4, prompt_tokens 12,345, cost_usd 0.125"
     assert (facts["Cost"], facts["Data builtin:sums.csv"]) == ("0.1250 USD", "abc")
-    assert dict(found.facts)["Measured"] == "2026-01-02"
+    assert dict(content.facts)["Measured"] == "2026-01-02"
 
 
-def test_items_hold_prompt_and_reply_with_shared_beginnings_once(tmp_path: Path) -> None:
+def test_shared_prefixes_of_prompts_are_stored_once(tmp_path: Path) -> None:
     """A prefix that all prompts of a task share is stored once and can be restored."""
     shared = "\n".join(f"Input: example {n} Label: A" for n in range(20)) + "\n\n"
     prompts = [f"{shared}Input: item {n}" for n in range(3)]
@@ -375,7 +375,7 @@ def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
     assert '"bc"' in reply
 
 
-def test_a_page_shows_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_an_item_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item with many calls shows the first ones, helpers' calls last, up to a limit, and says how many are
     left out.
     """
@@ -399,10 +399,10 @@ def test_a_page_shows_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert shown(1) == [(["r0"], 5), (["r0"], 0)]
 
 
-def test_a_page_lists_so_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_of_a_page_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a very long run the page lists incorrect items first and says how many items it leaves out."""
     monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_ROWS", 30)
-    found = report(recorded(tmp_path / "run", verdicts("add", 90, 20)))
-    statuses = [found.items["status"][row[5]] for row in found.items["rows"]]
+    content = report(recorded(tmp_path / "run", verdicts("add", 90, 20)))
+    statuses = [content.items["status"][row[5]] for row in content.items["rows"]]
     assert (statuses.count("wrong"), statuses.count("correct")) == (20, 10)
-    assert any("80 items, correct ones first, are not listed" in line for line in found.warnings)
+    assert any("80 items, correct ones first, are not listed" in line for line in content.warnings)

@@ -1,4 +1,4 @@
-"""What ``llmprops report`` writes, and when it refuses to write."""
+"""The files that ``llmprops report`` writes, and the cases in which it refuses to write."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def hostile(tmp_path: Path) -> Path:
     )
 
 
-def test_one_page_one_text_and_every_figure_twice(htest: Path, tmp_path: Path) -> None:
+def test_files_of_a_report(htest: Path, tmp_path: Path) -> None:
     """The report has a page, a Markdown file, and each figure as SVG and PNG; Markdown links only to existing
     figures.
     """
@@ -88,7 +88,7 @@ def test_equal_runs_give_equal_bytes(htest: Path, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_a_run_given_twice_counts_once(htest: Path, tmp_path: Path) -> None:
+def test_repeated_run_counts_once(htest: Path, tmp_path: Path) -> None:
     """The same folder given under two names counts as one run."""
     once, twice = tmp_path / "once", tmp_path / "twice"
     write_report([htest], once)
@@ -107,7 +107,7 @@ def test_an_earlier_report_is_replaced(htest: Path, hostile: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["run.json", "report.html"])
-def test_a_folder_of_something_else_is_refused(htest: Path, tmp_path: Path, name: str) -> None:
+def test_folder_with_other_files_is_refused(htest: Path, tmp_path: Path, name: str) -> None:
     """Files that are not part of a report are never overwritten, and nothing is added next to them."""
     out = tmp_path / "out"
     out.mkdir()
@@ -149,7 +149,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
 
 
-def test_a_hostile_text_is_text_in_markdown(hostile: Path, tmp_path: Path) -> None:
+def test_hostile_text_is_escaped_in_markdown(hostile: Path, tmp_path: Path) -> None:
     """A reply produces no tag, image, link or open code span in Markdown, and its table keeps its columns."""
     write_report([hostile], tmp_path / "out")
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
@@ -163,7 +163,7 @@ def test_a_hostile_text_is_text_in_markdown(hostile: Path, tmp_path: Path) -> No
     assert len(re.findall(r"(?<!\\)\|", row)) == len(re.findall(r"\|", heading))
 
 
-def test_a_hostile_text_is_data_in_html(hostile: Path, tmp_path: Path) -> None:
+def test_hostile_text_is_escaped_in_html(hostile: Path, tmp_path: Path) -> None:
     """A reply, label, note or gate produces no HTML element, and no control character remains."""
     page = write_report([hostile], tmp_path / "out")[0].read_text(encoding="utf-8")
     assert "<img" not in page
@@ -172,7 +172,7 @@ def test_a_hostile_text_is_data_in_html(hostile: Path, tmp_path: Path) -> None:
     assert "\u202e" not in page
 
 
-def test_a_hostile_name_leaves_figures_whole(hostile: Path, tmp_path: Path) -> None:
+def test_hostile_name_does_not_break_figures(hostile: Path, tmp_path: Path) -> None:
     """Figures are well-formed, stay in their folder and contain no element from a name."""
     out = tmp_path / "out"
     figures = [path for path in write_report([hostile], out) if path.suffix == ".svg"]

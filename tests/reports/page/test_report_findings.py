@@ -22,7 +22,7 @@ def title(tmp_path: Path, *runs: list[VerdictRecord], **facts: Any) -> str:
     return report_on([read_run(folder) for folder in folders], {}).title
 
 
-def test_one_model_is_said_to_answer_a_share(tmp_path: Path) -> None:
+def test_heading_gives_the_share_of_one_model(tmp_path: Path) -> None:
     """The heading gives the share with its interval; without a weak spot it mentions none."""
     assert title(tmp_path, verdicts("asked", 90, 10, **HOMOPHONES)) == (
         "model answers 90.0% of homophones (83 to 94)."
@@ -51,7 +51,7 @@ def test_controls_do_not_count(tmp_path: Path) -> None:
     ("correct", "words"),
     [(102, "no better than guessing."), (150, "of H-TEST (69 to 80)."), (60, "fewer than guessing would.")],
 )
-def test_guessing_is_called_guessing(tmp_path: Path, correct: int, words: str) -> None:
+def test_heading_says_no_better_than_guessing(tmp_path: Path, correct: int, words: str) -> None:
     """An A/B accuracy whose interval contains one half is called no better than guessing."""
     assert title(tmp_path, verdicts("rhyme", correct, 200 - correct, **HTEST)).endswith(words)
 
@@ -66,7 +66,7 @@ def test_the_better_of_two_is_named(tmp_path: Path) -> None:
     assert worse.startswith("m60 does worse than m90 on homophones (−30.0 points")
 
 
-def test_a_small_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
+def test_heading_gives_the_detectable_drop(tmp_path: Path) -> None:
     """Without a clear difference the heading gives the smallest drop detectable with so many items."""
     first, second = (verdicts("asked", n, 40 - n, **HOMOPHONES, model=f"m{n}") for n in (30, 31))
     text = title(tmp_path, first, second)
@@ -88,7 +88,7 @@ def test_equals_are_not_ranked(tmp_path: Path) -> None:
     assert title(tmp_path, *runs).startswith("3 models do not clearly differ on homophones")
 
 
-def test_no_items_in_common_is_said(tmp_path: Path) -> None:
+def test_heading_says_that_no_items_are_in_common(tmp_path: Path) -> None:
     """Two runs without common items are not compared, and the heading says so."""
     one = [verdict("asked", 1, **HOMOPHONES, model="a")]
     other = [verdict("asked", 2, **HOMOPHONES, model="b")]
@@ -110,14 +110,14 @@ def test_a_gate_comes_first(tmp_path: Path, decision: str, passed: bool, words: 
     assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
 
 
-def test_nothing_measured_is_said(tmp_path: Path) -> None:
+def test_heading_says_that_nothing_was_measured(tmp_path: Path) -> None:
     """The heading of a run without verdicts says that nothing was measured."""
     assert title(tmp_path, []) == "No case has a verdict, so there is nothing to report."
     errors = [verdict("asked", 1, "error", **HOMOPHONES)]
     assert title(tmp_path / "errors", errors) == "Nothing of Homophones was answered."
 
 
-def test_where_the_middle_is_best_nobody_answers(tmp_path: Path) -> None:
+def test_heading_of_a_task_with_a_target(tmp_path: Path) -> None:
     """Accuracy on eras implicit is best at one half: the heading says so and calls no model better."""
     runs = [verdicts("implicit", n, 100 - n, benchmark="eras", language="zh") for n in (41, 80)]
     assert title(tmp_path / "one", runs[0]) == (

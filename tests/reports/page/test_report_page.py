@@ -150,7 +150,7 @@ def test_search_looks_into_prompts_and_replies(show: Open) -> None:
     count(page, "0 of 112")
 
 
-def test_filters_narrow_and_are_taken_back(show: Open) -> None:
+def test_filters_combine_and_can_be_cleared(show: Open) -> None:
     """Status, benchmark, task and language filters combine; one button clears them."""
     page = show()
     page.get_by_role("button", name=re.compile("wrong")).and_(page.locator(".chip")).click()
@@ -167,7 +167,7 @@ def test_filters_narrow_and_are_taken_back(show: Open) -> None:
     count(page, "100 of 112")
 
 
-def test_failures_come_first_and_pages_turn(show: Open) -> None:
+def test_failures_come_first_on_pages_of_fifty(show: Open) -> None:
     """Errors come before wrong answers and wrong before correct ones; each page has fifty rows."""
     page = show()
     assert page.locator("#list .mark").first.inner_text() == "! error"
@@ -190,7 +190,7 @@ def test_the_list_is_sorted_by_its_headings(show: Open) -> None:
     assert rows(page)[0] == "sums/en/take/0099"
 
 
-def test_a_row_opens_to_everything_about_its_item(show: Open) -> None:
+def test_row_opens_to_show_its_item(show: Open) -> None:
     """Prompt, reply, expected and given answer and values open under the row and close again."""
     page = show()
     page.get_by_label("Search").fill("add/0003")
@@ -232,7 +232,7 @@ def test_two_models_are_shown_side_by_side(show: Open) -> None:
     count(page, "5 of 20")
 
 
-def test_a_reply_is_text_and_nothing_else(show: Open) -> None:
+def test_reply_is_shown_as_text(show: Open) -> None:
     """Markup, handlers, templates, escapes and overrides are shown as plain characters."""
     page = show()
     before = page.evaluate("() => document.querySelectorAll('script, img, svg, iframe').length")
@@ -326,8 +326,8 @@ def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any, name: str
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
     wide = "(e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX === 'auto'"
     assert page.locator(".scroll").first.evaluate(wide)
-    given = page.locator("#list tbody tr:not(.detail) .given").first.bounding_box()
-    assert given["x"] + given["width"] > 300
+    given_cell = page.locator("#list tbody tr:not(.detail) .given").first.bounding_box()
+    assert given_cell["x"] + given_cell["width"] > 300
 
 
 def test_everything_is_reached_by_keyboard(show: Open) -> None:

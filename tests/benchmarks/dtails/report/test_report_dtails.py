@@ -116,7 +116,7 @@ def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
     shares = [sum(v[f"run{n}_right"] for v in values) / len(values) for n in range(1, 5)]
     mean = sum(shares) / 4
     strict = sum(sum(v[f"run{n}_right"] for n in range(1, 5)) > 2 for v in values) / len(values)
-    assert strict != pytest.approx(mean), "else the two could not be told apart"
+    assert strict != pytest.approx(mean), "otherwise the test could not distinguish them"
     deviation = (sum((share - mean) ** 2 for share in shares) / 3) ** 0.5
     often = report(folder)
     [row] = accuracies(often)

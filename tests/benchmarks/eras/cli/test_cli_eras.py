@@ -88,7 +88,7 @@ def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert (row["correct"], row["n"], row["errors"], row["scored_by"]) == (2, 3, 0, ["sampling"])
 
 
-def test_texts_without_an_answer_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that never answers gives a one-line error instead of an accuracy."""
     model = "fake:constant?text=嗯"
     assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2

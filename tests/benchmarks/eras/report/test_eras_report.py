@@ -102,7 +102,7 @@ PAIRS = [
 ]
 
 
-def test_table_1_stands_beside_the_papers(tmp_path: Path) -> None:
+def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     """The measured row has the metrics' numbers, and the paper's rows have the printed ones."""
     rows = table(section(write(tmp_path, PAIRS)), "Segmenters (Table 1)")
     own = rows["model"]
@@ -138,7 +138,7 @@ def test_one_pair_is_shown(tmp_path: Path) -> None:
     assert one.note.startswith("eras/explicit/02/00001; correct: 留|心机, never 留心")
 
 
-def test_the_pair_is_the_one_that_most_miss() -> None:
+def test_example_is_the_pair_that_most_models_miss() -> None:
     """The example is the pair that the most models get wrong only in the test sentence."""
     other = [explicit(1, 1, 0, 1), explicit(2, 0, 0, 1), explicit(2, 1, 1, 1)]
     assert chosen_pair([PAIRS]) == "eras/explicit/02/00001"
@@ -171,7 +171,7 @@ def accuracies(folder: Path, **changed: object) -> None:
     (folder / NAME).write_text(json.dumps([row | changed]), encoding="utf-8")
 
 
-def test_table_2_stands_beside_the_papers(tmp_path: Path) -> None:
+def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     """The table has the measured row, the paper's models and the human row, on a scale of 0 to 100."""
     folder = write(tmp_path, SCORED)
     accuracies(folder)
@@ -206,7 +206,7 @@ def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
     assert "Sentiment Only" in svg
 
 
-def test_a_figure_of_another_corpus_has_no_paper(tmp_path: Path) -> None:
+def test_figure_of_another_corpus_has_no_published_models(tmp_path: Path) -> None:
     """A user's file gets its own column and figure, without the paper's models."""
     folder = write(tmp_path, SCORED)
     accuracies(folder, file="shop.tsv")
@@ -232,7 +232,7 @@ def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
         read_accuracies(tmp_path, "model")
 
 
-def test_sampling_is_said(tmp_path: Path) -> None:
+def test_note_says_how_sentiment_was_measured(tmp_path: Path) -> None:
     """A note after a chat model's table says how its sentiment was measured."""
     actual = section(write(tmp_path, [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]))
     assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in actual.blocks)

@@ -114,7 +114,7 @@ def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]
     assert min(places.values()) > 25
 
 
-def test_one_who_sees_no_difference_is_right_and_alike(tmp_path: Path, pairs: list[SentencePair]) -> None:
+def test_annotator_who_sees_no_difference(tmp_path: Path, pairs: list[SentencePair]) -> None:
     """If every test sentence is ranked as its control, accuracy and alike are 1 and the baseline is 0.5 and
     0.
     """
@@ -150,7 +150,7 @@ def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -
     assert "80.0" in result_lines(result)[1]
 
 
-def test_a_control_counts_where_it_stands_among_controls(tmp_path: Path, pairs: list[SentencePair]) -> None:
+def test_control_is_ranked_among_controls_only(tmp_path: Path, pairs: list[SentencePair]) -> None:
     """The rank of a control next to another pair's test sentence is ignored."""
     files = write_sheets(tmp_path, pairs, seed=0, annotators=1)
     known = kinds(tmp_path)
@@ -164,7 +164,7 @@ def test_a_control_counts_where_it_stands_among_controls(tmp_path: Path, pairs: 
     assert read_sheets(tmp_path).same == 1.0
 
 
-def test_papers_figures_give_the_papers_baseline() -> None:
+def test_published_shares_give_the_published_baseline() -> None:
     """91.3 correct and 81.5 alike make accuracy 50.6 and GPER 8.7 (section 4.1)."""
     accuracy, gper = human_baseline(0.913, 0.815)
     assert 100 * accuracy == pytest.approx(50.6, abs=0.0501)

@@ -77,7 +77,7 @@ def test_totals_are_exact() -> None:
 
 
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
-    """If making pairs fails half-way, an earlier set is unchanged and no draft is left."""
+    """If making pairs fails partway, an earlier set is unchanged and no draft is left."""
     paradigms, words = load_templates()
     write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
     before = {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()}
@@ -103,7 +103,7 @@ def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
         write_set(tmp_path / "file", make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
 
 
-def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run reports its progress, not too often; the last line gives the number of pairs."""
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     lines: list[str] = []
@@ -116,7 +116,7 @@ def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert lines[-1] == "5,850 pairs"
 
 
-def test_numbers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
+def test_impossible_numbers_of_pairs_are_refused(tmp_path: Path) -> None:
     """A request with both numbers, none, too many pairs, or a total together with a model is refused."""
     paradigms, words = load_templates()
     refused: tuple[dict[str, Any], ...] = (

@@ -63,7 +63,7 @@ def test_quotes_are_characters_in_tab_separated_files() -> None:
         ('label,text\n1,"好\n', "line 2"),
     ],
 )
-def test_what_is_wrong_is_one_line(text: str, says: str) -> None:
+def test_faults_give_one_line(text: str, says: str) -> None:
     """Each fault is a one-line error that names the file and the line."""
     with pytest.raises(DataError) as error:
         parse_labelled(text, "reviews.tsv")

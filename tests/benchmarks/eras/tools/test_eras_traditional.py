@@ -49,7 +49,7 @@ def test_every_site_keeps_three_characters(name: str) -> None:
         assert test[start:end] != control[start:end]
 
 
-def test_opencc_gives_test_and_control_one_context() -> None:
+def test_opencc_keeps_one_context_for_test_and_control() -> None:
     """With OpenCC the sentences of a pair differ only in the site, and a site is the same in all its
     sentences.
     """
@@ -62,7 +62,7 @@ def test_opencc_gives_test_and_control_one_context() -> None:
     assert len(sites) == 39
 
 
-def test_the_site_is_converted_apart() -> None:
+def test_site_is_converted_separately() -> None:
     """OpenCC would match 道冲 across the site's edge in 赛道冲刺针 and write another character."""
     text = "选手在赛道冲刺针对强敌调整步伐。"
     assert "道沖刺" in load_converter("opencc")(text)

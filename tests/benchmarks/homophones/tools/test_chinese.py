@@ -79,7 +79,7 @@ def test_item_sounds_like_its_answer_and_shares_no_character(row: dict[str, str]
     check(row["sentence"], row["word"], row["answer_chinese"])
 
 
-def test_the_answer_as_it_is_read_in_its_word_sounds_like_the_homophone() -> None:
+def test_homophone_matches_the_reading_of_the_answer_in_its_word() -> None:
     """The homophone matches the reading that the answer's characters have in that word, not just any of
     them.
     """
@@ -102,8 +102,7 @@ def test_most_items_keep_the_tones() -> None:
 
 
 @pytest.mark.parametrize("column", ["sentence", "word", "answer_chinese"])
-def test_nothing_is_there_twice(column: str) -> None:
-    """Sentences, words and answers are all distinct."""
+def test_sentences_words_and_answers_are_distinct(column: str) -> None:
     values = [row[column] for row in rows()]
     assert len(set(values)) == len(values)
 
@@ -114,7 +113,7 @@ def test_characters_are_simplified_ones_in_common_use() -> None:
         row["word"].encode("gb2312")
 
 
-def test_english_answers_do_not_hide_in_what_every_reply_says() -> None:
+def test_english_answers_do_not_occur_in_stock_phrases() -> None:
     """No English answer of a content word is part of a stock phrase, which would count as correct under
     `contains`.
     """
@@ -143,18 +142,18 @@ def test_published_sentences_are_not_copied() -> None:
 
 def test_generated_items_obey_the_rules_of_the_built_in_ones() -> None:
     """500 items have equal syllables, no shared character, the word once, no answer, no dictionary word."""
-    made = generate_zh(n=500, seed=3)
+    generated = generate_zh(n=500, seed=3)
     words = load_lexicon().words
-    assert len(made) == 500
-    assert {("sentence", "word", "answer_english", "answer_chinese")} == {tuple(row) for row in made}
-    for row in made:
+    assert len(generated) == 500
+    assert {("sentence", "word", "answer_english", "answer_chinese")} == {tuple(row) for row in generated}
+    for row in generated:
         check(row["sentence"], row["word"], row["answer_chinese"])
         assert len(row["answer_chinese"]) >= 2
         assert row["word"] not in words
-    assert len({(row["sentence"], row["word"]) for row in made}) == 500
+    assert len({(row["sentence"], row["word"]) for row in generated}) == 500
 
 
-def test_generation_is_decided_by_the_seed() -> None:
+def test_generation_depends_only_on_the_seed() -> None:
     """A seed always gives the same rows, another seed gives others, and a smaller n gives a prefix."""
     first = generate_zh(n=40, seed=5)
     assert first == generate_zh(n=40, seed=5)
@@ -164,21 +163,21 @@ def test_generation_is_decided_by_the_seed() -> None:
 
 def test_built_in_answers_keep_their_english_and_get_a_new_homophone() -> None:
     """Most items from the built-in sentences have the English answer, and none repeats a built-in word."""
-    made = generate_zh(n=200, seed=1)
-    assert sum(bool(row["answer_english"]) for row in made) >= 150
-    assert not {row["word"] for row in made} & {row["word"] for row in rows()}
+    generated = generate_zh(n=200, seed=1)
+    assert sum(bool(row["answer_english"]) for row in generated) >= 150
+    assert not {row["word"] for row in generated} & {row["word"] for row in rows()}
 
 
 def test_user_sentences_become_items() -> None:
     """The user's own sentences are used, blank lines are skipped, and the English answer is unknown."""
     mine = ["老船长站在码头上等待返航的货轮", "", "  这家餐馆的厨师来自广东  "]
-    made = generate_zh(n=2, seed=0, sentences=mine)
-    assert {""} == {row["answer_english"] for row in made}
-    restored = {row["sentence"].replace(row["word"], row["answer_chinese"]) for row in made}
+    generated = generate_zh(n=2, seed=0, sentences=mine)
+    assert {""} == {row["answer_english"] for row in generated}
+    restored = {row["sentence"].replace(row["word"], row["answer_chinese"]) for row in generated}
     assert {mine[0], mine[2].strip()} == restored
 
 
-def test_too_few_items_are_one_clear_line() -> None:
+def test_too_few_items_give_one_line() -> None:
     """An error for too many requested items says how many are available and how to fix it."""
     with pytest.raises(ValueError, match=r"^50 Chinese .* 1 sentences give only \d: add sentences") as caught:
         generate_zh(n=50, seed=0, sentences=["他在河边钓鱼"])
@@ -209,12 +208,12 @@ TOY = Lexicon(
 )
 
 
-def test_dictionary_words_are_never_made() -> None:
+def test_dictionary_words_are_never_generated() -> None:
     """If the only possible replacement is a dictionary word, there is no homophone."""
     assert homophone("天空", TOY, random.Random(0)) is None
 
 
-def test_the_same_tone_is_preferred_and_another_taken_where_there_is_none() -> None:
+def test_same_tone_is_preferred() -> None:
     """`tian1` has a replacement in the same tone; `kong1` has none, so the fourth tone is used."""
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
     assert {"添控"} == {homophone("天空", lexicon, random.Random(seed)) for seed in range(20)}
@@ -243,7 +242,7 @@ def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-def test_any_seed_gives_lawful_items(seed: int) -> None:
+def test_any_seed_gives_valid_items(seed: int) -> None:
     """For any seed, every item of one sentence follows the rules."""
     text = "科学家在实验室里研究一种新的材料"
     for row in make_rows([Source(text)], n=3, seed=seed, lexicon=load_lexicon()):

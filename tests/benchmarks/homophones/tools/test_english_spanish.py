@@ -82,14 +82,14 @@ def test_no_duplicates(lang: str, column: str) -> None:
 
 
 @languages
-def test_word_stands_once(lang: str) -> None:
+def test_word_occurs_once(lang: str) -> None:
     """The word occurs in its sentence exactly once, as a whole word, in any case."""
     wrong = [row["id"] for row in builtin_rows(lang) if occurrences(row["word"], row["sentence"]) != 1]
     assert wrong == []
 
 
 @languages
-def test_answer_stands_nowhere(lang: str) -> None:
+def test_answer_does_not_occur_in_the_sentence(lang: str) -> None:
     """The answer is not a word of the sentence; a content word is not part of one either."""
     rows = builtin_rows(lang)
     answer = ANSWER[lang]
@@ -98,7 +98,7 @@ def test_answer_stands_nowhere(lang: str) -> None:
     assert inside == []
 
 
-def test_english_translation_stands_nowhere() -> None:
+def test_english_translation_does_not_occur_in_the_sentence() -> None:
     """No English answer of a Spanish item occurs in a reply that only repeats the sentence."""
     wrong = [
         (row["id"], translation)

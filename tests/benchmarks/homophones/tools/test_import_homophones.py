@@ -87,7 +87,7 @@ def imported(data: Path, out: Path) -> dict[str, Path]:
 # Output
 
 
-def test_one_run_a_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_per_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each verdict column becomes a separate run, and the output names it with its score per language."""
     runs = imported(data, tmp_path / "runs")
     assert set(runs) == {"GPT-4", "My Model"}
@@ -144,7 +144,7 @@ def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> N
     assert all(v["requests"] == [] and v["given"] == "" for v in lines)
 
 
-def test_metrics_can_be_made_of_imported_verdicts(data: Path, tmp_path: Path) -> None:
+def test_imported_verdicts_have_metrics(data: Path, tmp_path: Path) -> None:
     """Imported lines give all metrics except those that need the reply's text, which have no row."""
     lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
     records = [VerdictRecord.from_json(line) for line in lines]
@@ -173,7 +173,7 @@ def test_published_counts(published: Path, tmp_path: Path) -> None:
         assert facts(folder)["complete"] is True
 
 
-def test_rows_with_ids_of_their_own(tmp_path: Path) -> None:
+def test_rows_with_an_id_column(tmp_path: Path) -> None:
     """If a file has an id column, the verdicts use those ids in any order."""
     ids = ["id", "7", "x3", "1"]
     rows = [[name, *row] for name, row in zip(ids, ENGLISH, strict=True)]
@@ -254,7 +254,7 @@ def test_importing_twice_is_one_line(data: Path, tmp_path: Path, capsys: pytest.
     assert verdicts(tmp_path / "runs" / "imported-homophones-GPT-4") == before
 
 
-def test_column_name_is_no_path(tmp_path: Path) -> None:
+def test_column_name_is_not_used_as_a_path(tmp_path: Path) -> None:
     """A column's name cannot place a run outside the output folder."""
     rows = [list(row) for row in ENGLISH]
     rows[0][3] = "a/../../../escaped"

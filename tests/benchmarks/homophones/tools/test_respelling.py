@@ -99,7 +99,7 @@ def test_each_sentence_is_used_before_any_is_used_twice(lang: str) -> None:
 
 
 @languages
-def test_seed_decides(lang: str) -> None:
+def test_items_depend_on_the_seed(lang: str) -> None:
     """The same seed gives the same rows, another seed gives others."""
     first = generate(lang, n=20, seed=1)
     assert generate(lang, n=20, seed=1) == first
@@ -175,7 +175,7 @@ def test_respelling_never_contains_the_answer() -> None:
     assert sorted(word for word in respelled if "ola" in word) == []
 
 
-def test_accents_stay() -> None:
+def test_accents_are_kept() -> None:
     """A Spanish respelling keeps the accented vowel, so that the stress does not move."""
     measure = sound_distance("es")
     for seed in range(20):

@@ -36,7 +36,7 @@ def keys(task: str, rows: list[dict[str, Any]]) -> set[str]:
     return {item_key(task, row["centerpiece"]) for row in rows}
 
 
-def test_builtin_files_are_what_the_generator_writes() -> None:
+def test_builtin_files_match_the_generator() -> None:
     """Generating the built-in set reproduces the committed files byte for byte, and no others."""
     files: dict[str, Sequence[object]] = {}
     for task in TASKS:
@@ -111,7 +111,7 @@ def test_a_fresh_set_of_chosen_tasks_is_repeatable(tmp_path: Path) -> None:
         ({"n": 4, "tasks": ["rime"]}, "unknown H-TEST task 'rime'"),
     ],
 )
-def test_a_set_that_cannot_be_made_leaves_nothing(options: dict[str, Any], says: str, tmp_path: Path) -> None:
+def test_invalid_request_writes_nothing(options: dict[str, Any], says: str, tmp_path: Path) -> None:
     """A bad n or task is a one-line error for sets and training files, and no file is written."""
     for make in (generate_set, export_train):
         with pytest.raises(ValueError, match=says) as error:
@@ -141,7 +141,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "htest").iterdir()}
 
 
-def test_training_files_are_chat_rows_apart_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
+def test_training_files_are_disjoint_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
     """Each task has 1,000 chat rows, half A and half B, and none is built-in or excluded."""
     start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'
 

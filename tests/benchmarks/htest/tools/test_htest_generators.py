@@ -63,7 +63,7 @@ def test_items_are_the_same_in_every_process(lexicon: Lexicon) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_excluded_texts_do_not_come_again(task: str, lexicon: Lexicon) -> None:
+def test_excluded_texts_are_not_repeated(task: str, lexicon: Lexicon) -> None:
     """Excluding a seed's own items gives entirely new items for the same seed."""
     first = [row["centerpiece"] for row in generate(task, n=100, seed=4, lexicon=lexicon)]
     second = generate(task, n=100, seed=4, lexicon=lexicon, exclude=first)
@@ -91,7 +91,7 @@ def test_an_impossible_request_is_one_line(task: str, n: int, says: str, lexicon
     assert "\n" not in str(error.value)
 
 
-def test_sentences_that_run_out_say_so(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_small_vocabulary_is_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary too small for n ends in a one-line error, not in an endless loop."""
     for name in ("MATH_QUANTITIES", "MATH_CONTEXTS"):
         monkeypatch.setattr(vocabulary, name, getattr(vocabulary, name)[:1])
@@ -99,7 +99,7 @@ def test_sentences_that_run_out_say_so(lexicon: Lexicon, monkeypatch: pytest.Mon
         generate("spelled_math", n=4000, seed=1, lexicon=lexicon)
 
 
-def test_lists_hold_what_they_promise(lexicon: Lexicon) -> None:
+def test_word_lists_are_consistent(lexicon: Lexicon) -> None:
     """No word occurs twice in a list; vowel nouns begin with a vowel sound, consonant nouns do not."""
     lists = {
         name: value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, tuple)

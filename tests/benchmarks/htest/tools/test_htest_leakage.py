@@ -70,7 +70,7 @@ def test_every_task_has_its_own_features_named() -> None:
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
-def test_groups_cannot_be_told_apart_without_the_rule(task: str, kind: str, lexicon: Lexicon) -> None:
+def test_groups_cannot_be_distinguished_without_the_rule(task: str, kind: str, lexicon: Lexicon) -> None:
     """With the rule's own features masked, no classifier exceeds 60% (upper 99% limit)."""
     rows = rows_of(task, lexicon)
     hits = cross_validated_hits([features(task, row["centerpiece"]) for row in rows], labels_of(rows), kind)
@@ -117,7 +117,7 @@ def test_other_planted_features_are_found(leak: str, lexicon: Lexicon) -> None:
 
 
 @pytest.mark.parametrize("task", CHANGES_SIZE)
-def test_raw_length_hardly_helps(task: str, lexicon: Lexicon) -> None:
+def test_raw_length_does_not_reveal_the_group(task: str, lexicon: Lexicon) -> None:
     """Length alone, even unmasked, gives at most 60%, because places of all lengths hide it."""
     rows = rows_of(task, lexicon)
     samples: list[Features] = [{"length": len(row["centerpiece"])} for row in rows]

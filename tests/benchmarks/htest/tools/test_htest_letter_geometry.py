@@ -141,7 +141,7 @@ def test_options_do_not_hold_lookalikes() -> None:
             assert not (lookalikes(option) - {option}) & set(row["options"]), row
 
 
-def test_the_answer_is_not_given_away_by_the_options() -> None:
+def test_options_do_not_reveal_the_answer() -> None:
     """Neither the letter shown nor any single character is a good guess."""
     shown = [
         row["options"][row["correct_options"][0]] in question.sources
@@ -168,7 +168,7 @@ def test_known_facts_about_letters(character: str, operation: str, becomes: str)
     assert frozenset(becomes) == recognise(transform(drawing, operation) for drawing in GLYPHS[character])
 
 
-def test_turned_and_reversed_letters_are_what_unicode_says() -> None:
+def test_turned_and_reversed_letters_match_unicode() -> None:
     """Characters named TURNED or REVERSED equal their letter's drawing turned or mirrored."""
     checked = 0
     for character in GLYPHS:

@@ -59,7 +59,7 @@ def test_rhyme_starts_at_the_last_stressed_vowel() -> None:
 
 
 @pytest.mark.parametrize("task", ["rhyme", "reverse"])
-def test_a_rule_that_cannot_be_asked_says_why(task: str) -> None:
+def test_rule_that_cannot_be_applied_says_why(task: str) -> None:
     """An unknown task, or rhyme without a dictionary, is a one-line error that names the task."""
     with pytest.raises(UsageError, match=task) as error:
         decide(task, "blue shoe")

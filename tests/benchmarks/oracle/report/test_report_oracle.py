@@ -114,7 +114,7 @@ def notes(oracle_report: Report) -> list[str]:
 # ---- linearity
 
 
-def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> None:
+def test_accepted_shares_are_shown_above_the_published_ones(tmp_path: Path) -> None:
     """Each domain has a row of metrics, followed by a row of printed numbers for each corpus of the paper."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
     rows = {row["Sentences from"]: row for row in table(oracle_report, "Linearity of entity extraction")}
@@ -150,7 +150,7 @@ def test_what_was_accepted_stands_above_the_papers_numbers(tmp_path: Path) -> No
     ]
 
 
-def test_figure_6_has_three_bars_a_model(tmp_path: Path) -> None:
+def test_figure_6_has_three_bars_per_model(tmp_path: Path) -> None:
     """Each model has three bars (sentences, extracted and labelled entities), above the paper's bars."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
     [figure] = [f for f in every(oracle_report, Figure) if f.name == "oracle-acceptance"]
@@ -230,7 +230,7 @@ def test_every_domain_has_its_figure_10(tmp_path: Path) -> None:
         assert png.startswith(b"\x89PNG")
 
 
-def test_correlations_stand_beside_table_1(tmp_path: Path) -> None:
+def test_correlations_are_shown_with_table_1(tmp_path: Path) -> None:
     """Table 1 shows the run's Spearman coefficients next to the printed ones, and a dash for a
     constant side.
     """
@@ -285,7 +285,7 @@ def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
-def test_the_bound_is_said(tmp_path: Path, rule: str) -> None:
+def test_report_states_the_bound(tmp_path: Path, rule: str) -> None:
     """The section starts with the bound: none for "any", and that of Theorem 3.1 for the other rules."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, rule=rule, samples=11))
     said = " ".join(notes(oracle_report)[:2])
@@ -299,7 +299,7 @@ def test_the_bound_is_said(tmp_path: Path, rule: str) -> None:
 ASKED = [PROVED, UNPROVED, DENIED]
 
 
-def test_a_rejected_answer_is_not_turned_over(tmp_path: Path) -> None:
+def test_report_explains_a_rejection(tmp_path: Path) -> None:
     """The section explains once what a rejection means and what a passed test of a "no" is worth."""
     oracle_report = report(measure(tmp_path / "run", ASKED, {"m": denies((MOVED, CATS), (TURNED, CATS))}))
     said = [text for text in notes(oracle_report) if "never turned into its opposite" in text]
@@ -463,7 +463,7 @@ def drawn_by_or(run: Path) -> dict[str, str]:
     }
 
 
-def test_each_kind_of_alignment_has_its_own_triangular_evidence(
+def test_only_the_deciding_triangular_tests_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the tests that decide the run are shown, with their paraphrase and category."""
@@ -529,7 +529,7 @@ CASES = {
 }
 
 
-def test_the_cases_need_no_requests(tmp_path: Path) -> None:
+def test_cases_are_shown_without_requests(tmp_path: Path) -> None:
     """The same cases are shown without requests.jsonl, because the verdicts contain all of it."""
     first, second = (
         report(
@@ -544,7 +544,7 @@ def test_the_cases_need_no_requests(tmp_path: Path) -> None:
         assert table(first, title) == table(second, title)
 
 
-def test_a_record_of_schema_1_says_what_it_cannot_show(tmp_path: Path) -> None:
+def test_report_of_a_schema_1_record_says_what_is_missing(tmp_path: Path) -> None:
     """A schema 1 record has no evidence: numbers and reasons are shown, and a line says what is missing."""
     oracle_report = report(as_schema_1(measure(tmp_path / "run", [*ASKED, *TWO], {"m": SURE}, tests=20)))
     assert any(
@@ -558,7 +558,7 @@ def test_a_record_of_schema_1_says_what_it_cannot_show(tmp_path: Path) -> None:
     assert (kinds["Rejected sentences"], kinds["Multi-form"]) == ("1", "–")
 
 
-def test_the_record_has_a_repaired_answer(tmp_path: Path) -> None:
+def test_repaired_answer_counts(tmp_path: Path) -> None:
     """The second reading of a repaired reply is the one that counts."""
     replies = iter(["what?", '{"answer": "no", "explanation": "other cats"}'])
     said = Subject(same=lambda first, second: next(replies, True), paraphrases=paraphrases)
@@ -610,7 +610,7 @@ def test_the_headline_and_the_page(tmp_path: Path) -> None:
     assert "Triangular evidence" in html(oracle_report)
 
 
-def test_replies_stay_text(tmp_path: Path) -> None:
+def test_replies_are_shown_as_text(tmp_path: Path) -> None:
     """Control characters of a paraphrase are spelled out and markup is escaped."""
     evil = "red dogs <img src=x onerror=alert(1)> \x1b[2J barked loudly."
     model = Subject(
@@ -623,7 +623,7 @@ def test_replies_stay_text(tmp_path: Path) -> None:
     assert "<img src=x" not in html(oracle_report).split("<script")[0]
 
 
-def test_two_models_stand_side_by_side(tmp_path: Path) -> None:
+def test_two_models_share_the_tables(tmp_path: Path) -> None:
     """Every table has one row per model, and a remark about one model names it."""
     other = Subject(same=lambda first, second: True, paraphrases=paraphrases)
     oracle_report = report(measure(tmp_path / "run", [*ASKED, *TWO], {"a": SURE, "b": other}))

@@ -33,7 +33,7 @@ def test_written_sentences_are_read(tmp_path: Path) -> None:
     assert [item["text"] for item in items(DataFolder(out, source))] == ["One here.", "Two here."]
 
 
-def test_written_again(tmp_path: Path) -> None:
+def test_written_folder_can_be_replaced(tmp_path: Path) -> None:
     """A folder written by this function is replaced, including its mark."""
     write_sentences(mine(tmp_path), tmp_path / "out")
     target, mark = write_sentences(mine(tmp_path, "Three.\n"), tmp_path / "out")
@@ -41,7 +41,7 @@ def test_written_again(tmp_path: Path) -> None:
     assert json.loads(mark.read_text(encoding="utf-8"))["n"] == 1
 
 
-def test_nothing_of_others_is_hidden(tmp_path: Path) -> None:
+def test_folder_with_other_data_is_refused(tmp_path: Path) -> None:
     """A folder with published data, another generator's mark or unmarked sentences is refused."""
     source = mine(tmp_path)
     for name, text in (("msrp/a.txt", "x"), ("oracle/SOURCE.json", "{}"), ("oracle/sentences.txt", "x")):

@@ -264,7 +264,7 @@ def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:
     """Without lemmas written forms are used, without dependencies compounds count; notes say so."""
 
     class Flat(Tagger):
-        """A tagger that gives tags but no relations."""
+        """A tagger that returns tags but no relations."""
 
         def words(self, text: str) -> list[Word]:
             return [word._replace(relation="", head=-1) for word in super().words(text)]
