@@ -15,6 +15,17 @@ ASKED, CONTEXT_ONLY, WORD_ONLY = "asked", "context_only", "word_only"
 #: The blank that replaces the word in the sentence.
 MASK = "____"
 _ID_MARK = {"published": "p", "generated": "g"}
+#: Pronouns, articles, possessives and auxiliaries. None is an answer alone if the next alternative begins with one of
+#: the same class.
+_SHARING = tuple(
+    frozenset(words.split())
+    for words in (
+        "i you he she it we they yo tú él ella usted nosotros nosotras vosotros vosotras ellos ellas ustedes",
+        "a an the this that these those el la los las un una unos unas este esta estos estas ese esa esos esas",
+        "my your his her its our their mi mis tu tus su sus",
+        "is are was were has have had will would can could shall should may might must do does did",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,7 @@ def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
     mark = _ID_MARK.get(files.source, "")
     for number, row in enumerate(rows, 1):
         sentence, word = row["sentence"].strip(), row["word"].strip()
-        answers = tuple(a for column in edition.answers for a in _alternatives(row.get(column, "")))
+        answers = tuple(a for column in edition.answers for a in alternatives(row.get(column, "")))
         if not sentence or not word or not answers:
             raise DataError(
                 f"{path}: row {number}: sentence, word and {edition.answers[0]} must not be empty"
@@ -93,5 +104,22 @@ def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
         )
 
 
-def _alternatives(cell: str) -> list[str]:
-    return [part.strip() for part in cell.split("/") if part.strip()]
+def alternatives(cell: str) -> list[str]:
+    """Return the answers that a cell separates with slashes; each is a whole answer.
+
+    ``soy milk/soymilk`` has the answers "soy milk" and "soymilk". ``she/he opened`` has "she opened" and "he opened",
+    because a slash between two words of the same class in :data:`_SHARING` separates only these words.
+    """
+    answers: list[str] = []
+    shared: list[str] = []
+    for part in filter(None, (part.strip() for part in cell.split("/"))):
+        first, _, rest = part.partition(" ")
+        if not rest and any(part.casefold() in words for words in _SHARING):
+            shared.append(part)
+            continue
+        for word in shared:
+            is_alike = any({word.casefold(), first.casefold()} <= words for words in _SHARING)
+            answers.append(f"{word} {rest}" if rest and is_alike else word)
+        shared = []
+        answers.append(part)
+    return answers + shared

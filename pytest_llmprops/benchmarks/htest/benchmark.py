@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_llmprops.benchmarks.htest import prompts
 from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, read_option
+from pytest_llmprops.benchmarks.htest.rows import LABELS, read_rows
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
@@ -31,7 +32,6 @@ TASKS = (
     "hyphenated_word",
 )
 GEOMETRY = "letter_geometry"
-LABELS = ("A", "B")
 #: Maximum number of characters of a chain of thought in a verdict.
 MAX_THOUGHT = 300
 _ID_PREFIXES = {"published": "p", "generated": "g"}
@@ -107,10 +107,8 @@ class HTest(Benchmark):
         for task in TASKS:
             if files.exists(f"htest/{task}_test.jsonl"):
                 items += _items(files, task, options=2)
-                rows = _rows(files, f"htest/{task}_dev.jsonl", options=2)
-                examples[task] = tuple(
-                    (row["centerpiece"], LABELS[row["correct_options"][0]]) for row in rows
-                )
+                rows = read_rows(files, f"htest/{task}_dev.jsonl", options=2)
+                examples[task] = tuple((row.text, LABELS[row.answer]) for row in rows)
         if files.exists(f"htest/{GEOMETRY}_test.jsonl"):
             items += _items(files, GEOMETRY, options=4)
         if not items:
@@ -208,37 +206,9 @@ def _unread(
     return Verdict("unparsed", expected, given, reason, values=values, evidence=evidence or {})
 
 
-def _rows(files: DataFiles, path: str, *, options: int) -> list[dict[str, Any]]:
-    rows = files.jsonl(path, required=("centerpiece", "options", "correct_options"))
-    for number, row in enumerate(rows, 1):
-        correct = row["correct_options"]
-        if not _are_options(row["options"], options) or not (
-            # isinstance(…, int) would accept true.
-            isinstance(correct, list)
-            and len(correct) == 1
-            and type(correct[0]) is int
-            and correct[0] in range(options)
-        ):
-            expected = "the options A and B" if options == 2 else f"{options} different options"
-            raise DataError(
-                f"{path}: row {number}: needs {expected}, and correct_options with the index of the correct one"
-            )
-        if not isinstance(row["centerpiece"], str) or not row["centerpiece"].strip():
-            raise DataError(f"{path}: row {number}: centerpiece must be a non-empty string")
-    return rows
-
-
-def _are_options(value: object, count: int) -> bool:
-    if count == 2:
-        return value == list(LABELS)
-    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
-        return False
-    return len(value) == len(set(value)) == count
-
-
 def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
     prefix = _ID_PREFIXES.get(files.source, "")
-    for number, row in enumerate(_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
-        name = f"{prefix}{row.get('id', format(number, '04d'))}"
-        fields = {"text": row["centerpiece"], "options": row["options"], "answer": row["correct_options"][0]}
+    for number, row in enumerate(read_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
+        name = f"{prefix}{row.id or format(number, '04d')}"
+        fields = {"text": row.text, "options": row.options, "answer": row.answer}
         yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)

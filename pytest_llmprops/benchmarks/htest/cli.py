@@ -41,6 +41,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _export_train(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.rows import text_of
     from pytest_llmprops.benchmarks.htest.tools.generation import export_train
     from pytest_llmprops.data.files import DataFolder
 
@@ -48,8 +49,8 @@ def _export_train(options: argparse.Namespace) -> int:
     if options.data is not None:
         folder = DataFolder(options.data, "published")
         for path in sorted(Path(options.data, "htest").glob("*.jsonl")):
-            rows = folder.jsonl(f"htest/{path.name}", required=("centerpiece",))
-            exclude |= {row["centerpiece"] for row in rows}
+            rows = enumerate(folder.jsonl(f"htest/{path.name}"), 1)
+            exclude |= {text_of(row, f"htest/{path.name}: row {number}") for number, row in rows}
         if not exclude:
             raise LLMPropsError(
                 f"{options.data}: no items to exclude; --data needs a folder with htest/*.jsonl"

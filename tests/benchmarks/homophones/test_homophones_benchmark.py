@@ -13,6 +13,7 @@ import pytest
 
 from fixtures.records import only_numbers
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.items import alternatives
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item
@@ -345,6 +346,40 @@ def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
     """Status and values alone, read back from JSON, give the same metrics."""
     records, _ = _records(tmp_path, measure, asks=2)
     assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("she/he opened", ["she opened", "he opened"]),
+        ("I / He/She was", ["I was", "He was", "She was"]),
+        ("the/a boat/ship", ["the boat", "a boat", "ship"]),
+        ("will/would open", ["will open", "would open"]),
+        ("la/el mar", ["la mar", "el mar"]),
+        # These answers are complete.
+        ("he/she", ["he", "she"]),
+        ("to open/opened", ["to open", "opened"]),
+        ("sea/the ocean", ["sea", "the ocean"]),
+        ("soy milk/soymilk", ["soy milk", "soymilk"]),
+        ("she opened/he opened", ["she opened", "he opened"]),
+        ("where/in which", ["where", "in which"]),
+        ("a/to the", ["a", "to the"]),
+        (" / ", []),
+    ],
+)
+def test_alternatives_are_whole_answers(cell: str, expected: list[str]) -> None:
+    """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
+    assert alternatives(cell) == expected
+
+
+def test_a_pronoun_of_an_answer_is_not_an_answer(tmp_path: Path, measure: Measure) -> None:
+    """A constant "She" is wrong for "she/he opened"; the whole answers are right."""
+    loaded = load(tmp_path, "es", ("Avrió la puerta", "Avrió", "she/he opened", "abrió"))
+    for reply, status in (("She", "wrong"), ("He opened", "correct"), ("abrió", "correct")):
+        assert measure(H, loaded.items[0], loaded.context, reply).verdict.status == status
 
 
 # Bad rows
