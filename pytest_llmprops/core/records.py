@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pytest_llmprops.core.strict_json import JSON
 
@@ -128,12 +128,44 @@ _VERDICT_OTHERS: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryRow:
+class _Row:
+    """A row of a table in ``run.json``.
+
+    ``kinds`` has the types that each column may have, in the order in which errors name them.
+    """
+
+    kinds: ClassVar[Mapping[str, tuple[type, ...]]]
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Self:
+        """Read a row.
+
+        :raises ValueError: with the first column that is missing or has the wrong type.
+        """
+        for column, allowed in cls.kinds.items():
+            if not isinstance(row, dict) or not isinstance(row.get(column, ...), allowed):
+                raise ValueError(f"has no valid '{column}'")
+        return cls(**{column: row[column] for column in cls.kinds})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow(_Row):
     """One row of ``summary`` in ``run.json``: the counts and the accuracy of one group.
 
     :param accuracy: ``correct / (items - errors)``; it and its 95% interval are None if nothing was answered.
     :param ci_method: ``wilson`` or ``cluster bootstrap``; None without an interval.
     """
+
+    kinds: ClassVar = {
+        **dict.fromkeys(Group._fields, (str,)),
+        **dict.fromkeys(("items", "clusters", "correct", "wrong", "refused", "unparsed", "errors"), (int,)),
+        **dict.fromkeys(("accuracy", "ci_low", "ci_high"), _NUMBER),
+        "ci_method": (str, type(None)),
+    }
 
     model: str
     benchmark: str
@@ -164,27 +196,20 @@ class SummaryRow:
             return None
         return self.accuracy, self.ci_low, self.ci_high
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> SummaryRow:
-        """Read a row.
-
-        :raises ValueError: with the first column that is missing or has the wrong type.
-        """
-        return cls(**_columns(row, _SUMMARY))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class MetricRow:
+class MetricRow(_Row):
     """One row of ``metrics`` in ``run.json``: one number of a benchmark in addition to accuracy.
 
     :param value: None if the metric is undefined.
     :param n: number of observations.
     :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
     """
+
+    kinds: ClassVar = {
+        **dict.fromkeys((*Group._fields, "group", "name", "direction"), (str,)),
+        **dict.fromkeys(("value", "n", "ci_low", "ci_high"), _NUMBER),
+    }
 
     model: str
     benchmark: str
@@ -205,18 +230,6 @@ class MetricRow:
         if self.value is None or self.ci_low is None or self.ci_high is None:
             return None
         return self.value, self.ci_low, self.ci_high
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> MetricRow:
-        """Read a row.
-
-        :raises ValueError: with the first column that is missing or has the wrong type.
-        """
-        return cls(**_columns(row, _METRIC))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +292,7 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchCounts:
+class SearchCounts(_Row):
     """One row of ``searches`` in ``run.json``: the searches of one benchmark and model.
 
     :param searched: items whose search was completed.
@@ -290,6 +303,11 @@ class SearchCounts:
     :param errors: searches that a failed call ended; they are not in ``searched``.
     """
 
+    kinds: ClassVar = {
+        **dict.fromkeys(("benchmark", "model"), (str,)),
+        **dict.fromkeys(("searched", "counterexamples", "examples", "calls", "spent", "errors"), (int,)),
+    }
+
     benchmark: str
     model: str
     searched: int = 0
@@ -298,38 +316,3 @@ class SearchCounts:
     calls: int = 0
     spent: int = 0
     errors: int = 0
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> SearchCounts:
-        """Read a row.
-
-        :raises ValueError: with the first column that is missing or has the wrong type.
-        """
-        return cls(**_columns(row, _SEARCH_COUNTS))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON."""
-        return asdict(self)
-
-
-_SUMMARY: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(Group._fields, (str,)),
-    **dict.fromkeys(("items", "clusters", "correct", "wrong", "refused", "unparsed", "errors"), (int,)),
-    **dict.fromkeys(("accuracy", "ci_low", "ci_high"), _NUMBER),
-    "ci_method": (str, type(None)),
-}
-_METRIC: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys((*Group._fields, "group", "name", "direction"), (str,)),
-    **dict.fromkeys(("value", "n", "ci_low", "ci_high"), _NUMBER),
-}
-_SEARCH_COUNTS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("benchmark", "model"), (str,)),
-    **dict.fromkeys(("searched", "counterexamples", "examples", "calls", "spent", "errors"), (int,)),
-}
-
-
-def _columns(row: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
-    for column, allowed in kinds.items():
-        if not isinstance(row, dict) or not isinstance(row.get(column, ...), allowed):
-            raise ValueError(f"has no valid '{column}'")
-    return {column: row[column] for column in kinds}

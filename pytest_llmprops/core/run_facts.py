@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
@@ -93,12 +93,15 @@ class ProtocolFacts:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CallFacts:
-    """The calls of a run, as the broker counts them.
+@dataclass(slots=True)
+class CallCounts:
+    """Counts of requests and calls.
 
-    :param cost_usd: None if the price of a call is unknown.
-    :param in_process: requests to models inside the pytest processes; None if there are no such models.
+    A call for several samples counts once in ``sent``, ``retries`` and ``failed``. ``requests`` and ``answered`` count
+    each sample.
+
+    :param joined: requests that shared the call of an equal request.
+    :param unpriced: replies whose price is unknown.
     """
 
     requests: int = 0
@@ -111,10 +114,20 @@ class CallFacts:
     in_flight: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost_usd: float | None = None
     unpriced: int = 0
     seconds: float = 0.0
     oldest_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class CallFacts(CallCounts):
+    """The calls of a run: ``calls`` in ``run.json``.
+
+    :param cost_usd: None if the price of a call is unknown.
+    :param in_process: requests to models inside the pytest processes; None if there are no such models.
+    """
+
+    cost_usd: float | None = None
     in_process: int | None = None
     in_process_seconds: float | None = None
 
@@ -124,10 +137,11 @@ class CallFacts:
 
         :raises ValueError: if a counter is not a number.
         """
-        for name in cls.__slots__:
+        names = [column.name for column in fields(cls)]
+        for name in names:
             if not isinstance(calls.get(name), int | float | None):
                 raise ValueError(f"'calls' has a '{name}' of the wrong type ({type(calls[name]).__name__})")
-        return cls(**{name: calls[name] for name in cls.__slots__ if name in calls})
+        return cls(**{name: calls[name] for name in names if name in calls})
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -183,7 +197,7 @@ class RunFacts:
     git: GitState | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     deviations: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    calls: CallFacts = CallFacts()
+    calls: CallFacts = field(default_factory=CallFacts)
     summary: tuple[SummaryRow, ...] = ()
     metrics: tuple[MetricRow, ...] = ()
     expected: int | None = None

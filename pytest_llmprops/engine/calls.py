@@ -14,6 +14,7 @@ from typing import cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.run_facts import CallCounts
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.lanes import Send, send_set
@@ -24,28 +25,10 @@ from pytest_llmprops.models.base import Model, SampleModel
 
 
 @dataclass(slots=True)
-class Counters:
-    """The broker's counters: ``calls`` in ``run.json``.
+class Counters(CallCounts):
+    """The broker's counters."""
 
-    A call for several samples counts once in ``sent``, ``retries`` and ``failed``. ``requests`` and ``answered`` count
-    each sample.
-    """
-
-    requests: int = 0
-    cache_hits: int = 0
-    #: requests that shared the call of an equal request
-    joined: int = 0
-    sent: int = 0
-    answered: int = 0
-    retries: int = 0
-    failed: int = 0
-    in_flight: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
     cost_usd: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
-    oldest_seconds: float = 0.0
 
 
 @dataclass(slots=True)
