@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.eras import explicit, implicit_metrics
+from pytest_llmprops.benchmarks.eras import authors_metrics, explicit, implicit_metrics
 from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
 from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK, is_tie, occluded
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items, sentences_in_script
@@ -84,6 +84,7 @@ class Eras(Benchmark):
         "canary_token_rate": "lower",
         "canary_swallowed_rate": "lower",
         **implicit_metrics.DIRECTIONS,
+        **authors_metrics.DIRECTIONS,
         "tie_rate": "none",
         "sampled_rate": "none",
     }
@@ -228,6 +229,7 @@ def _implicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[M
     values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
     pairs = [pair_result(v) for v in values]
     yield from implicit_metrics.implicit_metrics(place, pairs)
+    yield from authors_metrics.authors_metrics(place, pairs)
     if pairs:
         yield rate(place, "tie_rate", [is_tie(pair.scores) for pair in pairs], "none")
     sampled = [bool(v["sampled"]) for v in values if "sampled" in v]

@@ -12,7 +12,7 @@ REGISTRATION = Registration(
     manifest="manifest.tsv",
     printed_results="published_results/eras.csv",
     commands=Command(
-        "ERAS: human evaluation, new paradigms, accuracy on sentiment data",
+        "ERAS: human evaluation, new paradigms, accuracy on sentiment data, the authors' table 2",
         "pytest_llmprops.benchmarks.eras.cli:add_commands",
     ),
     generate=Command(

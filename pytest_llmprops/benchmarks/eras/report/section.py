@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
-from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import read_accuracies
+from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import CORPORA, accuracies_by_corpus
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
@@ -20,9 +20,14 @@ EXPLICIT, IMPLICIT = "explicit", "implicit"
 GROUPS = ("overall", "left", "right")
 SEGMENTED = ("test_accuracy", "control_accuracy", "difference")
 SENTIMENTS = ("+/-", "+/0", "-/0", "-/+")
-SCORED = {"gper": "GPER", "pair_accuracy": "Accuracy", "necessity": "Necessity", "sufficiency": "Sufficiency"}
-#: The paper's two corpora, by a part of their files' names.
-CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
+#: Columns of table 2: measured metric -> (name in the printed results, heading). The paper's figures come from the
+#: authors' code, so only the metrics that follow this code are shown next to them.
+SCORED = {
+    "authors_gper": ("gper", "GPER"),
+    "pair_accuracy": ("pair_accuracy", "Accuracy"),
+    "authors_necessity": ("necessity", "Necessity"),
+    "authors_sufficiency": ("sufficiency", "Sufficiency"),
+}
 PAPER = "the paper"
 Row = tuple[Cell, ...]
 
@@ -37,6 +42,7 @@ def section(measured: Measured) -> Section:
     if implicit:
         blocks += [
             _sentiment(measured, implicit),
+            _occlusion(measured, implicit),
             *_sampled(measured, implicit),
             *_figures(measured, implicit),
         ]
@@ -79,27 +85,39 @@ def _script(series: Series) -> str:
 
 
 def _segmenters(measured: Measured, places: list[Place]) -> Table:
-    rows: list[Row] = []
-    for s, place, cells in _leading_cells(measured, places):
-        for group in GROUPS:
-            cells += [
-                _measured_cell(measured, s, n, place, group, interval=group == "overall") for n in SEGMENTED
-            ]
-        rows.append(tuple(cells))
+    rows = _grouped_rows(measured, places, SEGMENTED)
     rows += _published_rows(
         "1", lambda model: [_published_cell(model, n, g) for g in GROUPS for n in SEGMENTED]
     )
-    names = ("test", "control", "difference")
-    columns = [("Model", False), ("Items from", False), *((n.capitalize(), True) for n in names)]
-    columns += [(f"{group.capitalize()}: {n}", True) for group in ("left", "right") for n in names]
     return Table(
         "Segmenters (Table 1)",
-        tuple(columns),
+        _grouped_columns(("test", "control", "difference")),
         tuple(rows),
         "Percent of sentences with a correctly segmented site, mean over paradigms. Difference: control minus test."
         " Intervals are bootstraps over paradigms (95%). Left: the true word is the first one."
         " In the paper's four Transformer rows the overall figures are not the mean of left and right.",
     )
+
+
+def _grouped_rows(measured: Measured, places: list[Place], names: Iterable[str]) -> list[Row]:
+    """Return one row per measured model, with these metrics overall, left and right."""
+    return [
+        (
+            *cells,
+            *(
+                _measured_cell(measured, s, name, place, group, interval=group == "overall")
+                for group in GROUPS
+                for name in names
+            ),
+        )
+        for s, place, cells in _leading_cells(measured, places)
+    ]
+
+
+def _grouped_columns(names: Iterable[str]) -> tuple[tuple[str, bool], ...]:
+    columns = [("Model", False), ("Items from", False), *((n[0].upper() + n[1:], True) for n in names)]
+    columns += [(f"{group.capitalize()}: {n}", True) for group in ("left", "right") for n in names]
+    return tuple(columns)
 
 
 def _published_rows(table: str, cells: Callable[[str], list[Cell]]) -> list[Row]:
@@ -156,22 +174,8 @@ def _paradigms(measured: Measured, places: list[Place]) -> list[Block]:
     return [Fold("Paradigm by paradigm", (Table("Paradigms", tuple(columns), tuple(rows)),))] if rows else []
 
 
-def _corpus(file: str) -> str:
-    return next((name for part, name in CORPORA.items() if part in file.casefold()), file)
-
-
-def _accuracies(s: Series) -> dict[str, Mapping[str, Any]]:
-    """Return corpus -> accuracy row; if several files belong to one corpus, their file names are the keys."""
-    rows = read_accuracies(s.run.folder, s.model)
-    names = [_corpus(file) for file in rows]
-    return {
-        name if names.count(name) == 1 else file: row
-        for name, (file, row) in zip(names, rows.items(), strict=True)
-    }
-
-
 def _sentiment(measured: Measured, places: list[Place]) -> Table:
-    accuracies = {s.index: _accuracies(s) for s in measured.series}
+    accuracies = {s.index: accuracies_by_corpus(s.run.folder, s.model) for s in measured.series}
     corpora = list(
         dict.fromkeys([*CORPORA.values(), *(name for rows in accuracies.values() for name in rows)])
     )
@@ -187,21 +191,32 @@ def _sentiment(measured: Measured, places: list[Place]) -> Table:
     rows += _published_rows(
         "2",
         lambda model: [
-            *(_published_cell(model, name, "overall", "") for name in SCORED),
+            *(_published_cell(model, name, "overall", "") for name, _ in SCORED.values()),
             *(_published_cell(model, "difference", group) for group in SENTIMENTS),
             *(_published_cell(model, "sentiment_accuracy", corpus) for corpus in corpora),
         ],
     )
-    columns = [("Model", False), ("Items from", False), *((name, True) for name in SCORED.values())]
+    columns = [("Model", False), ("Items from", False), *((heading, True) for _, heading in SCORED.values())]
     columns += [(f"Diff. {group}", True) for group in SENTIMENTS] + [(visible(c), True) for c in corpora]
     return Table(
         "Sentiment (Table 2)",
         tuple(columns),
         tuple(rows),
         "All values are on a scale of 0 to 100. The best accuracy is 50. Lower GPER, necessity and sufficiency are"
-        " better. Diff.: control minus test probability of the positive class, best at 0. Intervals are bootstraps"
+        " better; they are computed as in the authors' code, over all pairs. Diff.: control minus test probability of"
+        " the positive class, best at 0. Intervals are bootstraps"
         " over paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
         " accuracies on labelled files (`llmprops eras sentiment-accuracy`).",
+    )
+
+
+def _occlusion(measured: Measured, places: list[Place]) -> Table:
+    return Table(
+        "Occlusion by the definitions in the paper's text",
+        _grouped_columns(("GPER", "necessity", "sufficiency")),
+        tuple(_grouped_rows(measured, places, ("gper", "necessity", "sufficiency"))),
+        "Means over paradigms; a hit is a pair whose scores come closer. Not comparable with Table 2, which comes from"
+        " the authors' code. Lower is better. Intervals are bootstraps over paradigms (95%).",
     )
 
 
@@ -223,13 +238,13 @@ def _sampled(measured: Measured, places: list[Place]) -> list[Block]:
 
 def _figures(measured: Measured, places: list[Place]) -> list[Block]:
     blocks: list[Block] = []
-    accuracies = {s.index: _accuracies(s) for s in measured.series}
+    accuracies = {s.index: accuracies_by_corpus(s.run.folder, s.model) for s in measured.series}
     for corpus in dict.fromkeys(name for rows in accuracies.values() for name in rows):
         spots = []
         for s in measured.series:
             place = next((p for p in places if measured.row(s, p) is not None), None)
             if corpus in accuracies[s.index] and place is not None:
-                numbers = [measured.metric(s, n, place, "overall") for n in ("gper", "pair_accuracy")]
+                numbers = [measured.metric(s, n, place, "overall") for n in ("authors_gper", "pair_accuracy")]
                 values = [None if row is None else row.value for row in numbers]
                 spots.append(
                     CorpusSpot(

@@ -12,6 +12,8 @@ from typing import Any
 
 from pytest_llmprops.core.errors import DataError
 
+#: The paper's two corpora, by a part of their files' names.
+CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
 NAME = "sentiment_accuracy.json"
 _NUMBERS = ("accuracy", "ci_low", "ci_high", "n")
 
@@ -35,3 +37,17 @@ def read_accuracies(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
         raise DataError(
             f"{path}: not written by `llmprops eras sentiment-accuracy --out`; run the command again"
         ) from None
+
+
+def accuracies_by_corpus(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
+    """Return corpus -> accuracy row; if several files belong to one corpus, their file names are the keys."""
+    rows = read_accuracies(folder, model)
+    names = [_corpus(file) for file in rows]
+    return {
+        name if names.count(name) == 1 else file: row
+        for name, (file, row) in zip(names, rows.items(), strict=True)
+    }
+
+
+def _corpus(file: str) -> str:
+    return next((name for part, name in CORPORA.items() if part in file.casefold()), file)

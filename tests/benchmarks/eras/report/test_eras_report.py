@@ -191,6 +191,26 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_only_the_authors_quantities_stand_beside_the_papers(tmp_path: Path) -> None:
+    """Table 2 has GPER, necessity and sufficiency by the authors' code; those by the text have their own table."""
+    hit, miss = (
+        {"occluded_test": 0.5, "occluded_control": 0.6},
+        {"occluded_test": 0.1, "occluded_control": 0.9},
+    )
+    pairs = [implicit(1, 0.2, 0.8, **hit), implicit(3, 0.2, 0.8, **miss), implicit(3, 0.2, 0.8, **miss)]
+    pairs = [replace(p, id=f"{p.id}{i}") for i, p in enumerate(pairs)]
+    actual = section(write(tmp_path, pairs))
+    row = table(actual, "Sentiment (Table 2)")["model"]
+    assert [row[n].partition(" ")[0] for n in ("GPER", "Necessity", "Sufficiency")] == [
+        "33.3",
+        "33.3",
+        "100.0",
+    ]
+    own = table(actual, "Occlusion by the definitions in the paper's text")
+    assert list(own) == ["model"], "no row of the paper"
+    assert [own["model"][n].partition(" ")[0] for n in ("GPER", "Necessity")] == ["50.0", "50.0"]
+
+
 def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
     """The report has one figure per labelled file of a run."""
     folder = write(tmp_path, SCORED)
