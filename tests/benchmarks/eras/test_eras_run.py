@@ -157,4 +157,9 @@ def test_a_set_with_a_damaged_site(run: Runner, change: tuple[str, str], said: s
     """A sentence with no site, or with two, is a one-line error that names the row."""
     words = run.write("words.txt", "信心")
     data = ("--llm-source", "published", "--llm-data", str(generated(run, change)))
-    said_in_one_line(run(ERAS, "--model", f"maxmatch:{words}", *data), "pairs.jsonl, row 2", said)
+    done = run(ERAS, "--model", f"maxmatch:{words}", *data)
+    assert done.code == 1, done.output
+    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR ")]
+    assert "pairs.jsonl, row 2" in line
+    assert said in line
+    assert "Traceback" not in done.output
