@@ -32,9 +32,14 @@ from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
-    "lists of variations are printed as in the authors' files, rules and sentences as JSON objects",
+    "lists of variations, sentences and the prompt for rules are written as by the authors' code, without escapes",
     "the system prompt is put before the user prompt, for every model",
-    "if several forms match equally well, the longest wins, then the leftmost",
+    "similarity counts from 0.7 inclusive, as in the authors' code (the text says that it exceeds 0.7)",
+    "a choice that names several variations is wrong unless it rejects all except one",
+    "of overlapping forms in a choice, the longest counts",
+    "of several forms in a translation, whole words win, then the longest; up to three letters must be a whole word",
+    "without a form in the translation, an inflected Japanese verb or a Dravidian stem counts like a lemma",
+    "orders are balanced over the items and runs of a language",
     "the deviation over runs is the sample standard deviation (n - 1)",
     "the paper has no chat models as translators: their prompt is this project's",
 )
@@ -135,6 +140,7 @@ class Dtails(Benchmark):
             max_tokens=settings.max_tokens,
             rules=rules,
             language=language_name(item.language),
+            slot=context.slots.get(item.base_id),
             more=more,
         )
 

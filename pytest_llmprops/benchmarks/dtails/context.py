@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.dtails.frequency import Baseline, frequency_baseline
 from pytest_llmprops.benchmarks.dtails.items import SELECT, items, train_rows
+from pytest_llmprops.benchmarks.dtails.orders import Slot, slots
 from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences
@@ -26,12 +27,14 @@ class Context:
     :param baselines: By language, over its whole file.
     :param sentences: Example sentences for rules by variation name, by cluster; only for ``rules = self``.
     :param rules: The rules files of the setting ``rules``, by language. :param rules_setting: The setting.
+    :param slots: By item id; they balance the orders of variations.
     """
 
     baselines: Mapping[str, Baseline]
     sentences: Mapping[str, Sentences] = field(default_factory=dict)
     rules: Mapping[str, RulesFile] = field(default_factory=dict)
     rules_setting: str = NONE
+    slots: Mapping[str, Slot] = field(default_factory=dict)
 
     def rules_of(self, item: Item) -> ConceptRules:
         """Return the rules for the item's concept. ``check_rules`` has checked that they exist."""
@@ -41,14 +44,14 @@ class Context:
 
 
 def load_items(files: DataFiles) -> Loaded:
-    """Load the items of every language, and compute each language's frequency baseline."""
+    """Load the items of every language, with each language's frequency baseline and the slots of its items."""
     every = tuple(items(files))
     rows: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for item in every:
         if item.task == SELECT:
             rows.setdefault(item.language, []).append((item.cluster, item["label"]))
     baselines = {language: frequency_baseline(labels) for language, labels in rows.items()}
-    return Loaded(every, Context(baselines))
+    return Loaded(every, Context(baselines, slots=slots(item for item in every if item.task == SELECT)))
 
 
 def with_rules(part: Loaded, files: DataFiles, setting: str) -> Loaded:

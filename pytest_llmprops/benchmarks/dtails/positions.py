@@ -1,8 +1,9 @@
 """Position bias: positions chosen, tests of uniformity, and accuracy over runs in different orders.
 
-The order of the variations is a new uniform shuffle for each item and run. A model that ignores the order therefore
-chooses each of k positions with probability 1/k, independently over items and runs, for any accuracy (Barua et al.,
-appendix B.4, figures 5 and 6).
+The order of the variations is uniform for each item and run. A model that ignores the order therefore chooses each of
+k positions with probability 1/k, for any accuracy (Barua et al., appendix B.4, figures 5 and 6). Orders are balanced
+over items and runs (:mod:`~pytest_llmprops.benchmarks.dtails.orders`), so the counts of such a model vary less than
+those of independent choices, and the tests flag it at most as often as stated.
 """
 
 from __future__ import annotations

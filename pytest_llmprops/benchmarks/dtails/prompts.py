@@ -1,17 +1,26 @@
 """The paper's prompts (Barua et al., figures 7 to 9 and appendix B.3) and the order of their variations.
 
-The wording is the paper's, with its lost spaces restored. The paper does not show what its placeholders look like.
-Here, a list of variations is printed as in the authors' files (``['gesien', 'sien']``, forms joined by ``/``), and
-rules and sentences are JSON objects with the variations as keys. The system prompt is put before the user prompt,
-separated by a newline. The paper does this for models without a system role; here, every model gets the same text.
+The wording is the paper's. The paper does not show what its placeholders look like, and its text has lost spaces;
+both follow the authors' code (``evaluate.py`` and ``generate_lexical_rules.py`` of Berkeley-NLP/Lex-Rules):
+
+- A list of variations is printed like a Python list (``['gesien', 'sien']``, forms joined by ``/``), and as words in
+  quotes (``"gesien" and "sien"``) in the question of the prompt for rules. Sentences are printed like a Python
+  dictionary. Characters are never escaped.
+- There is no space between ``Afrikaans:`` and the rules. The rules are the JSON object that the model wrote.
+- The prompt for rules says "in context", where figure 9 has "in-context".
+- The system prompt is put before the user prompt, separated by a newline in a choice and by a space in the prompt for
+  rules. The authors do this for models without a system role; here, every model gets the same text.
+- After rules that cannot be read, the problem is appended to the prompt in the words of the authors' code.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from pytest_llmprops.benchmarks.dtails.text import quoted_list
+from pytest_llmprops.benchmarks.dtails.orders import Slot
+from pytest_llmprops.benchmarks.dtails.text import quoted, quoted_list
 from pytest_llmprops.core.seeds import generator
 
 Variations = Sequence[Sequence[str]]
@@ -39,11 +48,34 @@ def variation_name(forms: Sequence[str]) -> str:
     return "/".join(forms)
 
 
-def shown_order(count: int, seed: int, item_id: str, run: int = 0) -> tuple[int, ...]:
-    """Return the order in which variations are shown: a shuffle of 0 to count - 1, seeded by (seed, item, run)."""
-    order = list(range(count))
-    generator(seed, item_id, "order", run).shuffle(order)
+def shown_order(
+    count: int, seed: int, item_id: str, run: int = 0, slot: Slot | None = None
+) -> tuple[int, ...]:
+    """Return the order in which ``count`` variations are shown in a run (from 0), as indexes.
+
+    :param slot: Balances the order over items; without it, the order is balanced over the runs of the item only.
+    """
+    order = _first_order(count, seed, item_id, run // count, slot)
+    turn = -run % count
+    return order[turn:] + order[:turn]
+
+
+@lru_cache(maxsize=4096)
+def _first_order(count: int, seed: int, item_id: str, cycle: int, slot: Slot | None) -> tuple[int, ...]:
+    order = [index for index in range(count) if slot is None or index != slot.label]
+    generator(seed, item_id, "order", cycle).shuffle(order)
+    if slot is not None:
+        block, place = divmod(slot.rank, count)
+        order.insert(_block(count, seed, slot.group, block)[place], slot.label)
     return tuple(order)
+
+
+@lru_cache(maxsize=4096)
+def _block(count: int, seed: int, group: str, block: int) -> tuple[int, ...]:
+    """Return the first position of the right variation for each item of a block."""
+    places = list(range(count))
+    generator(seed, group, "positions", block).shuffle(places)
+    return tuple(places)
 
 
 def selection(
@@ -63,7 +95,7 @@ def selection(
     )
     if not rules:
         return user
-    return merged(f'Here are rules for how to translate "{concept}" in {language}: {rules}', user)
+    return f'Here are rules for how to translate "{concept}" in {language}:{rules}\n{user}'
 
 
 def retried(prompt: str, variations: Variations) -> str:
@@ -89,20 +121,20 @@ def rule_generation(
     )
     user = (
         f'When translating the concept "{concept}" from English to {language}, what is the difference in meaning'
-        f" between {names} and in which contexts should they be used?"
+        f" between {_in_words(variations)} and in which contexts should they be used?"
     )
     if sentences and any(sentences.values()):
-        examples = {name: list(sentences.get(name, ())) for name in map(variation_name, variations)}
-        user += (
-            " Here are sentences where each word is used in-context to help you:"
-            f" {json.dumps(examples, ensure_ascii=False)}"
+        examples = ", ".join(
+            f"{quoted(name)}: {quoted_list(sentences.get(name, ()))}"
+            for name in map(variation_name, variations)
         )
-    return merged(system, user)
+        user += f" Here are sentences where each word is used in context to help you: {{{examples}}}"
+    return f"{system} {user}"
 
 
 def repaired(prompt: str, problem: str) -> str:
-    """Return the prompt for rules to send again, with the problem of the last reply (not in the paper)."""
-    return f"{prompt} Your last reply could not be used: {problem}. Please return only the json."
+    """Return the prompt for rules to send again, with the problem of the last reply (as in the authors' code)."""
+    return f"{prompt} Please avoid the following error in your output: {problem}"
 
 
 def translation(sentence: str, language: str) -> str:
@@ -118,10 +150,11 @@ def shown_rules(rules: Mapping[str, str]) -> str:
     return json.dumps(dict(rules), ensure_ascii=False)
 
 
-def merged(system: str, user: str) -> str:
-    """Return the system prompt and the user prompt as one text."""
-    return f"{system}\n{user}"
-
-
 def _names(variations: Variations) -> str:
     return quoted_list([variation_name(forms) for forms in variations])
+
+
+def _in_words(variations: Variations) -> str:
+    """Return ``"a" and "b"``, or ``"a", "b", and "c"``."""
+    names = [f'"{variation_name(forms)}"' for forms in variations]
+    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])}, and {names[-1]}"

@@ -21,9 +21,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_llmprops.benchmarks.dtails.text import folded, indel_ratio, occurrences, trimmed
+from pytest_llmprops.benchmarks.dtails.inflection import inflected
+from pytest_llmprops.benchmarks.dtails.text import (
+    folded,
+    indel_ratio,
+    is_stem,
+    is_whole,
+    is_word_character,
+    occurrences,
+    starts,
+    trimmed,
+)
 
+#: Minimum ratio of similar texts. The paper says "exceeds 0.7"; the authors' code includes 0.7.
 THRESHOLD = 0.7
+#: Forms with at most this many characters do not count inside other words of a translation.
+VERY_SHORT = 3
 FENCE = "```"
 Variations = Sequence[Sequence[str]]
 How = Literal["equal", "similar", "within", "substring", "word", "none"]
@@ -73,6 +86,7 @@ class _Match:
     ratio: float
     start: int
     exact: bool
+    is_word: bool = True
 
 
 def fenced(reply: str) -> str | None:
@@ -98,7 +112,7 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
         _Match(index, form, len(plain), ratio, start, form in inside)
         for index, form, plain in _forms(variations)
         for part, start in spans
-        if (ratio := indel_ratio(part, plain)) > threshold
+        if (ratio := indel_ratio(part, plain)) >= threshold
     ]
     if similar:
         ratio = max(match.ratio for match in similar)
@@ -115,24 +129,62 @@ def read_translation(
     """Return the variation that a translation uses (appendix B.2): an exact substring, or the most similar word.
 
     :param tokens: Words of the translation, with lemmas if available. Used only if the translation contains no form.
+        Without tokens, only the exact forms are searched.
     """
     text = folded(translation)
     if not text:
         return Reading(problem="the translation is empty")
-    substrings = _substring_matches(variations, text, translation, whole=False)
-    if substrings:
-        return _winner(substrings, "substring")
+    forms = _forms(variations)
+    matches = [
+        _Match(index, form, len(plain), 1.0, start, form in translation, is_word)
+        for index, form, plain in forms
+        for start, is_word in _places(plain, text)
+    ]
+    if matches:
+        return _winner([match for match in matches if match.is_word] or matches, "substring")
     words = [word for word in map(folded, tokens) if word]
     similar = [
         _Match(index, form, len(plain), ratio, text.find(word), form in translation)
-        for index, form, plain in _forms(variations)
+        for index, form, plain in forms
         for word in words
-        if (ratio := indel_ratio(word, plain)) > threshold
+        if (ratio := indel_ratio(word, plain)) >= threshold
+        and (len(plain) > VERY_SHORT or word.startswith(plain) or word.endswith(plain))
     ]
+    if words:
+        similar += [
+            _Match(index, form, len(plain), 1.0, start, False)
+            for index, form, plain in forms
+            if (start := inflected(plain, text)) >= 0
+        ]
     if not similar:
         return Reading(problem="no word of the translation is similar to a variation")
     ratio = max(match.ratio for match in similar)
     return _winner([match for match in similar if match.ratio == ratio], "word")
+
+
+def _places(form: str, text: str) -> list[tuple[int, bool]]:
+    """Return the index of each occurrence of a form, and whether it is a whole word or the stem of one.
+
+    Very short forms occur inside many unrelated words (Latvian ``iet`` in ``vieta``). They count in another word only
+    if it begins with them and is similar, as ``ādai`` is to ``āda``.
+    """
+    places = []
+    for start in starts(form, text):
+        stop = start + len(form)
+        is_word = is_whole(text, start, stop) or is_stem(text, start, stop)
+        if is_word or len(form) > VERY_SHORT or indel_ratio(form, _word_from(text, start)) >= THRESHOLD:
+            places.append((start, is_word))
+    return places
+
+
+def _word_from(text: str, start: int) -> str:
+    """Return the word that begins at ``start``; empty if ``start`` is inside a word."""
+    if start and is_word_character(text[start - 1]):
+        return ""
+    stop = start
+    while stop < len(text) and is_word_character(text[stop]):
+        stop += 1
+    return text[start:stop]
 
 
 def is_right(prediction: Iterable[str], label: Iterable[str]) -> bool:

@@ -56,13 +56,10 @@ async def make_rules(
 
     :param language: Two-letter code. :param sentences: Example sentences by variation name; may be empty.
     """
-    first = prompt = rule_generation(concept, variations, language_name(language), sentences)
+    prompt = rule_generation(concept, variations, language_name(language), sentences)
     problem = ""
     for number in range(TRIES):
-        # The same problem twice gives the same prompt; ``sample`` makes the third call a new request.
-        reply = await ask(
-            Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=max(0, number - 1))
-        )
+        reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens))
         if reply.finish_reason == "content_filter":
             return RulesOutcome(None, "a content filter refused", number + 1, refused=True)
         parsed = read_rules_reply(reply.text, variations)
@@ -74,7 +71,7 @@ async def make_rules(
             )
             return RulesOutcome(ConceptRules(concept, pos, rules), "", number + 1, parsed.fenced)
         problem = f"{parsed.problem}, cut off" if reply.finish_reason == "length" else parsed.problem
-        prompt = repaired(first, problem)
+        prompt = repaired(prompt, problem)
     if reply.key == PLANNED:
         # Plan the more expensive case: choices are only asked for if the rules can be read.
         placeholders = tuple(Rule(variation_name(forms), _PLACEHOLDER) for forms in variations)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence
+from pytest_llmprops.benchmarks.dtails.orders import Slot
 from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import (
     retried,
@@ -55,13 +56,14 @@ async def choose(
     max_tokens: int,
     rules: str,
     language: str,
+    slot: Slot | None = None,
 ) -> Choice:
     """Ask for one choice, and ask again if the reply does not follow the template.
 
-    :param run: From 0; sets the order of the variations. :param rules: The rules in the prompt, or empty.
+    :param run: From 0; with ``slot``, sets the order of the variations. :param rules: In the prompt; may be empty.
     """
     variations: Sequence[tuple[str, ...]] = item["variations"]
-    order = shown_order(len(variations), seed, item.base_id, run)
+    order = shown_order(len(variations), seed, item.base_id, run, slot)
     shown = [variations[index] for index in order]
     prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
     reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=run))
@@ -103,11 +105,13 @@ async def select_in_runs(
     max_tokens: int,
     rules: ConceptRules | None,
     language: str,
+    slot: Slot | None,
     more: dict[str, float],
 ) -> Verdict:
     """Ask for all runs of an item and return its verdict.
 
-    :param rules: The rules in the prompt; None without rules. :param more: Further values of the verdict.
+    :param rules: The rules in the prompt; None without rules. :param slot: Balances the order over items, if known.
+    :param more: Further values of the verdict.
     """
     text = "" if rules is None else shown_rules(rules.texts())
     choices = await asyncio.gather(
@@ -121,6 +125,7 @@ async def select_in_runs(
                 max_tokens=max_tokens,
                 rules=text,
                 language=language,
+                slot=slot,
             )
             for run in range(runs)
         )

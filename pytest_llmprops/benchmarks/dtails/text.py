@@ -6,7 +6,8 @@ Replies, forms and translations are folded and split into words by :mod:`pytest_
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
@@ -14,11 +15,18 @@ from pytest_llmprops.core.words import TOKENIZER, folded, is_word_character, uni
 
 __all__ = [
     "TOKENIZER",
+    "begins_word",
     "folded",
     "indel_ratio",
+    "is_boundary",
+    "is_sign",
+    "is_stem",
+    "is_whole",
     "is_word_character",
     "occurrences",
+    "quoted",
     "quoted_list",
+    "starts",
     "trimmed",
     "unicode_words",
 ]
@@ -27,6 +35,8 @@ __all__ = [
 _UNSPACED = re.compile(
     "[\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
 )
+#: Devanagari to Malayalam.
+_INDIC = re.compile("[\u0900-\u0d7f]")
 
 
 def trimmed(text: str) -> str:
@@ -56,24 +66,53 @@ def occurrences(form: str, text: str, *, whole: bool = False) -> int:
     :param whole: Count an occurrence only if it does not begin or end inside a longer word. In scripts without
         spaces, every occurrence counts.
     """
+    places = (start for start in starts(form, text) if not whole or is_whole(text, start, start + len(form)))
+    return next(places, -1)
+
+
+def starts(form: str, text: str) -> Iterator[int]:
+    """Yield the index of every occurrence of ``form`` in ``text``, also of overlapping ones; none if it is empty."""
     start = text.find(form) if form else -1
-    while start >= 0 and whole and not _is_whole_word(text, start, start + len(form)):
+    while start >= 0:
+        yield start
         start = text.find(form, start + 1)
-    return start
 
 
-def _is_whole_word(text: str, start: int, stop: int) -> bool:
-    before, after = text[start - 1 : start], text[stop : stop + 1]
-    return _is_boundary(text[start], before) and _is_boundary(text[stop - 1], after)
+def is_whole(text: str, start: int, stop: int) -> bool:
+    """Return whether ``text[start:stop]`` neither begins nor ends inside a longer word."""
+    return begins_word(text, start) and is_boundary(text[stop - 1], text[stop : stop + 1])
 
 
-def _is_boundary(inside: str, outside: str) -> bool:
-    if not outside or not is_word_character(outside):
+def begins_word(text: str, start: int) -> bool:
+    """Return whether a word may begin at ``start``."""
+    return is_boundary(text[start], text[max(0, start - 1) : start])
+
+
+def is_stem(text: str, start: int, stop: int) -> bool:
+    """Return whether ``text[start:stop]`` begins a word of a script of India, whose suffixes are part of the word."""
+    is_indic = bool(_INDIC.match(text[start]))
+    return is_indic and begins_word(text, start) and not is_sign(text[stop : stop + 1])
+
+
+def is_boundary(inside: str, outside: str) -> bool:
+    """Return whether a word may end between two neighbours; ``outside`` is empty at the ends of a text."""
+    if not outside or not is_word_character(outside) or inside.isdigit() != outside.isdigit():
         return True
     return bool(_UNSPACED.match(inside)) or bool(_UNSPACED.match(outside))
 
 
+def is_sign(character: str) -> bool:
+    """Return whether a character is a combining mark, such as a vowel sign or a virama; false for an empty text."""
+    return bool(character) and unicodedata.category(character)[0] == "M"
+
+
 def quoted_list(texts: Sequence[str]) -> str:
     """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
-    marks = ['"' if "'" in text else "'" for text in texts]
-    return "[" + ", ".join(f"{mark}{text}{mark}" for mark, text in zip(marks, texts, strict=True)) + "]"
+    return "[" + ", ".join(map(quoted, texts)) + "]"
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` in the quotes that Python prints, without escapes for characters that are not ASCII."""
+    if "'" not in text:
+        return f"'{text}'"
+    return f'"{text}"' if '"' not in text else "'" + text.replace("'", "\\'") + "'"

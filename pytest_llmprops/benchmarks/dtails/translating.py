@@ -41,12 +41,13 @@ async def translate(
 
 
 async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], float, str]:
-    """Return the words of a translation, and what split it: as a number and as a name."""
+    """Return the words of a translation, with lemmas from a parser, and what split it: as a number and as a name."""
     missing = "no model for the role 'parse': --llm-helper parse=stanza"
     if tokenizer != "unicode" and PARSE in ask.roles:
         value = (await ask(Parse(text, language, "words"), role=PARSE)).value
         if value["words"] is not None:
-            return [word[0] for word in value["words"]], PARSER, str(value["by"])
+            # The authors compare every word and its lemma.
+            return [text for word in value["words"] for text in word[:2]], PARSER, str(value["by"])
         missing = str(value.get("missing", "its parser has no model of the language"))
     if tokenizer == "stanza":
         raise RunStopped(f"dtails.tokenizer=stanza: {missing}; or use dtails.tokenizer=auto")

@@ -41,7 +41,7 @@ def test_prompt_has_the_rules_of_the_file(data: Path) -> None:
     outcome, [request] = measured(subject, lambda r: fenced("woon"), case_context=part.context, rules=file)
     assert prompt_of(request).startswith(
         'Here are rules for how to translate "live" in Afrikaans:'
-        ' {"woon": "to dwell", "lewe/leef": "to be alive"}\nBased on the provided rules, please select'
+        '{"woon": "to dwell", "lewe/leef": "to be alive"}\nBased on the provided rules, please select'
     )
     assert outcome.verdict is not None
     assert outcome.verdict.status == "correct"

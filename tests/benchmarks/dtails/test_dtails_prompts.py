@@ -19,13 +19,13 @@ def test_selection_without_rules() -> None:
 
 
 def test_selection_with_rules() -> None:
-    """Figure 8: the rules come before the question, which refers to them."""
+    """Figure 8: the rules come directly after a colon and before the question, which refers to them."""
     rules = prompts.shown_rules({"leef/lewe": "to be alive", "woon": "to dwell"})
     prompt = prompts.selection("live", "They live here.", LIVE, language="Afrikaans", rules=rules)
     system, user = prompt.split("\n")
     assert system == (
         'Here are rules for how to translate "live" in Afrikaans:'
-        ' {"leef/lewe": "to be alive", "woon": "to dwell"}'
+        '{"leef/lewe": "to be alive", "woon": "to dwell"}'
     )
     assert user.startswith(
         'Based on the provided rules, please select the best translation of "live" in "They'
@@ -49,20 +49,27 @@ def test_rule_generation() -> None:
         " the value should be a string in English explaining how the meaning and usage of that Afrikaans word is"
         " different from the others. The string should also include a brief example in Afrikaans of the word"
         " being used with an English translation. Please include the transliteration from Afrikaans to Latin"
-        " characters if necessary.\n"
+        " characters if necessary. "
     )
     assert without_sentences.endswith(
         'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
-        " ['woon', 'leef/lewe'] and in which contexts should they be used?"
+        ' "woon" and "leef/lewe" and in which contexts should they be used?'
     )
     assert (
         prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": (), "leef/lewe": ()}) == without_sentences
     )
     full = prompts.rule_generation("live", LIVE, "Afrikaans", {"woon": ("We live in 'Paris'.",)})
     assert full == (
-        without_sentences + " Here are sentences where each word is used in-context to help you:"
-        ' {"woon": ["We live in \'Paris\'."], "leef/lewe": []}'
+        without_sentences + " Here are sentences where each word is used in context to help you:"
+        " {'woon': [\"We live in 'Paris'.\"], 'leef/lewe': []}"
     )
+
+
+def test_names_and_sentences_in_the_prompt_for_rules() -> None:
+    """Three names are joined by commas and "and"; a sentence with both kinds of quotes is escaped as in Python."""
+    prompt = prompts.rule_generation("x", [["a"], ["b"], ["c"]], "Afrikaans", {"a": ['It\'s "a".']})
+    assert ' between "a", "b", and "c" and in which contexts' in prompt
+    assert prompt.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
 
 
 def test_prompts_are_not_escaped() -> None:
@@ -88,7 +95,7 @@ def test_orders_are_seeded_and_uniform() -> None:
     both = sum(
         prompts.shown_order(2, 0, str(i), 0) == prompts.shown_order(2, 0, str(i), 1) for i in range(400)
     )
-    assert 150 < both < 250, "runs are shuffled independently"
+    assert both == 0, "the next run has the other order"
     seeds = sum(prompts.shown_order(2, 0, str(i)) == prompts.shown_order(2, 1, str(i)) for i in range(400))
     assert 150 < seeds < 250
 

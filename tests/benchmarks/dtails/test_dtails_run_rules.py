@@ -98,9 +98,7 @@ def test_rules_of_a_file(run: Runner, data: tuple[str, ...], workers: str) -> No
     done = run(*data, "--model", write_chooser(run.folder), *settings, "-k", "dtails/af and not translate")
     choices = asked(run.folder, rules=False)
     assert len(choices) == 3
-    assert all(
-        'Afrikaans: {"woon": "to dwell", "leef/lewe": "to be alive"}\n' in prompt for prompt in choices
-    )
+    assert all('Afrikaans:{"woon": "to dwell", "leef/lewe": "to be alive"}\n' in prompt for prompt in choices)
     assert done.run["data"][f"given:{file}"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert {v["values"]["sentences"] for v in done.verdicts.values()} == {0.0}
 

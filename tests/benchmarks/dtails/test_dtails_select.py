@@ -62,7 +62,9 @@ def test_orders_follow_from_seed_item_and_run() -> None:
                 order = shown_order(3, seed, subject.id, run)
                 assert names == tuple("/".join(THREE[i]) for i in order)
             shown_orders[seed, number] = orders
-    assert len({tuple(orders) for orders in shown_orders.values()}) > 30
+    assert len({tuple(orders) for orders in shown_orders.values()}) == 6, (
+        "the first order sets those of later runs"
+    )
     assert {name for names in shown_orders.values() for name in names[0]} == {"a1", "b1/b2", "c1"}
 
 

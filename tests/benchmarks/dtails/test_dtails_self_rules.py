@@ -41,16 +41,18 @@ SYSTEM = (
     "Please only return a json with the following keys ['leef/lewe', 'woon'] and no other text. For each key the"
     " value should be a string in English explaining how the meaning and usage of that Afrikaans word is different"
     " from the others. The string should also include a brief example in Afrikaans of the word being used with an"
-    " English translation. Please include the transliteration from Afrikaans to Latin characters if necessary.\n"
+    " English translation. Please include the transliteration from Afrikaans to Latin characters if necessary. "
 )
 USER = (
     'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
-    " ['leef/lewe', 'woon'] and in which contexts should they be used?"
+    ' "leef/lewe" and "woon" and in which contexts should they be used?'
 )
 SHOWN = (
-    " Here are sentences where each word is used in-context to help you:"
-    ' {"leef/lewe": ["All men live."], "woon": []}'
+    " Here are sentences where each word is used in context to help you:"
+    " {'leef/lewe': ['All men live.'], 'woon': []}"
 )
+#: The authors' code appends this and the problem to the prompt.
+REPAIR = " Please avoid the following error in your output: "
 SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
 
 
@@ -82,7 +84,7 @@ def test_prompts_of_figures_8_and_9() -> None:
     assert isinstance(first, Chat)
     assert (first.temperature, first.max_tokens, first.sample) == (0.0, 2048, 0)
     system, _, user = prompt_of(second).partition("\n")
-    assert system == f'Here are rules for how to translate "live" in Afrikaans: {GOOD}'
+    assert system == f'Here are rules for how to translate "live" in Afrikaans:{GOOD}'
     assert user.startswith(
         'Based on the provided rules, please select the best translation of "live" in "They live'
     )
@@ -123,20 +125,20 @@ def test_unreadable_rules_are_requested_again(fault: str) -> None:
     outcome, [first, second, _] = measured(
         item(), writer(fault, f"```json\n{GOOD}\n```"), case_context=self_context(), rules="self"
     )
-    start, _, problem = prompt_of(second).partition(" Your last reply could not be used: ")
+    start, _, problem = prompt_of(second).partition(REPAIR)
     assert start == prompt_of(first)
-    assert problem.endswith(". Please return only the json.")
+    assert problem
     assert outcome.verdict is not None
     assert outcome.verdict.status == "correct"
 
 
 def test_rules_that_stay_unreadable() -> None:
-    """After three tries, each a separate request, the item is unparsed and no choice is requested."""
+    """Each of three tries also has the problems of those before; then the item is unparsed, without a choice."""
     outcome, requests = measured(item(), writer("nonsense"), case_context=self_context(), rules="self")
     assert len(requests) == len(set(requests)) == 3
     assert all(map(is_about_rules, requests))
-    split_prompts = [prompt_of(request).split(" Your last reply could not be used: ") for request in requests]
-    assert [len(parts) for parts in split_prompts] == [1, 2, 2]
+    split_prompts = [prompt_of(request).split(REPAIR) for request in requests]
+    assert [len(parts) for parts in split_prompts] == [1, 2, 3]
     assert len({parts[0] for parts in split_prompts}) == 1
     verdict = outcome.verdict
     assert verdict is not None
@@ -192,7 +194,7 @@ def test_rules_are_data_in_the_prompt() -> None:
     reply = json.dumps({"leef/lewe": nasty, "woon": "b"})
     _, requests = measured(item(), writer(reply), case_context=self_context(), rules="self")
     system = prompt_of(requests[-1]).split("\n")[0]
-    assert json.loads(system.partition(" in Afrikaans: ")[2]) == {"leef/lewe": nasty, "woon": "b"}
+    assert json.loads(system.partition(" in Afrikaans:")[2]) == {"leef/lewe": nasty, "woon": "b"}
     long = json.dumps({"leef/lewe": "a" * (LONGEST_RULE + 1), "woon": "b"})
     assert verdict_of(item(), writer(long), case_context=self_context(), rules="self").status == "unparsed"
 
