@@ -10,6 +10,7 @@ from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli import compare, data, gate, generate, report, runs, segment
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.texts import terminal_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,13 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except (LLMPropsError, ValueError) as error:
-        print(f"llmprops: {error}", file=sys.stderr)
+        # A name or path on the command line may contain control characters.
+        print(f"llmprops: {terminal_line(str(error))}", file=sys.stderr)
     except BrokenPipeError:
         # A reader such as head has closed the pipe; Python must not flush to it at exit either.
         sys.stdout = None
         return 0
     except OSError as error:
-        print(f"llmprops: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"llmprops: {terminal_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
     except KeyboardInterrupt:
         print("llmprops: interrupted", file=sys.stderr)
         return 130

@@ -16,6 +16,8 @@ from pytest_llmprops.runs.searches import FILE as SEARCHES
 
 #: promoted runs, meant to be committed or kept by CI
 BASELINES = Path("baselines")
+#: in bytes; file systems allow 255, and the copy has a longer name while it is written
+LONGEST_NAME = 200
 #: recent runs named in the message about an unknown run
 NEWEST = 5
 
@@ -31,25 +33,36 @@ class Listed:
 
 
 def find_run(text: str, root: Path = Path()) -> Path:
-    """Return the folder of RUN: a folder with a run, a name under ``reports/runs``, or the name of a baseline.
+    """Return the folder of RUN: the name of a run under ``reports/runs`` or of a baseline, or a folder with a run.
+
+    A plain name (``gpt-4``) is looked up under ``reports/runs`` and ``baselines`` first, so that a folder of this name
+    in the current folder does not hide a baseline. ``./gpt-4`` is that folder.
 
     :param root: the folder that contains ``reports/runs`` and ``baselines``; not used if RUN is a folder.
-    :raises UsageError: if known is no such run; the message names the newest runs.
+    :raises UsageError: if no such run is known, with the newest runs; if the name is that of a run and of a baseline.
     """
     path = Path(text).expanduser()
     if path.name == "run.json":
         path = path.parent
-    candidates = [path] if text else []
-    if text and text == Path(text).name:
-        candidates += [root / DEFAULT_ROOT / text, root / BASELINES / text]
-    for folder in candidates:
-        if (folder / "run.json").is_file():
-            return folder
+    if text and text == path.name:
+        named = [f for place in (DEFAULT_ROOT, BASELINES) if _is_run(f := root / place / text)]
+        if len(named) > 1:
+            raise UsageError(
+                f"'{text}' is the name of a run and of a baseline; give the folder: {' or '.join(map(str, named))}"
+            )
+        if named:
+            return named[0]
+    if text and _is_run(path):
+        return path
     newest = [f.name for f in _folders(root)][:NEWEST]
     known = f"the newest are {', '.join(newest)}" if newest else "no run is recorded here yet"
     raise UsageError(
         f"no run '{text}': RUN is a folder with a run.json, or a name under {DEFAULT_ROOT} or {BASELINES}; {known}"
     )
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "run.json").is_file()
 
 
 def list_runs(root: Path = Path()) -> list[Listed]:
@@ -104,9 +117,17 @@ def promote(
     """
     if name in ("", ".", "..") or set(name) & set("/\\\0") or name.startswith(".") or not name.isprintable():
         raise UsageError(f"'{name}': a baseline needs a plain name, such as gpt-4o-2026")
-    if (root / DEFAULT_ROOT / name / "run.json").exists():
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        raise UsageError(
+            f"'{name[:20]}…': is longer than {LONGEST_NAME} bytes; give the baseline a shorter name"
+        )
+    if _is_run(root / DEFAULT_ROOT / name):
         raise UsageError(f"'{name}' is the name of a run under {DEFAULT_ROOT}; give the baseline another one")
     target = root / BASELINES / name
+    if (root / BASELINES).exists() and not (root / BASELINES).is_dir():
+        raise UsageError(f"{root / BASELINES}: is not a folder, so no baseline can be kept there; rename it")
+    if target.is_symlink() and not target.exists():
+        raise UsageError(f"{target}: is a link to a missing folder; remove it, or choose another name")
     if target.exists() and not replace:
         raise UsageError(f"{target}: is taken; choose another name, or replace it with --replace")
     if target.exists() and not (target / "run.json").is_file():

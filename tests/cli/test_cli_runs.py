@@ -265,3 +265,34 @@ def test_promote_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--allow-incomplete" in one_error(capsys, "runs", "promote", "one", "base")
     output(capsys, "runs", "promote", "one", "base", "--allow-incomplete", "--without-replies")
     assert not (Path("baselines") / "base" / "requests.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("one", "a\nb"), "'a␊b': a baseline needs a plain name"),
+        (("one", "\x1b[31mred"), "'␛[31mred': a baseline needs a plain name"),
+        (("a\nb", "base"), "no run 'a␊b'"),
+        (("one", "x" * 201), "is longer than 200 bytes; give the baseline a shorter name"),
+        (("one", "猫" * 67), "is longer than 200 bytes"),
+        (("one", "link"), "is a link to a missing folder; remove it, or choose another name"),
+        (("one", "link", "--replace"), "is a link to a missing folder"),
+    ],
+)
+def test_promote_refuses_in_one_line(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name or path that cannot be used gives one line without control characters, and leaves no folder behind."""
+    write_run(RUNS / "one", verdicts("c"))
+    Path("baselines").mkdir()
+    Path("baselines", "link").symlink_to("nowhere")
+    assert message in one_error(capsys, "runs", "promote", *words)
+    assert [path.name for path in Path("baselines").iterdir()] == ["link"]
+
+
+def test_promote_needs_a_folder_of_baselines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file called ``baselines`` is named in one line."""
+    write_run(RUNS / "one", verdicts("c"))
+    Path("baselines").touch()
+    line = one_error(capsys, "runs", "promote", "one", "base")
+    assert line == "llmprops: baselines: is not a folder, so no baseline can be kept there; rename it"

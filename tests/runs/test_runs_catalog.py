@@ -40,12 +40,23 @@ def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytes
     assert find_run("mine") == Path("mine")
 
 
-def test_folder_takes_precedence_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the path is an existing run folder, other places are not searched."""
-    write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
-    write_run(tmp_path / "mine", verdicts("w"))
+@pytest.mark.parametrize("place", ["reports/runs", "baselines"])
+def test_a_folder_does_not_hide_a_name(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain name is that of a run or of a baseline, even if the current folder has a run folder of that name."""
+    named = write_run(tmp_path / place / "mine", verdicts("c"))
+    local = write_run(tmp_path / "mine", verdicts("w"))
     monkeypatch.chdir(tmp_path)
-    assert find_run("mine") == Path("mine")
+    assert find_run("mine").resolve() == named
+    for path in ("./mine", "mine/", "mine/run.json", str(local)):
+        assert find_run(path).resolve() == local
+
+
+def test_a_name_of_two_runs_is_refused(tmp_path: Path) -> None:
+    """If a run and a baseline have the same name, the message has both folders, one of which must be given."""
+    write_run(tmp_path / "baselines" / "mine", verdicts("c"))
+    write_run(runs_folder(tmp_path) / "mine", verdicts("w"))
+    with pytest.raises(UsageError, match=r"of a run and of a baseline; .*runs/mine or .*baselines/mine"):
+        find_run("mine", tmp_path)
 
 
 def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
