@@ -190,6 +190,9 @@ class Benchmark:
     #: The direction of every metric that :meth:`metrics` may return, by name. With it, a gate is checked before the
     #: first call; otherwise after the last.
     metric_directions: ClassVar[Mapping[str, str]] = {}
+    #: Whether a verdict is one decision that is right or wrong. Then a run with repeats has the metrics ``pass@k`` and
+    #: ``majority``, except for the tasks of ``accuracy_targets``.
+    one_decision: ClassVar[bool] = True
     #: The kinds of request; the model under test must serve at least one of them.
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
     #: The settings of the protocols ``paper`` and ``quick``.
@@ -282,7 +285,10 @@ class Benchmark:
         return ()
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Return metrics other than accuracy, from the verdict records of one model."""
+        """Return metrics other than accuracy, from the verdict records of one model, one record per item.
+
+        In a run with repeats, this is called once per repeat, and the values are averaged.
+        """
         return ()
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:

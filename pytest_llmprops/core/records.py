@@ -32,6 +32,7 @@ class Group(NamedTuple):
 class VerdictRecord:
     """One line of ``verdicts.jsonl``: one sample of one item.
 
+    :param sample: number of the repeat, from 0; 0 in a record without the field.
     :param score: None if ``status`` is ``error``.
     :param values: flat numbers from which every metric of the benchmark can be recomputed.
     :param evidence: the benchmark's own JSON object; empty in a record of schema 1.
@@ -87,10 +88,13 @@ class VerdictRecord:
         if line["status"] not in RECORD_STATUSES:
             known = ", ".join(sorted(RECORD_STATUSES))
             raise ValueError(f"has the status {line['status'][:40]!r}, which is not one of {known}")
+        sample = line.get("sample", 0)
+        if type(sample) is not int or sample < 0:
+            raise ValueError("has a 'sample' that is not a whole number of at least 0")
         # 250,000 records may be in memory, and most of these strings are repeated.
         shared: dict[str, Any] = {name: sys.intern(line[name]) for name in _REPEATED}
         return cls(
-            id=line["id"], sample=line["sample"], score=line["score"], expected=line["expected"],
+            id=line["id"], sample=sample, score=line["score"], expected=line["expected"],
             given=line["given"], reason=line["reason"], values=line["values"], evidence=evidence,
             requests=tuple(line["requests"]), **shared,
         )  # fmt: skip
@@ -120,7 +124,6 @@ class VerdictRecord:
 _REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
 _VERDICT_TEXTS = (*Group._fields, "id", "cluster", "status", "expected", "given", "reason")
 _VERDICT_OTHERS: dict[str, tuple[type, ...]] = {
-    "sample": (int,),
     "score": _NUMBER,
     "values": (dict,),
     "requests": (list,),
@@ -142,10 +145,17 @@ class _Row:
 
         :raises ValueError: with the first column that is missing or has the wrong type.
         """
+        if isinstance(row, dict):
+            row = cls._completed(row)
         for column, allowed in cls.kinds.items():
             if not isinstance(row, dict) or not isinstance(row.get(column, ...), allowed):
                 raise ValueError(f"has no valid '{column}'")
         return cls(**{column: row[column] for column in cls.kinds})
+
+    @classmethod
+    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with the columns that older records lack."""
+        return row
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as plain JSON."""
@@ -156,8 +166,14 @@ class _Row:
 class SummaryRow(_Row):
     """One row of ``summary`` in ``run.json``: the counts and the accuracy of one group.
 
-    :param accuracy: ``correct / (items - errors)``; it and its 95% interval are None if nothing was answered.
+    :param samples: number of verdicts: ``items`` times the number of repeats. ``correct``, ``wrong``, ``refused``,
+        ``unparsed`` and ``errors`` count samples and add up to it.
+    :param answered: number of items with at least one sample that is not an error.
+    :param accuracy: mean over the answered items of the share of their answered samples that are correct; without
+        repeats ``correct / (items - errors)``. It and its 95% interval are None if nothing was answered.
     :param ci_method: ``wilson`` or ``cluster bootstrap``; None without an interval.
+    :param between_items: variance of the items' expected scores; None without repeats.
+    :param within_items: mean variance of the samples of one item; None without repeats.
     """
 
     kinds: ClassVar = {
@@ -165,6 +181,8 @@ class SummaryRow(_Row):
         **dict.fromkeys(("items", "clusters", "correct", "wrong", "refused", "unparsed", "errors"), (int,)),
         **dict.fromkeys(("accuracy", "ci_low", "ci_high"), _NUMBER),
         "ci_method": (str, type(None)),
+        **dict.fromkeys(("samples", "answered"), (int,)),
+        **dict.fromkeys(("between_items", "within_items"), _NUMBER),
     }
 
     model: str
@@ -174,6 +192,8 @@ class SummaryRow(_Row):
     source: str
     items: int
     clusters: int
+    samples: int
+    answered: int
     errors: int
     correct: int
     wrong: int
@@ -183,6 +203,27 @@ class SummaryRow(_Row):
     ci_low: float | None
     ci_high: float | None
     ci_method: str | None
+    between_items: float | None
+    within_items: float | None
+
+    @classmethod
+    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with the columns about samples; records from before there were repeats lack them."""
+        items, errors = row.get("items"), row.get("errors")
+        if "samples" in row or not (isinstance(items, int) and isinstance(errors, int)):
+            return row
+        return {
+            **row,
+            "samples": items,
+            "answered": items - errors,
+            "between_items": None,
+            "within_items": None,
+        }
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether an item has several samples."""
+        return self.samples > self.items
 
     @property
     def group(self) -> Group:

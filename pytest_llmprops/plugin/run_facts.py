@@ -62,7 +62,6 @@ def final_facts(
         calls = replace(calls, cost_usd=None)
     # With workers, this process did not collect: it loads the benchmarks from their classes.
     benchmarks = {name: load_benchmark(c) for name, c in collection.classes.items()}
-    metrics = {name: benchmark.metrics for name, benchmark in benchmarks.items()}
     expected, done = collection.cases, len(verdicts)
     sequential = collection.sequential
     if sequential is not None:
@@ -83,7 +82,7 @@ def final_facts(
         deviations=deviations,
         calls=calls,
         summary=summary_rows(verdicts),
-        metrics=metric_rows(verdicts, metrics),
+        metrics=metric_rows(verdicts, benchmarks),
         remarks=_remarks(verdicts, benchmarks),
         searches=search_counts(searches),
         sequential=sequential,

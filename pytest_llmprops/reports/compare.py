@@ -145,7 +145,7 @@ def _by_benchmark(task_keys: Iterable[TaskKey]) -> list[tuple[str, list[TaskKey]
 
 def _accuracies(columns: Sequence[Column], task_keys: Sequence[TaskKey], *, names: bool = True) -> Table:
     """Return one row per task; the number of answered items has its own column if all runs agree."""
-    answered = [{r.items - r.errors for c in columns if (r := c.row(task_key))} for task_key in task_keys]
+    answered = [{r.answered for c in columns if (r := c.row(task_key))} for task_key in task_keys]
     same_counts = all(len(numbers) == 1 for numbers in answered)
     head = ("task", "lang", "source", *(("items",) if same_counts else ()))
     table = [(*head, *(f"{c.letter} {c.model}" if names else c.letter for c in columns))]
@@ -162,7 +162,7 @@ def _accuracy(column: Column, task_key: TaskKey, *, of: bool) -> str:
     errors = f", {row.errors} error{'s' * (row.errors != 1)}" if row.errors else ""
     if row.accuracy is None or row.ci_low is None or row.ci_high is None:
         return f"no answer{errors}"
-    items = f" of {row.items - row.errors}" if of else ""
+    items = f" of {row.answered}" if of else ""
     interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
     return f"{100 * row.accuracy:.1f}%{items} ({interval}){errors}"
 

@@ -58,8 +58,8 @@ def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[st
     accuracies = []
     for model in models:
         rows = [row for row in summary if row.model == model]
-        answered = sum(row.items - row.errors for row in rows)
-        correct = sum(row.correct for row in rows)
+        answered = sum(row.answered for row in rows)
+        correct = sum(row.accuracy * row.answered for row in rows if row.accuracy is not None)
         accuracies.append(f"{100 * correct / answered:.1f}%" if answered else "-")
     return accuracies
 

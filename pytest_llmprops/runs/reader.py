@@ -241,7 +241,7 @@ def _metrics(records: tuple[VerdictRecord, ...]) -> tuple[tuple[MetricRow, ...],
     for name in dict.fromkeys(r.benchmark for r in records):
         members = [r for r in records if r.benchmark == name]
         try:
-            rows += metric_rows(members, {name: find_benchmark(name).metrics})
+            rows += metric_rows(members, {name: find_benchmark(name)})
         except (LookupError, TypeError, ValueError, ArithmeticError):
             # The benchmark is defined next to its suite and unknown here, or its values are not in the verdicts.
             notes.append(f"metrics of {name} could not be computed again")

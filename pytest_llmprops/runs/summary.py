@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import Group, MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.core.repeats import items_of, mean_metrics, repeat_metrics, variance_of
 from pytest_llmprops.core.statistics import mean_interval
 
 
 def summary_rows(records: Iterable[VerdictRecord]) -> tuple[SummaryRow, ...]:
     """Return one row per model, benchmark, task, language and source, in order of first appearance.
 
-    ``accuracy`` is correct / (items - errors), None without an answer. Its 95% interval is Wilson's, or a cluster
-    bootstrap if clusters have more than one item.
+    ``accuracy`` is the mean over the answered items of their shares of correct samples, None without an answer. Its
+    95% interval is Wilson's, with the number of items (conservative for shares, whose variance is at most that of a
+    0 or 1 with the same mean), or a cluster bootstrap if clusters have more than one item.
     """
     groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:
@@ -24,36 +28,61 @@ def summary_rows(records: Iterable[VerdictRecord]) -> tuple[SummaryRow, ...]:
 
 def _row(group: Group, members: Sequence[VerdictRecord]) -> SummaryRow:
     counts = Counter(record.status for record in members)
-    answered = [r for r in members if r.status != "error"]
-    scores = [float(r.status == "correct") for r in answered]
-    interval = mean_interval(scores, [r.cluster for r in answered]) if answered else None
+    items = items_of(members)
+    answered = [item for item in items if item.correct]
+    scores = [item.share for item in answered]
+    interval = mean_interval(scores, [item.cluster for item in answered]) if answered else None
+    variance = variance_of(answered)
     return SummaryRow(
         *group,
-        items=len(members),
-        clusters=len({r.cluster for r in members}),
+        items=len(items),
+        clusters=len({item.cluster for item in items}),
+        samples=len(members),
+        answered=len(answered),
         errors=counts["error"],
         correct=counts["correct"],
         wrong=counts["wrong"],
         refused=counts["refused"],
         unparsed=counts["unparsed"],
-        accuracy=sum(scores) / len(scores) if answered else None,
+        accuracy=math.fsum(scores) / len(scores) if answered else None,
         ci_low=None if interval is None else interval.low,
         ci_high=None if interval is None else interval.high,
         ci_method=None if interval is None else interval.method,
+        between_items=None if variance is None else variance.between,
+        within_items=None if variance is None else variance.within,
     )
 
 
 def metric_rows(
-    records: Iterable[VerdictRecord],
-    metrics: Mapping[str, Callable[[Sequence[VerdictRecord]], Iterable[Metric]]],
+    records: Iterable[VerdictRecord], benchmarks: Mapping[str, Benchmark]
 ) -> tuple[MetricRow, ...]:
-    """Return the metrics of every model and benchmark; ``metrics`` maps benchmark names to functions."""
+    """Return the metrics of every model and benchmark.
+
+    The metrics of a run with repeats are computed for each repeat, as if it were a run of its own, and averaged
+    (:func:`~pytest_llmprops.core.repeats.mean_metrics`). ``pass@k`` and ``majority`` are added where they have a
+    meaning (:attr:`Benchmark.one_decision`).
+
+    :param benchmarks: by name; the records of others are left out.
+    """
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault((record.model, record.benchmark), []).append(record)
     return tuple(
-        metric.row(model, benchmark)
-        for (model, benchmark), members in groups.items()
-        if benchmark in metrics
-        for metric in metrics[benchmark](members)
+        metric.row(model, name)
+        for (model, name), members in groups.items()
+        if name in benchmarks
+        for metric in _metrics(benchmarks[name], members)
     )
+
+
+def _metrics(benchmark: Benchmark, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
+    repeats: dict[int, list[VerdictRecord]] = {}
+    for record in records:
+        repeats.setdefault(record.sample, []).append(record)
+    if len(repeats) == 1:
+        return benchmark.metrics(records)
+    own = mean_metrics([list(benchmark.metrics(repeats[sample])) for sample in sorted(repeats)])
+    return [
+        *own,
+        *(repeat_metrics(records, without=benchmark.accuracy_targets) if benchmark.one_decision else ()),
+    ]

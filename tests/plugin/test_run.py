@@ -10,8 +10,9 @@ import pytest
 from fixtures.runs import Runner
 
 SUMMARY_KEYS = {
-    "model", "benchmark", "task", "language", "source", "items", "clusters", "errors", "correct", "wrong",
-    "refused", "unparsed", "accuracy", "ci_low", "ci_high", "ci_method",
+    "model", "benchmark", "task", "language", "source", "items", "clusters", "samples", "answered",
+    "errors", "correct", "wrong", "refused", "unparsed", "accuracy", "ci_low", "ci_high", "ci_method",
+    "between_items", "within_items",
 }  # fmt: skip
 VERDICT_KEYS = {
     "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",

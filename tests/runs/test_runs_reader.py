@@ -18,7 +18,7 @@ import pytest
 from fixtures.recorded import verdict, verdicts, write_run
 from fixtures.runs import ROOT
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import MetricRow
+from pytest_llmprops.core.records import MetricRow, RecordStatus
 from pytest_llmprops.core.run_facts import ModelFacts
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
@@ -80,7 +80,7 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
         ("sums/0001", 1, "correct"),
         ("sums/0002", 0, "correct"),
     ]
-    assert counts(run) == [(3, 3, 0, 0, 1.0)]
+    assert counts(run) == [(2, 3, 0, 0, 1.0)]
     assert any("recorded more than once" in note for note in run.notes)
     assert run.state == "complete"
 
@@ -201,7 +201,37 @@ def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_pat
     assert named in str(caught.value)
 
 
-@pytest.mark.parametrize("field", sorted(verdict().to_json().keys() - {"evidence"}))
+def test_lines_and_rows_without_samples_are_of_one_repeat(tmp_path: Path) -> None:
+    """A record from before there were repeats: every line is sample 0, and every row has one sample per item."""
+    folder = write_run(tmp_path, verdicts("cwe"))
+    path = folder / "verdicts.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({k: v for k, v in r.items() if k != "sample"}) + "\n" for r in lines))
+    facts = json.loads((folder / "run.json").read_text())
+    for row in facts["summary"]:
+        for column in ("samples", "answered", "between_items", "within_items"):
+            del row[column]
+    (folder / "run.json").write_text(json.dumps(facts))
+    run = read_run(folder)
+    assert run.notes == ()
+    assert [r.sample for r in run.records] == [0, 0, 0]
+    assert run.facts.summary == summary_rows(run.records)
+
+
+def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None:
+    """Two items with 4 and 2 answered samples: the accuracy is the mean of 3/4 and 0, not 3 of 6."""
+    answers = {"0001": "cccw", "0002": "ewwe"}
+    letters: dict[str, RecordStatus] = {"c": "correct", "w": "wrong", "e": "error"}
+    rows = [verdict(i, letters[c], sample=n) for i, text in answers.items() for n, c in enumerate(text)]
+    [row] = read_run(write_run(tmp_path, rows)).facts.summary
+    assert (row.items, row.samples, row.answered, row.has_repeats) == (2, 8, 2, True)
+    assert (row.correct, row.wrong, row.errors, row.accuracy) == (3, 3, 2, 0.375)
+    assert row.ci_high is not None
+    assert row.ci_high > 0.8  # Wilson for two items, not for six samples
+    assert (row.between_items, row.within_items) == pytest.approx((0.2109375, 0.1875))
+
+
+@pytest.mark.parametrize("field", sorted(verdict().to_json().keys() - {"evidence", "sample"}))
 def test_missing_field(field: str, tmp_path: Path) -> None:
     """A missing field of the contract is an error."""
     folder = write_run(tmp_path, verdicts("cw"))

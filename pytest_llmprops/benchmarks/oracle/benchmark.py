@@ -149,6 +149,8 @@ class OracleChecker(Benchmark):
     }
     controls = frozenset({CONSISTENCY, OWN, RANDOM})
     metric_directions = metrics.DIRECTIONS
+    # A verdict says whether an answer was accepted, and each sample may have another answer.
+    one_decision = False
     presentation = frozenset({"search", "shrink_calls"})
     tasks_by_answer = frozenset({YES, NO})
     protocols = {

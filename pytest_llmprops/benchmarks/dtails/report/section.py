@@ -138,7 +138,7 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
             cells = [Cell(language(origin[0])), Cell(origin[1]), Cell(HEADINGS[line.task]), Cell(line.model)]
             cells += [Cell(line.rules), share_cell(row)]
             cells += [_over_runs(measured, line, origin)] if over_runs else []
-            items = row.items - row.errors
+            items = row.answered
             cells += [Cell(f"{items:,}", items), Cell(f"{row.clusters:,}", row.clusters)]
             baseline = measured.metric(line.series, "frequency_baseline", place)
             value = None if baseline is None else baseline.value

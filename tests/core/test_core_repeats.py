@@ -1,0 +1,141 @@
+"""Samples of one item: variance components, ``pass@k``, ``majority`` and the mean of metrics over repeats."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from fixtures.records import verdict
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.core.repeats import (
+    ItemSamples,
+    items_of,
+    mean_metrics,
+    pass_at_k,
+    repeat_metrics,
+    variance_of,
+)
+
+
+def record(item: str, status: RecordStatus = "correct", *, sample: int) -> VerdictRecord:
+    return verdict("t", 0, status, id=item, cluster=item, sample=sample)
+
+
+def items(*answers: str) -> list[ItemSamples]:
+    return [ItemSamples(str(n), tuple(a == "1" for a in text)) for n, text in enumerate(answers)]
+
+
+def test_errors_are_no_samples_and_items_keep_their_order() -> None:
+    """An item whose samples are all errors has no answered sample; the others have theirs."""
+    rows = [record("b", sample=0), record("a", "error", sample=0), record("b", "wrong", sample=1)]
+    assert items_of(rows) == [ItemSamples("b", (True, False)), ItemSamples("a", ())]
+
+
+def test_variance_is_undefined_without_repeats() -> None:
+    """One sample per item, or one item, says nothing about the two parts."""
+    assert variance_of(items("1", "0", "1")) is None
+    assert variance_of(items("1101")) is None
+    assert variance_of(items("11", "")) is None
+
+
+def test_variance_agrees_with_the_analysis_of_variance() -> None:
+    """With equal numbers of samples: within = MSW and between = (MSB - MSW) / m, computed here from their sums."""
+    table = ["11110", "10000", "11111", "00000", "01011"]
+    shares = [text.count("1") / 5 for text in table]
+    mean = sum(shares) / 5
+    msb = 5 * sum((share - mean) ** 2 for share in shares) / 4
+    msw = sum(5 * share * (1 - share) for share in shares) / 20
+    variance = variance_of(items(*table))
+    assert variance is not None
+    assert variance == pytest.approx(((msb - msw) / 5, msw))
+
+
+def test_variance_estimates_are_unbiased_with_unequal_numbers_of_samples() -> None:
+    """Items with probabilities .2 and .9, in equal numbers: between .1225, within (.16 + .09) / 2."""
+    rng = random.Random(0)
+    sizes = [1, 2, 3, 8] * 20
+    totals = [0.0, 0.0]
+    for _ in range(1500):
+        answers = []
+        for size in sizes:
+            p = rng.choice((0.2, 0.9))
+            answers.append("".join("1" if rng.random() < p else "0" for _ in range(size)))
+        variance = variance_of(items(*answers))
+        assert variance is not None
+        totals[0] += variance.between / 1500
+        totals[1] += variance.within / 1500
+    assert totals == pytest.approx([0.1225, 0.125], abs=0.003)
+
+
+def test_identical_samples_have_no_variance_within_items() -> None:
+    """A deterministic model has all of its variance between items."""
+    variance = variance_of(items("111", "000", "111"))
+    assert variance is not None
+    assert variance == pytest.approx((1 / 3, 0.0))
+
+
+@pytest.mark.parametrize("samples", range(1, 7))
+def test_pass_at_k_is_the_share_of_subsets_with_a_correct_sample(samples: int) -> None:
+    """The closed form equals counting all subsets of k samples."""
+    for correct in range(samples + 1):
+        answers = [True] * correct + [False] * (samples - correct)
+        for k in range(1, samples + 1):
+            subsets = list(itertools.combinations(answers, k))
+            assert pass_at_k(correct, samples, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+@pytest.mark.parametrize("arguments", [(1, 2, 3), (3, 2, 1), (-1, 2, 1), (0, 2, 0)])
+def test_pass_at_k_refuses_impossible_numbers(arguments: tuple[int, int, int]) -> None:
+    """The message names the numbers."""
+    with pytest.raises(ValueError, match="pass@k needs"):
+        pass_at_k(*arguments)
+
+
+def test_repeat_metrics_are_means_over_items() -> None:
+    """pass@k and majority of three items with four samples; half of the samples correct counts one half."""
+    statuses = {"a": "1100", "b": "1110", "c": "0000"}
+    rows = [
+        record(name, "correct" if answer == "1" else "wrong", sample=n)
+        for name, text in statuses.items()
+        for n, answer in enumerate(text)
+    ]
+    metrics = {(m.name, m.group): m for m in repeat_metrics(rows)}
+    assert list(metrics) == [("pass@k", "k=2"), ("pass@k", "k=3"), ("pass@k", "k=4"), ("majority", "")]
+    assert metrics["pass@k", "k=2"].value == pytest.approx((1 - 1 / 6 + 1 + 0) / 3)
+    assert metrics["majority", ""].value == pytest.approx(1.5 / 3)
+    assert {m.n for m in metrics.values()} == {3}
+
+
+def test_repeat_metrics_leave_out_what_has_no_meaning() -> None:
+    """No metrics without repeats or for excluded tasks; an item with too few answers is not in pass@k."""
+    rows = [record(name, sample=n) for name in "ab" for n in range(3)]
+    assert repeat_metrics(rows[:1] + rows[3:4]) == []
+    assert repeat_metrics(rows, without=[rows[0].task]) == []
+    rows[0] = record("a", "error", sample=0)
+    by_group = {m.group: m.n for m in repeat_metrics(rows) if m.name == "pass@k"}
+    assert by_group == {"k=2": 2, "k=3": 1}
+
+
+def test_the_mean_of_metrics_has_the_interval_of_one_repeat() -> None:
+    """Values and limits are averaged; a value that one repeat lacks is left out; n does not grow."""
+    place = ("t", "en", "builtin")
+    first = [
+        Metric(*place, "rate", 0.4, 10, "", 0.2, 0.6, "higher"),
+        Metric(*place, "odd", None, 0),
+    ]
+    second = [
+        Metric(*place, "rate", 0.6, 9, "", 0.3, 0.9, "higher"),
+        Metric(*place, "odd", 2.0, 3),
+    ]
+    rate, odd = mean_metrics([first, second])
+    assert (rate.value, rate.n, rate.ci_low, rate.ci_high) == pytest.approx((0.5, 10, 0.25, 0.75))
+    assert (odd.value, odd.n, odd.ci_low) == (2.0, 3, None)
+
+
+def test_share_of_an_item() -> None:
+    """The share counts answered samples."""
+    assert math.isclose(ItemSamples("c", (True, False, False)).share, 1 / 3)
