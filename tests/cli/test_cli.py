@@ -50,8 +50,10 @@ def htest_texts(root: Path, part: str) -> set[str]:
 def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`generate htest` names the files it wrote, and they load as a generated set of all ten tasks."""
     assert run("generate", "htest", "--n", 4, "--seed", 3, "--out", tmp_path) == 0
-    files = {Path(line) for line in capsys.readouterr().out.splitlines()}
+    printed = capsys.readouterr()
+    files = {Path(line) for line in printed.out.splitlines()}
     assert files == {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert "5 and 5510 of them are new" in printed.err
     loaded = generated(HTest(), tmp_path)
     assert [(i.task, i["answer"]) for i in loaded.items] == [
         (task, n % 2) for task in TASKS for n in range(4)
@@ -130,6 +132,26 @@ def test_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "file").write_text("x", encoding="utf-8")
     assert run("generate", "htest", "--task", "rhyme", "--n", 2, "--out", tmp_path / "file") == 2
     assert str(tmp_path / "file") in one_error(capsys)
+
+
+def test_generate_htest_excludes_other_folders(tmp_path: Path) -> None:
+    """`--data`, repeated, excludes the items of other sets; the same seed then writes other items."""
+    words = ("generate", "htest", "--task", "palindrome", "--task", "rhyme", "--n", 20, "--seed", 1)
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    for number, folder in enumerate(folders):
+        excluded = [word for earlier in folders[:number] for word in ("--data", earlier)]
+        assert run(*words, *excluded, "--out", folder) == 0
+    texts = [
+        {
+            row["centerpiece"]
+            for task in ("palindrome", "rhyme")
+            for part in ("test", "dev")
+            for row in DataFolder(folder, "generated").jsonl(f"htest/{task}_{part}.jsonl")
+        }
+        for folder in folders
+    ]
+    assert [len(one) for one in texts] == [140] * 3
+    assert len(set().union(*texts)) == 420
 
 
 # htest export-train

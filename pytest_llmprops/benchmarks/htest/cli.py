@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_llmprops.cli.kit import add_seed_and_number, subcommands, wrote
@@ -15,6 +17,7 @@ def add_generate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--task", action="append", metavar="TASK", help="generate only this task; repeatable"
     )
+    _add_excluded(command)
     command.set_defaults(command=_generate)
 
 
@@ -25,34 +28,52 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "export-train", help="write chat fine-tuning files per task that share no item with the tests"
     )
     add_seed_and_number(train, number=1000)
-    train.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="also exclude the items of this folder (published or generated)",
-    )
+    _add_excluded(train)
     train.set_defaults(command=_export_train)
 
 
-def _generate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set
+def _add_excluded(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--data",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="also exclude the items of this folder (published or generated); repeatable. Built-in items are always"
+        " excluded",
+    )
 
-    return wrote(generate_set(options.out, seed=options.seed, n=options.n, tasks=options.task))
+
+def _generate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set, palindromes_left
+
+    exclude = _excluded(options.data)
+    status = wrote(
+        generate_set(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task)
+    )
+    if not options.task or "palindrome" in options.task:
+        # The standard output has only the paths.
+        print(palindromes_left(exclude), file=sys.stderr)
+    return status
 
 
 def _export_train(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.rows import text_of
     from pytest_llmprops.benchmarks.htest.tools.generation import export_train
+
+    return wrote(export_train(options.out, n=options.n, seed=options.seed, exclude=_excluded(options.data)))
+
+
+def _excluded(folders: Sequence[Path]) -> set[str]:
+    """Return the texts of all H-TEST items in folders of data."""
+    from pytest_llmprops.benchmarks.htest.rows import text_of
     from pytest_llmprops.data.files import DataFolder
 
     exclude: set[str] = set()
-    if options.data is not None:
-        folder = DataFolder(options.data, "published")
-        for path in sorted(Path(options.data, "htest").glob("*.jsonl")):
-            rows = enumerate(folder.jsonl(f"htest/{path.name}"), 1)
-            exclude |= {text_of(row, f"htest/{path.name}: row {number}") for number, row in rows}
-        if not exclude:
-            raise LLMPropsError(
-                f"{options.data}: no items to exclude; --data needs a folder with htest/*.jsonl"
-            )
-    return wrote(export_train(options.out, n=options.n, seed=options.seed, exclude=exclude))
+    for root in folders:
+        folder = DataFolder(root, "published")
+        paths = [f"htest/{path.name}" for path in sorted(Path(root, "htest").glob("*.jsonl"))]
+        if not paths:
+            raise LLMPropsError(f"{root}: no items to exclude; --data needs a folder with htest/*.jsonl")
+        for path in paths:
+            exclude |= {text_of(row, f"{path}: row {n}") for n, row in enumerate(folder.jsonl(path), 1)}
+    return exclude

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate, number_rows
+from pytest_llmprops.benchmarks.htest.tools.matched_words import all_palindromes, item_key
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
 from pytest_llmprops.data.whole_files import write_text
@@ -19,7 +20,10 @@ from pytest_llmprops.data.whole_files import write_text
 BUILTIN_SEED = 414213
 BUILTIN_TEST = 200
 EXAMPLES = 50
-VERSION = 1
+VERSION = 2
+#: Tasks whose built-in items were replaced: an id never returns with another text. The first ones had 0000 to 0199, and
+#: 0000 to 0049 as examples.
+_REPLACED = frozenset({"end_ly", "end_punctuation", "start_vowel"})
 
 
 def _write(path: Path, text: str) -> None:
@@ -44,11 +48,23 @@ def _tasks(tasks: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(tasks) if tasks else TASKS
 
 
-def make_split(task: str, *, seed: int, n: int) -> tuple[list[Row], list[Row]]:
-    """Return ``n`` test rows and 50 example rows of one task, without common items; both alternate A, B."""
-    rows = generate(task, n=n + EXAMPLES, seed=seed, lexicon=load_cmudict())
+def builtin_split(task: str) -> tuple[list[Row], list[Row]]:
+    """Return the test and example rows of a built-in task, byte for byte those of the committed files."""
+    test, examples = _split(
+        generate(task, n=BUILTIN_TEST + EXAMPLES, seed=BUILTIN_SEED, lexicon=load_cmudict())
+    )
+    first, first_example = (BUILTIN_TEST, EXAMPLES) if task in _REPLACED else (0, 0)
+    return number_rows(test, first), number_rows(examples, first_example)
+
+
+def builtin_texts(task: str) -> list[str]:
+    """Return the texts of all built-in rows of a task."""
+    return [row["centerpiece"] for part in builtin_split(task) for row in part]
+
+
+def _split(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     texts = [row["centerpiece"] for row in rows]
-    return number_rows(texts[EXAMPLES:]), number_rows(texts[:EXAMPLES])
+    return texts[EXAMPLES:], texts[:EXAMPLES]
 
 
 def _check_size(n: int) -> None:
@@ -56,13 +72,21 @@ def _check_size(n: int) -> None:
         raise UsageError(f"htest: n is {n}; choose an even number of at least 2 (half A, half B)")
 
 
-def generate_set(out_dir: str | Path, *, seed: int, n: int, tasks: Sequence[str] | None = None) -> list[Path]:
+def generate_set(
+    out_dir: str | Path,
+    *,
+    seed: int,
+    n: int,
+    exclude: Collection[str] = (),
+    tasks: Sequence[str] | None = None,
+) -> list[Path]:
     """Write a new set to ``<out_dir>/htest``, for ``--llm-data <out_dir>``.
 
-    ``<task>_test.jsonl`` has ``n`` rows and ``<task>_dev.jsonl`` has 50. ``SOURCE.json`` says how they were
-    generated. All rows are generated before the first file is written.
+    ``<task>_test.jsonl`` has ``n`` rows and ``<task>_dev.jsonl`` has 50. None of them is built-in, or in ``exclude``.
+    ``SOURCE.json`` says how they were generated. All rows are generated before the first file is written.
 
     :param n: An even number of at least 2.
+    :param exclude: Texts of other items to exclude, for example the published ones.
     :param tasks: Names of tasks; all ten by default.
     :return: The files, SOURCE.json last.
     :raises UsageError: for an unknown task, an impossible ``n``, or a folder that cannot be written.
@@ -71,14 +95,32 @@ def generate_set(out_dir: str | Path, *, seed: int, n: int, tasks: Sequence[str]
     folder = Path(out_dir) / "htest"
     files: dict[str, str] = {}
     for task in _tasks(tasks):
-        test, examples = make_split(task, seed=seed, n=n)
-        files[f"{task}_test.jsonl"] = _jsonl(test)
-        files[f"{task}_dev.jsonl"] = _jsonl(examples)
+        rows = _fresh(task, n=n + EXAMPLES, seed=seed, exclude=exclude)
+        test, examples = _split(rows)
+        files[f"{task}_test.jsonl"] = _jsonl(number_rows(test))
+        files[f"{task}_dev.jsonl"] = _jsonl(number_rows(examples))
     source = {"source": "generated", "generator": "htest", "seed": seed, "n": n, "version": VERSION}
     files["SOURCE.json"] = json.dumps(source) + "\n"
     for name, text in files.items():
         _write(folder / name, text)
     return [folder / name for name in files]
+
+
+def _fresh(task: str, *, n: int, seed: int, exclude: Collection[str]) -> list[Row]:
+    """Return ``n`` rows, none of which is built-in or in ``exclude``."""
+    # The built-in rows are generated again instead of read: the result is the same.
+    excluded = [*exclude, *builtin_texts(task)]
+    return generate(task, n=n, seed=seed, lexicon=load_cmudict(), exclude=excluded)
+
+
+def palindromes_left(exclude: Collection[str] = ()) -> str:
+    """Return one line that says how many palindromes exist, and how many of them a new set may have."""
+    taken = {item_key("palindrome", text) for text in (*exclude, *builtin_texts("palindrome"))}
+    real, made_up = all_palindromes(load_cmudict())
+    return (
+        f"palindrome: {len(real)} real and {len(made_up)} made-up palindromes exist; {len(real - taken)} and"
+        f" {len(made_up - taken)} of them are new, the others are built-in or excluded"
+    )
 
 
 def train_prompt(text: str) -> str:
@@ -106,10 +148,7 @@ def export_train(
     _check_size(n)
     files: dict[str, str] = {}
     for task in _tasks(tasks):
-        # The built-in rows are generated again instead of read: the result is the same, byte for byte.
-        builtin = [row for part in make_split(task, seed=BUILTIN_SEED, n=BUILTIN_TEST) for row in part]
-        excluded = [*exclude, *(row["centerpiece"] for row in builtin)]
-        rows = generate(task, n=n, seed=seed, lexicon=load_cmudict(), exclude=excluded)
+        rows = _fresh(task, n=n, seed=seed, exclude=exclude)
         files[f"{task}_train.jsonl"] = _jsonl(
             {
                 "messages": [

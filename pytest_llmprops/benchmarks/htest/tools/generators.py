@@ -1,10 +1,10 @@
 """Generators of H-TEST items: one pure function per task (Lee & Lim, section 3, table 1, appendix G).
 
-The groups differ only in the rule. If a rule is about a position (starts with, ends with), both groups have the
-same kinds of words, in a different order. If it is about a form (capital, hyphen, spelled number), both
-groups have the same content in a different form. ``palindrome`` and ``rhyme`` match lengths, outer letters,
-words and the overlap of spelling. This is stricter than the published items: for example, their group B of
-"end ly" ends in shorter words.
+The groups differ only in the rule. If a rule is about a position (starts with, ends with), the rest of the text is
+independent of the label: with that position hidden, nothing tells the groups apart. If it is about a form (capital,
+hyphen, spelled number), both groups have the same content in a different form. ``palindrome`` and ``rhyme`` match
+lengths, outer letters, words and the overlap of spelling. This is stricter than the published items: for example,
+their group B of "end ly" ends in shorter words.
 
 A row is a row of the published files plus an id:
 ``{"id": "0017", "centerpiece": str, "options": ["A", "B"], "correct_options": [0 or 1]}``.
@@ -44,33 +44,45 @@ def _capital(word: str) -> str:
     return word[0].upper() + word[1:]
 
 
+def _same_length(rng: random.Random, first: Sequence[str], second: Sequence[str]) -> tuple[str, str]:
+    """Return a word of each list, both of the same length, so that the length of either does not show its list."""
+    while True:
+        words_drawn = rng.choice(first), rng.choice(second)
+        if len(words_drawn[0]) == len(words_drawn[1]):
+            return words_drawn
+
+
 def _start_vowel(rng: random.Random, in_a: bool) -> str:
-    # Both nouns are in both groups; only their order differs.
-    vowel, consonant = rng.choice(words.VOWEL_NOUNS), rng.choice(words.CONSONANT_NOUNS)
-    first, second = (vowel, consonant) if in_a else (consonant, vowel)
+    vowel, consonant = _same_length(rng, words.VOWEL_NOUNS, words.CONSONANT_NOUNS)
+    # The object may begin with either. If it depended on the first noun, it would give the label away.
+    obj = rng.choice([noun for noun in words.NOUNS if noun not in (vowel, consonant)])
     return (
-        f"{_capital(first)} {rng.choice(words.TRANSITIVE_VERBS)} {second}"
+        f"{_capital(vowel if in_a else consonant)} {rng.choice(words.TRANSITIVE_VERBS)} {obj}"
         f" {rng.choice(words.PLACES)} {rng.choice(words.ADVERBS_LY)}."
     )
 
 
 def _end_ly(rng: random.Random, in_a: bool) -> str:
-    # Both adverbs are in both groups; only their order differs.
-    ly, plain = rng.choice(words.ADVERBS_LY), rng.choice(words.ADVERBS_PLAIN)
-    inner, last = (plain, ly) if in_a else (ly, plain)
+    ly, plain = _same_length(rng, words.ADVERBS_LY, words.ADVERBS_PLAIN)
+    # The other adverb is of either kind. If it depended on the last one, it would give the label away.
+    kind = rng.choice((words.ADVERBS_LY, words.ADVERBS_PLAIN))
+    inner = rng.choice([adverb for adverb in kind if adverb not in (ly, plain)])
     subject, verb = rng.choice(words.NOUNS), rng.choice(words.INTRANSITIVE_VERBS)
-    return f"{_capital(subject)} {verb} {inner} {rng.choice(words.PLACES)} {last}."
+    return f"{_capital(subject)} {verb} {inner} {rng.choice(words.PLACES)} {ly if in_a else plain}."
 
 
 def _end_punctuation(rng: random.Random, in_a: bool) -> str:
-    # The mark follows a word in both groups (in published B items it is separate, which adds a token).
+    # Marks follow a word in both groups (in published B items the mark is separate, which adds a token).
     tokens = [
         _capital(rng.choice(words.NOUNS)),
         *rng.choice(words.PLACES).split(),
         _capital(rng.choice(words.NOUNS)),
     ]
-    place = len(tokens) - 1 if in_a else rng.randrange(len(tokens) - 1)
-    tokens[place] += rng.choice(_PUNCTUATION)
+    # Both groups have up to two marks inside. If only B had one, it would give the label away.
+    for place in rng.sample(range(len(tokens) - 1), rng.randrange(3)):
+        tokens[place] += rng.choice(_PUNCTUATION)
+    if in_a:
+        tokens[-1] += rng.choice(_PUNCTUATION)
     return " ".join(tokens)
 
 
@@ -192,9 +204,12 @@ def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collect
     return number_rows(texts)
 
 
-def number_rows(texts: Sequence[str]) -> list[Row]:
-    """Return rows with the ids 0000, 0001, …; texts at even positions are group A."""
+def number_rows(texts: Sequence[str], first: int = 0) -> list[Row]:
+    """Return rows with the ids 0000, 0001, …; texts at even positions are group A.
+
+    :param first: the number in the first id, even.
+    """
     return [
-        {"id": f"{index:04d}", "centerpiece": text, "options": ["A", "B"], "correct_options": [index % 2]}
-        for index, text in enumerate(texts)
+        {"id": f"{number:04d}", "centerpiece": text, "options": ["A", "B"], "correct_options": [number % 2]}
+        for number, text in enumerate(texts, first)
     ]

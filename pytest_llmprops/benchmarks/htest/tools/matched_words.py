@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Mapping
-from itertools import combinations
+from itertools import combinations, product
 
 from pytest_llmprops.benchmarks.htest.tools import vocabulary as words
 from pytest_llmprops.core.errors import UsageError
@@ -74,6 +74,23 @@ def _made_up_other(rng: random.Random, shape: str, outer: str) -> str:
     letters = _CONSONANTS if shape[place] == "c" else _VOWELS
     other = rng.choice([letter for letter in letters if letter != word[place]])
     return word[:place] + other + word[place + 1 :]
+
+
+def all_palindromes(lexicon: Lexicon) -> tuple[set[str], set[str]]:
+    """Return all palindromes that :func:`palindromes` can draw: real words with a partner in B, and made-up words."""
+    shapes_of_b = {(len(word), word[0]) for word in words.NEAR_PALINDROMES}
+    real = {word for word in words.PALINDROMES if (len(word), word[0]) in shapes_of_b}
+    halves = (
+        (
+            shape,
+            product(*(_CONSONANTS if kind == "c" else _VOWELS for kind in shape[: (len(shape) + 1) // 2])),
+        )
+        for shape in _SHAPES
+    )
+    made_up = {
+        "".join((*half, *half[: len(shape) // 2][::-1])) for shape, letters in halves for half in letters
+    }
+    return real, made_up - lexicon.keys() - real
 
 
 def palindromes(

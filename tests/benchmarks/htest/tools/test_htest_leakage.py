@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 
-from fixtures.htest_leakage import OWN_FEATURES, Features, features
+from fixtures.htest_leakage import OWN_FEATURES, Features, features, ngrams
+from pytest_llmprops.benchmarks.htest.rows import read_rows
+from pytest_llmprops.benchmarks.htest.tools import vocabulary
+from pytest_llmprops.benchmarks.htest.tools.generation import builtin_split
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate
 from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.location import builtin_data
 
 ITEMS = 4000
 SEED = 5
@@ -28,22 +36,30 @@ def rows_of(task: str, lexicon: Lexicon) -> list[Row]:
 
 
 def cross_validated_hits(samples: Sequence[Features], labels: Sequence[int], kind: str) -> int:
-    """Return how many labels five-fold cross-validation predicts right."""
+    """Return how many labels five-fold cross-validation predicts right.
+
+    :param kind: ``logistic``, ``tree``, or ``boosting`` on the 400 features that depend most on the label.
+    """
+    from sklearn.ensemble import GradientBoostingClassifier
     from sklearn.feature_extraction import DictVectorizer
+    from sklearn.feature_selection import SelectKBest, chi2
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
     from sklearn.tree import DecisionTreeClassifier
 
-    model = (
-        LogisticRegression(solver="liblinear")
-        if kind == "logistic"
-        else DecisionTreeClassifier(max_depth=4, random_state=0)
-    )
+    models = {
+        "logistic": [LogisticRegression(solver="liblinear")],
+        "tree": [DecisionTreeClassifier(max_depth=4, random_state=0)],
+        "boosting": [
+            SelectKBest(chi2, k=400),
+            GradientBoostingClassifier(n_estimators=60, learning_rate=0.3, subsample=0.5, random_state=0),
+        ],
+    }
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     predicted = cross_val_predict(
-        make_pipeline(DictVectorizer(), MaxAbsScaler(), model), list(samples), list(labels), cv=folds
+        make_pipeline(DictVectorizer(), MaxAbsScaler(), *models[kind]), list(samples), list(labels), cv=folds
     )
     return sum(int(guess) == label for guess, label in zip(predicted, labels, strict=True))
 
@@ -75,6 +91,90 @@ def test_groups_cannot_be_distinguished_without_the_rule(task: str, kind: str, l
     rows = rows_of(task, lexicon)
     hits = cross_validated_hits([features(task, row["centerpiece"]) for row in rows], labels_of(rows), kind)
     assert upper_limit(hits, len(rows)) <= 0.60, f"{task}: {kind} reaches {hits / len(rows):.3f}"
+
+
+@pytest.mark.parametrize("kind", ["logistic", "boosting"])
+@pytest.mark.parametrize("task", TASKS)
+def test_groups_cannot_be_told_apart_by_order(task: str, kind: str, lexicon: Lexicon) -> None:
+    """With the rule masked, n-grams and their positions give at most 60% (upper 99% limit), also with boosted trees."""
+    rows = rows_of(task, lexicon)[:2000]
+    hits = cross_validated_hits([ngrams(task, row["centerpiece"]) for row in rows], labels_of(rows), kind)
+    assert upper_limit(hits, len(rows)) <= 0.60, f"{task}: {kind} reaches {hits / len(rows):.3f}"
+
+
+def complements(task: str, rows: Sequence[Row]) -> list[str]:
+    """Return the texts with the opposite of the rule planted at another position: an earlier form of these tasks."""
+    rng = random.Random(2)
+    kinds = {
+        "end_ly": (vocabulary.ADVERBS_PLAIN, vocabulary.ADVERBS_LY),
+        "start_vowel": (vocabulary.CONSONANT_NOUNS, vocabulary.VOWEL_NOUNS),
+    }
+    texts = []
+    for row in rows:
+        first, second, third, *others = row["centerpiece"].split()
+        label = row["correct_options"][0]
+        if task == "end_punctuation":
+            first = first.strip(".!?") + ("", rng.choice(".!?"))[label]
+        else:
+            third = rng.choice(kinds[task][label])
+        texts.append(" ".join([first, second, third, *others]))
+    return texts
+
+
+@pytest.mark.parametrize("kind", ["logistic", "boosting"])
+@pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
+def test_a_word_that_complements_the_rule_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
+    """If one other word depends on the label, as it did in the first built-in items, n-grams exceed 95%."""
+    rows = rows_of(task, lexicon)[:2000]
+    samples = [ngrams(task, text) for text in complements(task, rows)]
+    assert cross_validated_hits(samples, labels_of(rows), kind) / len(rows) > 0.95
+
+
+@pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
+def test_builtin_items_have_no_word_that_complements_the_rule(task: str) -> None:
+    """In the 250 built-in rows, too, n-grams do not show the label."""
+    rows = [row for part in builtin_split(task) for row in part]
+    hits = cross_validated_hits(
+        [ngrams(task, row["centerpiece"]) for row in rows], labels_of(rows), "boosting"
+    )
+    assert upper_limit(hits, len(rows)) <= 0.65, f"{task}: {hits / len(rows):.3f}"
+
+
+WORD = re.compile(r"[A-Za-z']+")
+MARK = re.compile(r"[^\w\s'-]")
+#: task -> functions that return whether the text is A, without looking at the position that the rule is about
+SHORTCUTS: dict[str, tuple[Callable[[str], bool], Callable[[str], bool]]] = {
+    "end_ly": (
+        lambda text: any(word.endswith("ly") for word in WORD.findall(text)),
+        lambda text: not any(word.endswith("ly") for word in WORD.findall(text)[:-1]),
+    ),
+    "start_vowel": (
+        lambda text: any(word[0] in "aeiouAEIOU" for word in WORD.findall(text)),
+        lambda text: WORD.findall(text)[2][0] not in "aeiouAEIOU",
+    ),
+    "end_punctuation": (
+        lambda text: MARK.search(text) is not None,
+        lambda text: MARK.search(text.rstrip(".!?")) is None,
+    ),
+}
+
+
+@pytest.mark.parametrize("task", SHORTCUTS)
+def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None:
+    """docs/htest.md has the accuracy of each shortcut on the built-in items, and on the published ones if available."""
+    text = (Path(__file__).parents[4] / "docs" / "htest.md").read_text("utf-8")
+    documented = re.findall(
+        rf"^\| `{task}` \| .+: [AB] \| ([\d.]+)% \| ([\d.]+%|not measured) \|", text, re.MULTILINE
+    )
+
+    def accuracies(source: DataFolder) -> list[float]:
+        rows = read_rows(source, f"htest/{task}_test.jsonl", options=2)
+        return [100 * fmean(is_a(row.text) == (row.answer == 0) for row in rows) for is_a in SHORTCUTS[task]]
+
+    assert [float(builtin) for builtin, _ in documented] == accuracies(DataFolder(builtin_data(), "builtin"))
+    if documented[0][1] != "not measured":
+        published = accuracies(DataFolder(request.getfixturevalue("published"), "published"))
+        assert [float(value.rstrip("%")) for _, value in documented] == published
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
