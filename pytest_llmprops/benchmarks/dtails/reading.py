@@ -5,12 +5,13 @@ readings compare folded texts (``text.folded``); a match needs a ratio above 0.7
 
 The paper leaves these points open:
 
-- Forms may contain each other (``sien`` in ``gesien``). If several forms match equally well, the longest wins, then the
-  leftmost in the text, then one that needs no folding (two published Tamil variations differ only in their Unicode
-  form), then the first in the list. The leftmost form is recorded too, to show where this rule decided.
-- In a chat reply, the text between the fences is compared as a whole (and part by part if it lists forms as ``a/b``).
-  An equal form comes before a similar one. If neither matches, the text is searched for a form as a whole word. This is
-  the paper's substring step without matches inside other words.
+- Forms may contain each other (``sien`` in ``gesien``). Of overlapping forms, the longest counts.
+- A chat reply may name several variations between the fences. It selects one if it rejects all others in words
+  (:mod:`~pytest_llmprops.benchmarks.dtails.rejections`). Otherwise it is wrong. Spelling does not matter
+  (:mod:`~pytest_llmprops.benchmarks.dtails.spelling`), except between variations that differ only in it. If the reply
+  names no variation, a part of it may resemble one. A look-alike word does not count.
+- If a translation has several forms, whole words win over parts of words, then the longest wins, then the leftmost,
+  then one that needs no folding, then the first in the list. The leftmost form is recorded too.
 - Fences around nothing, or only around the word "answer", are not an answer.
 """
 
@@ -22,13 +23,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_llmprops.benchmarks.dtails.inflection import inflected
+from pytest_llmprops.benchmarks.dtails.mentions import Mention, Mentions, Variations, find_mentions
+from pytest_llmprops.benchmarks.dtails.rejections import has_rejection
+from pytest_llmprops.benchmarks.dtails.spelling import simplified
 from pytest_llmprops.benchmarks.dtails.text import (
     folded,
     indel_ratio,
     is_stem,
     is_whole,
     is_word_character,
-    occurrences,
     starts,
     trimmed,
 )
@@ -38,9 +41,11 @@ THRESHOLD = 0.7
 #: Forms with at most this many characters do not count inside other words of a translation.
 VERY_SHORT = 3
 FENCE = "```"
-Variations = Sequence[Sequence[str]]
 How = Literal["equal", "similar", "within", "substring", "word", "none"]
 
+#: Where a reply is split to look for a misspelled form, and the characters that stand for names.
+_PARTS = re.compile(r"[/()\[\],;:、。（）｢｣「」—–]| - |\. ")
+_NAMES = re.compile("[\ue000-\uf8ff]")
 _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"\b(?:I\s+(?:can\s?not|can['’]t|am\s+(?:unable|not\s+able)\s+to|won['’]t|will\s+not)"
@@ -104,23 +109,70 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
     if inside is None:
         count = reply.count(FENCE)
         return Reading(problem=f"{count} fences of three backticks instead of two", obeyed=False)
+    # A model may copy the joiners of a list as Python prints them.
+    inside = inside.replace("\\u200c", "\u200c").replace("\\u200d", "\u200d")
     text = folded(inside)
     if not trimmed(text):
         return Reading(problem="nothing between the fences", obeyed=False)
-    spans = _spans(text)
-    similar = [
-        _Match(index, form, len(plain), ratio, start, form in inside)
-        for index, form, plain in _forms(variations)
-        for part, start in spans
-        if (ratio := indel_ratio(part, plain)) >= threshold
-    ]
+    names = find_mentions(inside, variations)
+    accepted = names.accepted()
+    if accepted:
+        return _named(accepted, names, text, variations)
+    similar = _similar(names, variations, threshold)
     if similar:
         ratio = max(match.ratio for match in similar)
-        return _winner([m for m in similar if m.ratio == ratio], "equal" if ratio == 1 else "similar")
-    within = _substring_matches(variations, text, inside, whole=True)
-    return (
-        _winner(within, "within") if within else Reading(problem="none of the variations between the fences")
-    )
+        best = [match for match in similar if match.ratio == ratio]
+        if len({match.index for match in best}) == 1:
+            return _winner(best, "similar")
+        return Reading(problem="a word that is equally similar to several variations")
+    if names.mentions:
+        return Reading(problem="only rejected variations between the fences")
+    return Reading(problem="none of the variations between the fences")
+
+
+def _named(accepted: Sequence[Mention], names: Mentions, text: str, variations: Variations) -> Reading:
+    indexes = {index for mention in accepted for index in mention.indexes}
+    if len(indexes) > 1:
+        listed = ", ".join("/".join(variations[index]) for index in sorted(indexes))
+        return Reading(problem=f"several variations between the fences: {listed}")
+    (index,) = indexes
+    how: How = "equal" if len(trimmed(names.text)) == 0 and len(names.mentions) == 1 else "within"
+    form = accepted[0].form
+    return Reading(index, form, 1.0, max(0, text.find(folded(form))), min(names.mentions[0].indexes), how)
+
+
+def _similar(names: Mentions, variations: Variations, threshold: float) -> list[_Match]:
+    """Return the forms that a part of the reply resembles. A part with a word of rejection does not count."""
+    text = names.text
+    parts = [part for part in _PARTS.split(text) if not has_rejection(part) and not _NAMES.search(part)]
+    return [
+        _Match(index, form, len(plain), ratio, max(0, text.find(word)), False)
+        for part in parts
+        for word in [trimmed(part)]
+        for index, form, _ in _forms(variations)
+        for plain in [simplified(form)]
+        if (ratio := indel_ratio(word, plain)) >= threshold and not is_look_alike(word, plain)
+    ]
+
+
+def is_look_alike(word: str, form: str) -> bool:
+    """Return whether a similar word is probably another word of the language, not this form with a typing error.
+
+    Another first letter or one other letter in a short word makes another word ("week" for "weet"). A form of up to
+    four letters may only have an ending added ("kyke") or a letter doubled ("sieen").
+    """
+    if word == form:
+        return False
+    if word[0] != form[0] or word.count(" ") != form.count(" "):
+        return True
+    if len(form) <= 4 and not word.startswith(form):
+        return _undoubled(word) != _undoubled(form) or len(word) < len(form)
+    changed = sum(a != b for a, b in zip(word, form, strict=False))
+    return len(word) == len(form) < 8 and changed == 1
+
+
+def _undoubled(word: str) -> str:
+    return re.sub(r"(.)\1+", r"\1", word)
 
 
 def read_translation(
@@ -201,31 +253,6 @@ def _forms(variations: Variations) -> list[tuple[int, str, str]]:
     """Return every surface form as (index of its variation, form, folded form); no folded form is empty."""
     forms = [(index, form, trimmed(folded(form))) for index, forms in enumerate(variations) for form in forms]
     return [entry for entry in forms if entry[2]]
-
-
-def _spans(text: str) -> list[tuple[str, int]]:
-    """Return (text, start) of the whole text and, if it lists forms as ``a/b``, of each part."""
-    spans = [(trimmed(text), text.index(trimmed(text)))]
-    place = 0
-    parts = text.split("/")
-    for part in parts if len(parts) > 1 else ():
-        plain = trimmed(part)
-        if plain:
-            spans.append((plain, place + part.index(plain)))
-        place += len(part) + 1
-    return spans
-
-
-def _substring_matches(variations: Variations, text: str, raw: str, *, whole: bool) -> list[_Match]:
-    places = [
-        (index, form, plain, occurrences(plain, text, whole=whole))
-        for index, form, plain in _forms(variations)
-    ]
-    return [
-        _Match(index, form, len(plain), 1.0, start, form in raw)
-        for index, form, plain, start in places
-        if start >= 0
-    ]
 
 
 def _winner(matches: Sequence[_Match], how: How) -> Reading:

@@ -234,14 +234,17 @@ def test_variations_that_differ_in_unicode_form_only() -> None:
 
 
 def test_variations_that_contain_each_other() -> None:
-    """The longest form wins over a form inside it, and the values have both."""
+    """A form inside another does not count, and of two variations the one that is not rejected is chosen."""
     subject = item(variations=(("sien",), ("gesien",)), label=("gesien",))
     verdict = verdict_of(subject, lambda r: "```hy het dit gesien```")
     assert verdict.status == "correct"
     assert verdict.values["run1_length"] == 6.0
-    within = verdict_of(subject, lambda r: "```sien of gesien```")
-    assert within.given == "gesien"
-    assert within.values["run1_leftmost"] != within.values["run1_position"]
+    verdict = verdict_of(subject, lambda r: "```not sien but gesien```")
+    assert verdict.given == "gesien"
+    assert verdict.values["run1_leftmost"] != verdict.values["run1_position"]
+    verdict = verdict_of(subject, lambda r: "```sien of gesien```")
+    assert verdict.status == "wrong"
+    assert verdict.reason.startswith("several variations between the fences: ")
 
 
 def test_evidence_shows_the_clue() -> None:

@@ -78,7 +78,7 @@ def test_train_rows_of_a_data_folder(
     assert counts(out) == {"live": {"leef/lewe": 1, "woon": 2}}
     [prompt] = asked(tmp_path, rules=True)
     assert prompt.endswith(
-        'to help you: {"leef/lewe": ["Fish live in water."], "woon": ["We live in a small town.", "You live near."]}'
+        "to help you: {'leef/lewe': ['Fish live in water.'], 'woon': ['We live in a small town.', 'You live near.']}"
     )
     [concept] = parse_rules_file(out.read_text(encoding="utf-8"), "x").concepts
     assert (concept.pos, concept.texts()) == (
@@ -127,7 +127,7 @@ def test_a_corpus_of_two_files(tmp_path: Path, data: Path, model: str) -> None:
     out = tmp_path / "af.json"
     assert rules("--model", model, "--lang", "af", "--data", data, "--corpus", *files, "--out", out) == 0
     [prompt] = asked(tmp_path, rules=True)
-    assert prompt.endswith('to help you: {"leef/lewe": ["Fish live."], "woon": ["She lived in Rome."]}')
+    assert prompt.endswith("to help you: {'leef/lewe': ['Fish live.'], 'woon': ['She lived in Rome.']}")
     assert counts(out) == {"live": {"leef/lewe": 1, "woon": 1}}
     prefix = tmp_path / "prefix.json"
     assert (

@@ -1,0 +1,255 @@
+"""Variations that a reply rejects in words: "ken (not weet)", "weet is wrong", "weet ではなく".
+
+The words are English or of the target language. A rejection is next to the names of variations, so "not sure: weet"
+rejects nothing. It extends over a list ("not a, b or c").
+
+The names are one private-use character each in the text that is searched, so no variation is read as a rejection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pytest_llmprops.benchmarks.dtails.spelling import simplified
+
+#: The private-use characters that stand for names.
+FIRST_NAME = 0xE000
+_NAME = "[\ue000-\uf8ff]"
+_QUOTES = "[\\s\"'“”„‘«»*_~<>「」『』()\\[\\]]*"
+
+#: Before names: (language, words).
+_BEFORE: dict[str, tuple[str, ...]] = {
+    "en": (
+        "not", "never", "nor", "instead of", "rather than", "as opposed to", "opposed to", "in place of",
+        "in contrast to", "unlike", "over", "other than", "except", "except for", "excluding", "exclude", "excludes",
+        "without", "avoid", "avoiding", "reject", "rejects", "rejecting", "rejected", "rule out", "rules out",
+        "ruling out", "ruled out", "eliminate", "eliminates", "eliminating", "eliminated", "discard", "discarding",
+        "discarded", "dismiss", "dismissing", "cannot", "against", "anything but", "and not", "but not", "or not",
+    ),
+    "af": ("nie", "nooit", "in plaas van", "pleks van", "eerder as", "sonder"),
+    "fa": ("نه", "به جای", "بجای", "غیر از", "به غیر از", "بدون"),
+    "gl": ("non", "nunca", "nin", "en vez de", "en lugar de", "en troques de", "no canto de", "agás", "sen"),
+    "hi": ("न कि", "ना कि", "न"),
+    "hy": ("ոչ", "ոչ թե", "չէ թե", "առանց"),
+    "lv": ("nevis", "ne", "nav", "bez"),
+}  # fmt: skip
+#: Before a list of names that are all rejected, also without "or".
+_BEFORE_ALL = ("neither", "none of")
+#: After a name, and after names joined by "or".
+_AFTER: dict[str, tuple[str, ...]] = {
+    "af": ("nie", "is verkeerd", "is fout", "is onvanpas", "is nie", "pas nie", "werk nie", "is die verkeerde"),
+    "fa": (
+        "نیست", "نمی باشد", "نادرست", "غلط", "اشتباه", "نامناسب", "درست نیست", "مناسب نیست", "صحیح نیست", "نه",
+    ),
+    "gl": (
+        "non", "non é", "non encaixa", "non vale", "non serve", "non procede", "é incorrecto", "é incorrecta",
+        "é erróneo", "é errónea", "é inadecuado", "é inadecuada", "está mal", "sería incorrecto", "sería incorrecta",
+    ),
+    "hi": (
+        "नहीं", "नही", "सही नहीं", "ठीक नहीं", "उपयुक्त नहीं", "यहाँ नहीं", "शब्द नहीं", "के बजाय", "की बजाय", "की जगह",
+        "के स्थान पर", "के बदले", "गलत", "अनुपयुक्त", "न होकर", "को छोड़कर",
+    ),
+    "hy": (
+        "փոխարեն", "ի փոխարեն", "սխալ", "սխալ է", "չէ", "ճիշտ չէ", "հարմար չէ", "տեղին չէ", "չի", "ը սխալ է",
+        "ն սխալ է", "ը չէ", "ն չէ", "ը ճիշտ չէ", "ն ճիշտ չէ", "ոչ",
+    ),
+    "lv": (
+        "vietā", "nav pareizi", "nav pareizs", "nav pareiza", "nav piemērots", "nav piemērota", "nav īstais", "nav",
+        "ir nepareizi", "ir nepareizs", "ir nepareiza", "ir kļūda", "neder", "neatbilst", "ne",
+    ),
+    "ta": (
+        "அல்ல", "அல்லாமல்", "இல்லை", "இல்லாமல்", "அன்று", "தவறு", "தவறானது", "பொருந்தாது", "பொருத்தமற்றது", "சரியல்ல",
+        "சரியானதல்ல", "சரி இல்லை", "சரியில்லை", "வேண்டாம்", "தவிர", "என்பது தவறு", "என்பது அல்ல", "என்பதற்குப் பதில்",
+        "என்பதற்கு பதில்", "என்பது பொருந்தாது",
+    ),
+    "te": (
+        "కాదు", "కాకుండా", "కాక", "లేదు", "తప్పు", "సరికాదు", "సరిపోదు", "సరైనది కాదు", "బదులు", "బదులుగా", "కి బదులు",
+        "కు బదులు", "కి బదులుగా", "కు బదులుగా", "వద్దు", "పొరపాటు", "అనేది కాదు", "అనేది తప్పు", "తగదు",
+    ),
+}  # fmt: skip
+#: After a Japanese name and its particles; Japanese has no spaces.
+_AFTER_JAPANESE = (
+    "ではなく", "ではない", "ではありません", "じゃなく", "じゃない", "でなく", "でない", "でもない", "でもなく",
+    "でもありません", "の代わり", "のかわり", "というより", "よりも", "より", "不適切", "間違い", "誤り", "不正解",
+    "違う", "違います", "使わない", "使いません", "使えない", "使えません", "合わない", "合いません", "不自然", "除外", "以外",
+    "適切ではない", "適切でない", "適切ではありません", "正しくない", "当てはまらない", "当てはまりません",
+    "ふさわしくない", "だめ", "駄目", "選ばない", "選びません", "避け", "×",
+)  # fmt: skip
+#: "Wrong: a" and "the wrong word is a".
+_WRONG_ONE = "(?:wrong|incorrect|inappropriate|unsuitable|bad|rejected|excluded)(?:\\s+(?:word|one|choice|option|answer))?"
+_PARTICLES = "(?:という語|という言葉|という単語|の方|のほう|では|は|が|も|を)*"
+_BE = "(?:is|are|was|were|'s|would be|would have been|seems?|sounds?|feels?|being|=|:|->|→|-|–|—)"
+_BAD = (
+    "(?:(?:simply|clearly|just|also|both|all|therefore|too|here) )*(?:wrong|incorrect|inaccurate|inappropriate"
+    "|unsuitable|unnatural|unidiomatic|invalid|false|impossible|rejected|excluded|eliminated|ruled out|out of the"
+    " question|out|no|nope|a mistake|an error|the wrong (?:word|choice|one|option|translation|answer))"
+)
+_GOOD = (
+    "(?:(?:the|a|an|really|quite|as|so|very) )*(?:right|correct|appropriate|suitable|best|fit|fitting|accurate|natural"
+    "|idiomatic|applicable|valid|possible|used|it|answer|choice|one|option|word|translation|meant|intended|good|ok|okay"
+    "|acceptable|relevant|here|what)"
+)
+_FITS = (
+    "(?:fit|work|apply|suit|match|make sense|do|convey|express|belong|hold|qualify|mean this|mean that"
+    "|be (?:used|right|correct|chosen|appropriate|suitable|the answer|it))"
+)
+_NOT_VERB = (
+    "(?:(?:does|do|did|would|could|should|will|can|must) ?(?:not|n't)|doesn't|don't|didn't|wouldn't|couldn't|shouldn't"
+    "|won't|can't|cannot|mustn't)"
+)
+_IS_NOT = "(?:(?:is|are|was|were|would|seems|'s) ?(?:not|n't|never)|isn't|aren't|wasn't|weren't)"
+_AFTER_ENGLISH = (
+    f"{_BE} ?{_BAD}",
+    "\\? ?(?:no|nope|nee|non|ne)",
+    f"(?:{_IS_NOT}|{_BE} not|would not be|wouldn't be) ?(?:{_GOOD}|$|(?=[.,;:!)]))",
+    f"(?:{_NOT_VERB}|fails to) {_FITS}",
+    "(?:rejected|excluded|eliminated|ruled out)",
+)
+#: Between "not" and a name.
+_FILLER = (
+    "(?:(?:the|a|an|any|of|both|either|word|words|term|option|options|form|verb|noun|adjective|choice|translation|variant"
+    "|to|be|use|using|choose|choosing|pick|picking|select|say|mean|with|as|by|like|for|die|woord|a palabra|o verbo|واژه"
+    "|کلمه|vards|vardu|բառը)\\s+)*"
+)
+_COMMA = "[,、،・;؛]"
+_OR = (
+    "or",
+    "nor",
+    "of",
+    "یا",
+    "ou",
+    "nin",
+    "या",
+    "կամ",
+    "vai",
+    "அல்லது",
+    "లేదా",
+    "か",
+    "や",
+    "も",
+    "でも",
+    "/",
+    "&",
+)
+_AND = ("and", "en", "و", "e", "और", "եւ", "եվ", "ու", "un", "மற்றும்", "మరియు", "と", "および")
+_ALSO_NOT = ("not", "nor", "never", "nie", "non", "nin", "نه", "न", "ոչ", "ne", "nevis", "neither")
+_CROSSES, _TICKS = "❌✗✘✖🚫", "✅✓✔"
+
+
+def _words(texts: Iterable[str]) -> str:
+    """Return a pattern for any of the words, the longest first, in simplified spelling."""
+    plain = {simplified(text) for text in texts}
+    return "|".join(re.escape(text).replace("\\ ", "\\s+") for text in sorted(plain, key=len, reverse=True))
+
+
+def _all(table: dict[str, tuple[str, ...]]) -> list[str]:
+    return [text for texts in table.values() for text in texts]
+
+
+_END = "(?![\\w\u0900-\u0963\u0966-\u0d7f])"
+_BEGIN = "(?<![\\w\u0900-\u0d7f])"
+_BEFORE_NAMES = re.compile(
+    f"(?:{_BEGIN}(?P<cue>(?P<all>{_words(_BEFORE_ALL)})|{_words(_all(_BEFORE))}|\\w+n't|than){_END}"
+    f"|{_WRONG_ONE}(?:\\s*[:=]|\\s+(?:is|would be))|×)[\\s:]*{_FILLER}{_QUOTES}(?={_NAME})"
+)
+#: Before a word of rejection, these turn it round: "no worse than a", "cannot rule out a", "none other than a".
+_TURNED = re.compile(f"{_BEGIN}(?:less|worse|not|no|none|nothing|never|cannot|\\w+n't)\\b[^.;,]*$")
+_SIMPLE = ("not", "and not", "but not", "or not", "nor", "never", "cannot")
+_ENGLISH = frozenset({*_BEFORE["en"], "than"} - {*_SIMPLE})
+_LINK = re.compile(
+    f"{_QUOTES}(?P<soft>{_COMMA}?){_QUOTES}(?P<hard>(?:(?:{_words((*_OR, *_AND, *_ALSO_NOT))}){_END}\\s*)*)"
+    f"{_FILLER}{_QUOTES}(?={_NAME})"
+)
+_AFTER_NAME = re.compile(
+    f"[\"'”’»」』*_)\\]]*\\s*(?:{_PARTICLES}(?:{_words(_AFTER_JAPANESE)})"
+    f"|-?(?:,?\\s*(?:which|that)\\s+)?(?:{_words(_all(_AFTER))}|{'|'.join(_AFTER_ENGLISH)}){_END})"
+)
+_PLURAL = re.compile("[\"'”’»」』*_]*\\s*(?:are|were|do|don't|both|all)\\b")
+_BACK_OR = re.compile(f"{_QUOTES}(?:{_words(_OR)}){_QUOTES}")
+_BACK_AND = re.compile(
+    f"{_QUOTES}(?:{_COMMA}|{_words(_AND)}|{_COMMA}\\s*(?:{_words((*_OR, *_AND))})){_QUOTES}"
+)
+_STRUCK = re.compile(f"(?:~~|<s>|<del>)[^~<]*?{_NAME}[^~<]*(?:~~|</s>|</del>)")
+_ANY = re.compile(
+    f"{_BEGIN}(?:{_words((*_BEFORE_ALL, *_all(_BEFORE), *_all(_AFTER), 'wrong', 'incorrect'))}|\\w+n't){_END}"
+    f"|{_words(_AFTER_JAPANESE)}"
+)
+
+
+def name_character(index: int) -> str:
+    """Return the character that stands for the name with this index in a text."""
+    return chr(FIRST_NAME + index)
+
+
+def has_rejection(text: str) -> bool:
+    """Return whether a simplified text has a word of rejection anywhere."""
+    return bool(_ANY.search(text))
+
+
+def rejected_names(text: str) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the indexes of the names that a text rejects: as few as its words allow, and as many.
+
+    They differ where a comma may be part of the rejected list or not: "not a, b" and "a, b is wrong".
+
+    :param text: Simplified; each name is its :func:`name_character`.
+    """
+    fewest, most = _marked(text), _marked(text)
+    before = [match for match in _BEFORE_NAMES.finditer(text) if not _is_turned(text, match)]
+    for match in before:
+        names, certain = _list_from(text, match.end())
+        most.update(names)
+        fewest.update(names if match["all"] else names[:certain])
+    cues = {match.start() for match in before}
+    for match in re.finditer(_NAME, text):
+        after = _AFTER_NAME.match(text, match.end())
+        # In "a nie b", the word between belongs to the name after it.
+        if after and cues.isdisjoint(range(match.end(), after.end())):
+            plural = bool(_PLURAL.match(text, match.end()))
+            fewest.update(_list_before(text, match.start(), wide=plural))
+            most.update(_list_before(text, match.start(), wide=True))
+    return frozenset(fewest), frozenset(most)
+
+
+def _is_turned(text: str, match: re.Match[str]) -> bool:
+    is_english = match["cue"] is not None and match["cue"] in _ENGLISH
+    return is_english and bool(_TURNED.search(text[: match.start()]))
+
+
+def _list_from(text: str, start: int) -> tuple[list[int], int]:
+    """Return the names of the list that begins at ``start``, and how many come before its first bare comma."""
+    names = [ord(text[start]) - FIRST_NAME]
+    certain = 0
+    link = _LINK.match(text, start + 1)
+    while link and (link["soft"] or link["hard"]):
+        if not link["hard"] and not certain:
+            certain = len(names)
+        names.append(ord(text[link.end()]) - FIRST_NAME)
+        link = _LINK.match(text, link.end() + 1)
+    return names, certain or len(names)
+
+
+def _list_before(text: str, place: int, *, wide: bool) -> list[int]:
+    """Return the name at ``place`` and those before it joined by "or"; if ``wide``, also by a comma or "and"."""
+    names = [ord(text[place]) - FIRST_NAME]
+    for match in reversed(list(re.finditer(_NAME, text[:place]))):
+        between = text[match.end() : place]
+        if not _BACK_OR.fullmatch(between) and not (wide and _BACK_AND.fullmatch(between)):
+            break
+        names.append(ord(match[0]) - FIRST_NAME)
+        place = match.start()
+    return names
+
+
+def _marked(text: str) -> set[int]:
+    """Return the names that are struck through or have a cross; crosses come before or after all names."""
+    struck = {
+        ord(name) - FIRST_NAME for match in _STRUCK.finditer(text) for name in re.findall(_NAME, match[0])
+    }
+    first, name = re.search(f"[{_CROSSES}{_TICKS}]", text), re.search(_NAME, text)
+    if first is None or name is None:
+        return struck
+    gap = "[\\s:\"'*_.-]*"
+    is_before = first.start() < name.start()
+    shape = f"[{_CROSSES}]{gap}({_NAME})" if is_before else f"({_NAME}){gap}[{_CROSSES}]"
+    return struck | {ord(match[1]) - FIRST_NAME for match in re.finditer(shape, text)}
