@@ -71,8 +71,10 @@ def find_mentions(reply: str, variations: Variations) -> Mentions:
                     closeness = text.closeness(form, start, stop)
                     spans.setdefault((start, stop), []).append((closeness, index, form))
     longest: list[tuple[int, int]] = []
+    taken = bytearray(len(text.text))
     for start, stop in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
-        if all(stop <= other[0] or start >= other[1] for other in longest):
+        if taken.find(1, start, stop) < 0:
+            taken[start:stop] = b"\1" * (stop - start)
             longest.append((start, stop))
     mentions = []
     for start, stop in sorted(longest)[:MOST]:

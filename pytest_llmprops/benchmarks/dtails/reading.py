@@ -22,6 +22,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rapidfuzz.distance import Indel, Prefix
+
 from pytest_llmprops.benchmarks.dtails.inflection import inflected
 from pytest_llmprops.benchmarks.dtails.mentions import Mention, Mentions, Variations, find_mentions
 from pytest_llmprops.benchmarks.dtails.rejections import has_rejection
@@ -144,11 +146,11 @@ def _named(accepted: Sequence[Mention], names: Mentions, text: str, variations: 
 def _similar(names: Mentions, variations: Variations, threshold: float) -> list[_Match]:
     """Return the forms that a part of the reply resembles. A part with a word of rejection does not count."""
     text = names.text
-    parts = [part for part in _PARTS.split(text) if not has_rejection(part) and not _NAMES.search(part)]
+    parts = [part for part in map(trimmed, _PARTS.split(text)) if part]
+    words = [part for part in parts if not has_rejection(part) and not _NAMES.search(part)]
     return [
         _Match(index, form, len(plain), ratio, max(0, text.find(word)), False)
-        for part in parts
-        for word in [trimmed(part)]
+        for word in words
         for index, form, _ in _forms(variations)
         for plain in [simplified(form)]
         if (ratio := indel_ratio(word, plain)) >= threshold and not is_look_alike(word, plain)
@@ -158,17 +160,18 @@ def _similar(names: Mentions, variations: Variations, threshold: float) -> list[
 def is_look_alike(word: str, form: str) -> bool:
     """Return whether a similar word is probably another word of the language, not this form with a typing error.
 
-    Another first letter or one other letter in a short word makes another word ("week" for "weet"). A form of up to
-    four letters may only have an ending added ("kyke") or a letter doubled ("sieen").
+    A word with another first letter is. A short word may have another ending ("kyke"), one letter more or less, or two
+    letters swapped; otherwise it is another word ("week" for "weet"). A form of up to four letters may only have an
+    ending added or, from four letters, a letter doubled ("sieen").
     """
-    if word == form:
-        return False
     if word[0] != form[0] or word.count(" ") != form.count(" "):
         return True
-    if len(form) <= 4 and not word.startswith(form):
-        return _undoubled(word) != _undoubled(form) or len(word) < len(form)
-    changed = sum(a != b for a, b in zip(word, form, strict=False))
-    return len(word) == len(form) < 8 and changed == 1
+    if word.startswith(form) or len(form) >= 8:
+        return False
+    if len(form) <= 4:
+        return len(form) < 4 or len(word) < len(form) or _undoubled(word) != _undoubled(form)
+    is_one_letter, is_swapped = Indel.distance(word, form) == 1, sorted(word) == sorted(form)
+    return not (is_one_letter or is_swapped or Prefix.similarity(word, form) >= 0.7 * len(form))
 
 
 def _undoubled(word: str) -> str:

@@ -16,7 +16,8 @@ from pytest_llmprops.benchmarks.dtails.spelling import simplified
 #: The private-use characters that stand for names.
 FIRST_NAME = 0xE000
 _NAME = "[\ue000-\uf8ff]"
-_QUOTES = "[\\s\"'“”„‘«»*_~<>「」『』()\\[\\]]*"
+#: Limited, because a reply may have thousands of quotes.
+_QUOTES = "[\\s\"'“”„‘«»*_~<>「」『』()\\[\\]]{0,9}"
 
 #: Before names: (language, words).
 _BEFORE: dict[str, tuple[str, ...]] = {
@@ -72,12 +73,12 @@ _AFTER: dict[str, tuple[str, ...]] = {
 _AFTER_JAPANESE = (
     "ではなく", "ではない", "ではありません", "じゃなく", "じゃない", "でなく", "でない", "でもない", "でもなく",
     "でもありません", "の代わり", "のかわり", "というより", "よりも", "より", "不適切", "間違い", "誤り", "不正解",
-    "違う", "違います", "使わない", "使いません", "使えない", "使えません", "合わない", "合いません", "不自然", "除外", "以外",
-    "適切ではない", "適切でない", "適切ではありません", "正しくない", "当てはまらない", "当てはまりません",
+    "違う", "違います", "使わない", "使いません", "使えない", "使えません", "合わない", "合いません", "不自然", "除外",
+    "以外", "適切ではない", "適切でない", "適切ではありません", "正しくない", "当てはまらない", "当てはまりません",
     "ふさわしくない", "だめ", "駄目", "選ばない", "選びません", "避け", "×",
 )  # fmt: skip
 #: "Wrong: a" and "the wrong word is a".
-_WRONG_ONE = "(?:wrong|incorrect|inappropriate|unsuitable|bad|rejected|excluded)(?:\\s+(?:word|one|choice|option|answer))?"
+_WRONG_ONE = "(?:wrong|incorrect|unsuitable|bad|rejected|excluded)(?:\\s+(?:word|one|choice|option|answer))?"
 _PARTICLES = "(?:という語|という言葉|という単語|の方|のほう|では|は|が|も|を)*"
 _BE = "(?:is|are|was|were|'s|would be|would have been|seems?|sounds?|feels?|being|=|:|->|→|-|–|—)"
 _BAD = (
@@ -105,8 +106,14 @@ _AFTER_ENGLISH = (
     f"(?:{_IS_NOT}|{_BE} not|would not be|wouldn't be) ?(?:{_GOOD}|$|(?=[.,;:!)]))",
     f"(?:{_NOT_VERB}|fails to) {_FITS}",
     "(?:rejected|excluded|eliminated|ruled out)",
+    # "Weet" is for facts, so it does not fit.
+    (
+        "[^\ue000-\uf8ff.;!?()]{1,80}?\\b(?:so|therefore|hence|thus|and so) (?:it|this|that)"
+        f" ?(?:{_BE} ?{_BAD}|{_IS_NOT} ?{_GOOD}|{_NOT_VERB} {_FITS})"
+    ),
 )
 #: Between "not" and a name.
+_GAP = "[\\s:]{0,9}"
 _FILLER = (
     "(?:(?:the|a|an|any|of|both|either|word|words|term|option|options|form|verb|noun|adjective|choice|translation|variant"
     "|to|be|use|using|choose|choosing|pick|picking|select|say|mean|with|as|by|like|for|die|woord|a palabra|o verbo|واژه"
@@ -151,7 +158,7 @@ _END = "(?![\\w\u0900-\u0963\u0966-\u0d7f])"
 _BEGIN = "(?<![\\w\u0900-\u0d7f])"
 _BEFORE_NAMES = re.compile(
     f"(?:{_BEGIN}(?P<cue>(?P<all>{_words(_BEFORE_ALL)})|{_words(_all(_BEFORE))}|\\w+n't|than){_END}"
-    f"|{_WRONG_ONE}(?:\\s*[:=]|\\s+(?:is|would be))|×)[\\s:]*{_FILLER}{_QUOTES}(?={_NAME})"
+    f"|{_WRONG_ONE}(?:\\s*[:=]|\\s+(?:is|would be))|×){_GAP}{_FILLER}{_QUOTES}(?={_NAME})"
 )
 #: Before a word of rejection, these turn it round: "no worse than a", "cannot rule out a", "none other than a".
 _TURNED = re.compile(f"{_BEGIN}(?:less|worse|not|no|none|nothing|never|cannot|\\w+n't)\\b[^.;,]*$")
@@ -162,7 +169,7 @@ _LINK = re.compile(
     f"{_FILLER}{_QUOTES}(?={_NAME})"
 )
 _AFTER_NAME = re.compile(
-    f"[\"'”’»」』*_)\\]]*\\s*(?:{_PARTICLES}(?:{_words(_AFTER_JAPANESE)})"
+    f"[\"'”’»」』*_)\\]]{{0,9}}\\s*(?:{_PARTICLES}(?:{_words(_AFTER_JAPANESE)})"
     f"|-?(?:,?\\s*(?:which|that)\\s+)?(?:{_words(_all(_AFTER))}|{'|'.join(_AFTER_ENGLISH)}){_END})"
 )
 _PLURAL = re.compile("[\"'”’»」』*_]*\\s*(?:are|were|do|don't|both|all)\\b")
@@ -201,19 +208,20 @@ def rejected_names(text: str) -> tuple[frozenset[int], frozenset[int]]:
         most.update(names)
         fewest.update(names if match["all"] else names[:certain])
     cues = {match.start() for match in before}
-    for match in re.finditer(_NAME, text):
-        after = _AFTER_NAME.match(text, match.end())
+    places = [match.start() for match in re.finditer(_NAME, text)]
+    for number, place in enumerate(places):
+        after = _AFTER_NAME.match(text, place + 1)
         # In "a nie b", the word between belongs to the name after it.
-        if after and cues.isdisjoint(range(match.end(), after.end())):
-            plural = bool(_PLURAL.match(text, match.end()))
-            fewest.update(_list_before(text, match.start(), wide=plural))
-            most.update(_list_before(text, match.start(), wide=True))
+        if after and cues.isdisjoint(range(place + 1, after.end())):
+            is_plural = bool(_PLURAL.match(text, place + 1))
+            fewest.update(_list_before(text, places[: number + 1], wide=is_plural))
+            most.update(_list_before(text, places[: number + 1], wide=True))
     return frozenset(fewest), frozenset(most)
 
 
 def _is_turned(text: str, match: re.Match[str]) -> bool:
     is_english = match["cue"] is not None and match["cue"] in _ENGLISH
-    return is_english and bool(_TURNED.search(text[: match.start()]))
+    return is_english and bool(_TURNED.search(text[max(0, match.start() - 60) : match.start()]))
 
 
 def _list_from(text: str, start: int) -> tuple[list[int], int]:
@@ -229,15 +237,14 @@ def _list_from(text: str, start: int) -> tuple[list[int], int]:
     return names, certain or len(names)
 
 
-def _list_before(text: str, place: int, *, wide: bool) -> list[int]:
-    """Return the name at ``place`` and those before it joined by "or"; if ``wide``, also by a comma or "and"."""
-    names = [ord(text[place]) - FIRST_NAME]
-    for match in reversed(list(re.finditer(_NAME, text[:place]))):
-        between = text[match.end() : place]
+def _list_before(text: str, places: list[int], *, wide: bool) -> list[int]:
+    """Return the last name and those before it joined by "or"; if ``wide``, also by a comma or "and"."""
+    names = [ord(text[places[-1]]) - FIRST_NAME]
+    for place, following in zip(places[-2::-1], places[:0:-1], strict=True):
+        between = text[place + 1 : following]
         if not _BACK_OR.fullmatch(between) and not (wide and _BACK_AND.fullmatch(between)):
             break
-        names.append(ord(match[0]) - FIRST_NAME)
-        place = match.start()
+        names.append(ord(text[place]) - FIRST_NAME)
     return names
 
 
