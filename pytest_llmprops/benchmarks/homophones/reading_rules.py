@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-SECTIONS = ("ignore", "refusal", "answer", "alternatives", "list")
+SECTIONS = ("echo", "ignore", "refusal", "answer", "alternatives", "list", "kept", "denied", "final")
 LANGUAGES = ("en", "zh", "es")
 #: Abbreviations that a rule's pattern may use.
 SHORTHANDS = {
@@ -16,6 +16,19 @@ SHORTHANDS = {
     "{gap}": r"[^⟦⟧.;!?。；！？\n]",
     "{word}": r"[^\W\d_][\w'-]*",
     "{han}": "[一-鿿]",
+    # The answer, marked, with its quotes and article.
+    "{answer}": r"⟦?\s?(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del|your|some) )?<a>\s?⟧?"
+    r"(?:\s?[(（][^()（）\n]{0,60}[)）])?",
+    # Words that may be between a negation and what it denies: "does [it really refer to a] driver".
+    "{link}": r"(?: (?:it(?:'s)?|this|that(?:'s)?|he|she|<w>|the|word|is|was|are|were|does|did|means?|meant|"
+    r"meaning|be|been|being|refers?|referring|to|stands?|standing|for|an?|as|like|of|in|any|sort|kind|actually|"
+    r"really|necessarily|literally|simply|exactly|quite|at|all|used|intended|supposed|about|homophones?|sense|here|"
+    r"seem|appear|your|say|saying|call|going|suggest|suggesting|think|believe|assume|ordinary|usual|describe|"
+    r"describing|denote|indicate|represent|likely|probably|talking|related|do|so|en|el|la|los|las|una?|es|sea|era|"
+    r"significa|significar|refiere|referirse|trata|tratarse|decir|quiere|de|del|ser|se|palabra|homofono|"
+    r"exactamente|realmente|parece|que|al?|lo))",
+    # Text of one sentence that does not turn to something else.
+    "{span}": r"(?:(?!\b(?:but|however|though|yet|pero|sino|although)\b|但|不过|而是)[^.;!?。；！？\n])",
 }
 
 
@@ -32,6 +45,7 @@ class Rule:
 class Rules:
     """The reading rules, by section.
 
+    :param echo: The question's own wording, which names nothing.
     :param ignore: Text to remove first (definitions of "homophone", explanations of an answer).
     :param refusal: The reply says that it cannot know, asks for context, or does not know the word.
     :param answer: The reply gives an answer, in groups named ``answer…``. Groups named ``answer_as_is…`` hold
@@ -39,14 +53,22 @@ class Rules:
     :param alternatives: The reply offers several answers, in groups named ``answer…``, or in a group ``items``
         that is split.
     :param list: One line of a list of candidates, in groups named ``answer…``; lines are counted per reply.
+    :param kept: A mention of the answer that only seems to be denied ("not only X"), in a group ``kept``.
+    :param denied: A mention that the reply denies, in a group ``denied``, or cannot decide on, in a group
+        ``undecided``, which ``kept`` does not keep; in a group ``other``, the candidate that must be named instead.
+    :param final: The candidate on which the reply settles, in a group ``answer``; the last one counts.
     :param not_answers: Words that are never candidates ("typo", "something").
     """
 
+    echo: tuple[Rule, ...]
     ignore: tuple[Rule, ...]
     refusal: tuple[Rule, ...]
     answer: tuple[Rule, ...]
     alternatives: tuple[Rule, ...]
     list: tuple[Rule, ...]
+    kept: tuple[Rule, ...]
+    denied: tuple[Rule, ...]
+    final: tuple[Rule, ...]
     not_answers: frozenset[str]
 
 
@@ -100,11 +122,22 @@ def _rule(section: str, number: int, rule: object) -> Rule:
         pattern = re.compile(source, re.IGNORECASE | re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:
         _fail(f"{where} ({rule['name']}) is not a regular expression: {error}")
-    groups = [group for group in pattern.groupindex if group.startswith(("answer", "items"))]
-    if section in ("answer", "alternatives", "list") and not groups:
-        _fail(f"{where} ({rule['name']}) has no group (?P<answer>...)")
+    wanted = {"kept": ("kept",), "denied": ("denied", "undecided"), "final": ("answer",)}.get(
+        section, ("answer", "items")
+    )
+    is_grouped = any(group.startswith(wanted) for group in pattern.groupindex)
+    if section in ("answer", "alternatives", "list", "kept", "denied", "final") and not is_grouped:
+        _fail(f"{where} ({rule['name']}) has no group (?P<{wanted[0]}>...)")
     return Rule(rule["name"], rule["language"], pattern)
 
 
 def _fail(what: str) -> NoReturn:
     raise ValueError(f"refusal rules: {what}")
+
+
+def without_group(match: re.Match[str], group: str) -> str:
+    """Return the matched text without the named group; a space if the rule has no such group."""
+    if group not in match.re.groupindex or match.group(group) is None:
+        return " "
+    start, end = match.span(group)
+    return match.string[match.start() : start] + " " + match.string[end : match.end()]

@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.homophones.reading import (
     parse_rules,
     reading,
 )
+from pytest_llmprops.benchmarks.homophones.reading_rules import SECTIONS
 
 FOLDER = Path(__file__).parents[3] / "data" / "homophones"
 DOCUMENT = json.loads((FOLDER / "refusal_rules.json").read_text(encoding="utf-8"))
@@ -107,7 +108,7 @@ def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
     ("reply", "answer", "language", "contains", "word"),
     [
         ("It means Candle.", "candle", "en", True, True),
-        ("candles", "candle", "en", True, False),
+        ("candles", "candle", "en", True, True),
         ("a scandal", "candle", "en", False, False),
         ("the hatter", "hat", "en", True, False),
         ("you should sow it", "to sow", "es", True, True),
@@ -115,9 +116,11 @@ def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
         ("sown", "to sow", "es", True, False),
         ("to", "to", "es", True, True),
         ("Es el niño", "nino", "es", False, False),
+        ("el avion", "avión", "es", False, True),
+        ("廚房", "厨房", "zh", False, True),
         ("Es el nin\u0303o", "niño", "es", True, True),
         ("es el NIÑO", "niño", "es", True, True),
-        ("niños", "niño", "es", True, False),
+        ("niños", "niño", "es", True, True),
         ("指的是厨房里", "厨房", "zh", True, True),
         ("a seat\nbelt", "seat belt", "zh", False, True),
         ("the driver’s seat", "driver's seat", "en", True, True),
@@ -127,8 +130,8 @@ def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
     ],
 )
 def test_contains_answer(reply: str, answer: str, language: str, contains: bool, word: bool) -> None:
-    """A match is a substring or a whole word; case is folded, accents are kept, "to" is optional outside
-    English.
+    """A match is a substring, or a whole word in any inflection, accentuation and Chinese script; "to" is
+    optional outside English.
     """
     assert contains == contains_answer(reply, [answer], "contains", language)
     assert word == contains_answer(reply, [answer], "word", language)
@@ -298,6 +301,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (broken(lambda d: d["refusal"][1].pop("note")), "rule 2 of 'refusal' has no 'note'"),
         (broken(lambda d: d["refusal"][1].update(language="de")), "has the language 'de'; use en, zh, es"),
         (broken(lambda d: d["answer"][0].update(pattern="x")), r"has no group \(\?P<answer>"),
+        (broken(lambda d: d["denied"][0].update(pattern="x")), r"has no group \(\?P<denied>"),
         (broken(lambda d: d["list"].insert(0, "x")), "rule 1 of 'list' is not an object"),
         (broken(lambda d: d["not_answers"].append(7)), "not_answers has 7, which is not a string"),
     ],
@@ -312,15 +316,13 @@ def test_malformed_rules_are_one_clear_line(document: object, message: str) -> N
 def test_rules_can_be_replaced() -> None:
     """With a single user rule, only its phrase is a refusal."""
     rule = {"name": "mine", "language": "en", "pattern": "pass", "note": "as in a quiz"}
-    mine = parse_rules(
-        {"ignore": [], "refusal": [rule], "answer": [], "alternatives": [], "list": [], "not_answers": []}
-    )
+    mine = parse_rules({**{section: [] for section in SECTIONS}, "refusal": [rule], "not_answers": []})
     assert reading("Pass!", ["candle"], "word", "en", mine).refused
     assert not reading("I don't know what you mean by that.", ["candle"], "word", "en", mine).refused
 
 
 def test_rule_names_are_unique() -> None:
     """Rule names are unique within a section, so a reason names exactly one rule."""
-    for section in ("ignore", "refusal", "answer", "alternatives", "list"):
+    for section in SECTIONS:
         names = [rule["name"] for rule in DOCUMENT[section]]
         assert len(set(names)) == len(names)

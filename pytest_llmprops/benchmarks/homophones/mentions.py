@@ -1,0 +1,213 @@
+"""Whether a reply offers the answer: every mention of it is accepted, or left out for a stated reason.
+
+A mention is left out if it repeats the question's sentence, if the clause denies it or cannot decide on it, if the
+reply settles on another candidate, or if the answer is a word that replies use in their own sentences and
+nothing shows that it is named.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, is_common
+from pytest_llmprops.benchmarks.homophones.candidates import Echo, clean
+from pytest_llmprops.benchmarks.homophones.normal import HAN, plain, prepare
+from pytest_llmprops.benchmarks.homophones.reading_rules import Rules
+
+#: The mark of a mention in the text that the rules ``kept``, ``denied`` and ``final`` search.
+MARK = "<a>"
+#: Of a reply with many mentions or a long one, this many are read at each end, with this much text around them.
+_MENTIONS, _AROUND, _LONG = 20, 400, 8_000
+_TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_ARTICLES = r"(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del) )?"
+_ENDS = (
+    r"(?=\s*(?:[.,;:!?)(/…\"\n=}\]—–-]|[，。；：！？、）]|$|<|⟦|\b(?:in|here|as|because|since|which|that|or|and|but|"
+    r"when|with|not|rather|instead|if|is|means?|fits|makes|en|porque|que|o|y|aqui|ya)\b|的|（))"
+)
+_CUES = re.compile(
+    r"(?:\b(?:means?|meant|meaning|is|are|was|be|been|word|words|homophones? (?:of|for|with)|stands? for|"
+    r"refers? to|referring to|for|of|as|like|read|say|says|write|written|spell|spelled|spelt|answer|guess|probably|"
+    r"likely|maybe|perhaps|possibly|actually|just|simply|really|significa|decir|palabra|es|sea|ser|seria|como|"
+    r"por|i\.e\.,?|that is,?|namely,?|o sea,?|es decir,?|quizas?|probablemente|respuesta|escribe|escribir|lee)|"
+    r"意思是|应该是|应为|就是|即|是|指|为|写成|写作|同音词|谐音|"
+    r"答案|[=→:：-]|->|=>|\A|^)[\s:=→>⟦-]{0,6}" + _ARTICLES + r"⟦?\s*\Z",
+    re.M,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """One occurrence of the answer: its place in the marked text, and what stood there."""
+
+    start: int
+    form: str
+
+
+class Offer(enum.IntEnum):
+    """How a reply offers the answer.
+
+    ``MENTIONED`` is a mention without quotes, and without a word such as "means" before it. It counts unless the
+    reply names another candidate.
+    """
+
+    NONE, MENTIONED, NAMED = range(3)
+
+
+def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> Offer:
+    """Return how the reply, without markup, offers the answer as the meaning of the homophone."""
+    if forms.pattern is None:
+        return Offer.NONE
+    folded = plain(reply, exact=forms.exact)
+    for rule in rules.echo:
+        folded = rule.pattern.sub(" ", folded)
+    if forms.pattern.search(folded) is None:
+        return Offer.NONE
+    word, sentence = plain(word, exact=forms.exact), plain(sentence, exact=forms.exact)
+    text = prepare(_around(folded, forms.pattern), word, sentence)
+    for rule in rules.ignore:
+        if rule.name.startswith("definition"):
+            text = rule.pattern.sub(" ", text)
+    marked, mentions = _marked(text, forms.pattern)
+    places = _places(sentence, word, forms.pattern)
+    echo = Echo(word, sentence)
+    denied = _denied(marked, rules, echo)
+    offered = [
+        (m, kind)
+        for m in mentions
+        if (kind := _kind(marked, m, places)) and not any(start <= m.start < end for start, end in denied)
+    ]
+    if denied:
+        # "X does not fit, since an X would be sober": the second mention explains the denial.
+        offered = [(m, k) for m, k in offered if k is Offer.NAMED]
+    rival = _final_rival(marked, rules, echo)
+    if rival is not None:
+        # Another script is a translation, not another answer.
+        offered = [(m, k) for m, k in offered if bool(HAN.search(m.form)) != bool(HAN.search(rival))]
+    return max((kind for _, kind in offered), default=Offer.NONE)
+
+
+def _around(text: str, pattern: re.Pattern[str]) -> str:
+    """Return a short text whole, a long one around its first and last mentions, with its beginning and end."""
+    if len(text) <= _LONG:
+        return text
+    hits = [m.start() for m in pattern.finditer(text)]
+    kept = [0, *hits[:_MENTIONS], *hits[-_MENTIONS:], len(text)]
+    pieces: list[list[int]] = []
+    for place in sorted(set(kept)):
+        start, end = max(0, place - _AROUND), min(len(text), place + _AROUND)
+        if pieces and start <= pieces[-1][1]:
+            pieces[-1][1] = end
+        else:
+            pieces.append([start, end])
+    return "\n\n".join(text[start:end] for start, end in pieces)
+
+
+def _marked(text: str, pattern: re.Pattern[str]) -> tuple[str, list[_Mention]]:
+    parts, mentions, at, length = [], [], 0, 0
+    for hit in pattern.finditer(text):
+        before = text[at : hit.start()]
+        parts += [before, MARK]
+        length += len(before)
+        mentions.append(_Mention(length, hit[0]))
+        length += len(MARK)
+        at = hit.end()
+    return "".join([*parts, text[at:]]), mentions
+
+
+def _tokens(text: str, *, last: bool) -> tuple[str, ...]:
+    """Return the two tokens nearest to the text's end (``last``) or beginning; characters, for Chinese."""
+    near = text[-60:] if last else text[:60]
+    near = re.sub(r"<[aws]>|[⟦⟧\"']", " ", near)
+    if HAN.search(near.strip()[-1:] if last else near.strip()[:1]):
+        tokens = list(near.replace(" ", ""))
+        tokens = [t if t.isalnum() else "" for t in tokens]
+    else:
+        stop = r"[.!?。！？\n]"
+        near = re.split(stop, near)[-1] if last else re.split(stop, near)[0]
+        tokens = _TOKEN.findall(near)
+    return tuple(tokens[-2:] if last else tokens[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The neighbours of the homophone in the sentence, and of the answer where the sentence has it itself."""
+
+    gap: tuple[tuple[str, ...], tuple[str, ...]] | None
+    own: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+
+
+def _places(sentence: str, word: str, pattern: re.Pattern[str]) -> _Places:
+    gap = None
+    edge = "" if HAN.search(word) else r"(?<!\w)"
+    at = re.search(f"{edge}{re.escape(word)}", sentence) if word else None
+    if at is not None:
+        gap = (_tokens(sentence[: at.start()], last=True), _tokens(sentence[at.end() :], last=False))
+    own = tuple(
+        (_tokens(sentence[: m.start()], last=True), _tokens(sentence[m.end() :], last=False))
+        for m in pattern.finditer(sentence)
+        if at is None or m.end() <= at.start() or m.start() >= at.end()
+    )
+    return _Places(gap, own)
+
+
+def _kind(marked: str, mention: _Mention, places: _Places) -> Offer:
+    """Return how one mention offers the answer, as if nothing denied it."""
+    before, after = marked[: mention.start], marked[mention.start + len(MARK) :]
+    if re.search(r"⟦\s*" + _ARTICLES + r"\Z", before[-12:]) and re.match(r"[.,;:]?\s*⟧", after):
+        return Offer.NAMED
+    left, right = _tokens(before, last=True), _tokens(after, last=False)
+    for own_left, own_right in places.own:
+        if (len(own_left) == 2 and left == own_left) or (len(own_right) == 2 and right == own_right):
+            return Offer.NONE
+        if left[-1:] == own_left[-1:] and right[:1] == own_right[:1]:
+            return Offer.NONE
+    if places.gap is not None:
+        gap_left, gap_right = places.gap
+        if left[-1:] == gap_left[-1:] and right[:1] == gap_right[:1] and (left or right):
+            return Offer.NAMED
+    if _CUES.search(before[-60:]) and re.match(r"⟧?" + _ENDS, after):
+        return Offer.NAMED
+    return Offer.NONE if is_common(mention.form) else Offer.MENTIONED
+
+
+def _denied(marked: str, rules: Rules, echo: Echo) -> list[tuple[int, int]]:
+    """Return the spans that the rules ``denied`` take and the rules ``kept`` do not."""
+    kept = [m.span("kept") for rule in rules.kept for m in rule.pattern.finditer(marked)]
+    spans = []
+    for rule in rules.denied:
+        for match in rule.pattern.finditer(marked):
+            if "other" in rule.pattern.groupindex and _rival(match["other"] or "", rules, echo) is None:
+                continue
+            for group, value in match.groupdict().items():
+                if not value or not group.startswith(("denied", "undecided")):
+                    continue
+                start, end = match.span(group)
+                is_kept = any(s < end and start < e for s, e in kept)
+                if group.startswith("undecided") or not is_kept:
+                    spans.append((start, end))
+    return spans
+
+
+def _final_rival(marked: str, rules: Rules, echo: Echo) -> str | None:
+    """Return the candidate that the reply's last final answer names, if that is not the answer."""
+    answers = [
+        (match.start(group), value)
+        for rule in rules.final
+        for match in rule.pattern.finditer(marked)
+        for group, value in match.groupdict().items()
+        if value and group.startswith("answer") and (MARK in value or clean(value, rules, echo))
+    ]
+    _, last = max(answers, default=(0, MARK))
+    return _rival(last, rules, echo)
+
+
+def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
+    """Return a candidate other than the answer, folded. A longer text explains the answer ("a person who drives")."""
+    if MARK in text:
+        return None
+    for folded in clean(text, rules, echo):
+        if len(folded.split()) <= 2 and not (HAN.search(folded) and ("的" in folded or len(folded) > 5)):
+            return folded
+    return None
