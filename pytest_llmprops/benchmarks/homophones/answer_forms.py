@@ -31,11 +31,12 @@ simple single slang smart sorry sound space spanish speak special speech speed s
 standard start state step still story substitute suggest sure surprise sweet take talk tell term test text thank
 thing think thought time title token translate translation true try turn type understand use used useful
 usual usually version view vote wait walk want waste watch way welcome well word work world would write
-writer wrong year yes
+writer wrong year yes already however therefore
 ayuda ayudar bien caso claro contexto creer cuenta decir ejemplo entender error español escribir escuchar
 forma frase gusto hablar hacer idioma leer lengua libre lugar manera mano mejor mismo momento nombre nota
 oración oído palabra parte pedir pensar persona poder posible pregunta querer quizás razón referir
-respuesta saber sentido ser significado significar sonar sonido texto tiempo tomar usar uso ver verdad vez
+respuesta saber sentido gente cosa mundo vida gracias favor hola problema diccionario expresión historia
+ejercicio examen ser significado significar sonar sonido texto tiempo tomar usar uso ver verdad vez
 发音 意思 句子 语言 语境 上下文 中文 汉语 英语 词语 单词 问题 回答 答案 读音 声音 文字 错误 正确 可能
 原因 结果 解释 理解 知道 时间 东西 开始 使用 根据 信息 判断 推测 情况 例子
 """
@@ -52,19 +53,22 @@ class Forms:
 
     :param pattern: Finds every form in a text that `plain` returned; None if no form is left.
     :param exact: Accents and script are kept, because only they tell the answer from the homophone.
+    :param function_word: The answer is a function word, so every form is a word of the replies' own sentences.
     """
 
     pattern: re.Pattern[str] | None
     exact: bool
+    function_word: bool
+
+    def is_common(self, form: str) -> bool:
+        """Return whether replies use this folded form in sentences of their own."""
+        if self.function_word or form in _COMMON:
+            return True
+        return any(is_function_word(form, code) for code in ("en", "es", "zh"))
 
     def found_in(self, text: str) -> bool:
         """Return whether a form occurs in a text, which need not be folded."""
         return self.pattern is not None and self.pattern.search(plain(text, exact=self.exact)) is not None
-
-
-def is_common(form: str) -> bool:
-    """Return whether replies use this folded form in sentences of their own."""
-    return form in _COMMON or any(is_function_word(form, code) for code in ("en", "es", "zh"))
 
 
 @lru_cache(maxsize=2048)
@@ -81,7 +85,8 @@ def forms_of(answers: tuple[str, ...], language: str, word: str = "") -> Forms:
     if latin:
         spaced = "|".join(r"[\s-]{0,3}".join(map(re.escape, re.split(r"[\s-]+", form))) for form in latin)
         parts.append(f"(?<![{_LETTER}])(?:{spaced})(?![{_LETTER}])")
-    return Forms(re.compile("|".join(parts)) if parts else None, exact)
+    pattern = re.compile("|".join(parts)) if parts else None
+    return Forms(pattern, exact, bool(answers) and is_function_word(fold(answers[0]), language))
 
 
 def _inflected(answer: str, language: str, index: int) -> Iterable[str]:

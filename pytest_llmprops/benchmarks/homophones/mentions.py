@@ -11,7 +11,7 @@ import enum
 import re
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, is_common
+from pytest_llmprops.benchmarks.homophones.answer_forms import Forms
 from pytest_llmprops.benchmarks.homophones.candidates import Echo, clean
 from pytest_llmprops.benchmarks.homophones.normal import HAN, plain, prepare
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rules
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _ARTICLES = r"(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del) )?"
 _ENDS = (
     r"(?=\s*(?:[.,;:!?)(/…\"\n=}\]—–-]|[，。；：！？、）]|$|<|⟦|\b(?:in|here|as|because|since|which|that|or|and|but|"
-    r"when|with|not|rather|instead|if|is|means?|fits|makes|en|porque|que|o|y|aqui|ya)\b|的|（))"
+    r"when|with|not|rather|instead|if|is|means?|fits|makes|en|porque|que|o|y|aqui|ya|spelled|spelt|written|misspelled|pronounced|escrit[oa]|mal)\b|的|（))"
 )
 _CUES = re.compile(
     r"(?:\b(?:means?|meant|meaning|is|are|was|be|been|word|words|homophones? (?:of|for|with)|stands? for|"
@@ -76,7 +76,8 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     offered = [
         (m, kind)
         for m in mentions
-        if (kind := _kind(marked, m, places)) and not any(start <= m.start < end for start, end in denied)
+        if (kind := _kind(marked, m, places, forms.is_common(m.form)))
+        and not any(start <= m.start < end for start, end in denied)
     ]
     if denied:
         # "X does not fit, since an X would be sober": the second mention explains the denial.
@@ -152,8 +153,11 @@ def _places(sentence: str, word: str, pattern: re.Pattern[str]) -> _Places:
     return _Places(gap, own)
 
 
-def _kind(marked: str, mention: _Mention, places: _Places) -> Offer:
-    """Return how one mention offers the answer, as if nothing denied it."""
+def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool) -> Offer:
+    """Return how one mention offers the answer, as if nothing denied it.
+
+    :param is_common: Replies use the word in sentences of their own.
+    """
     before, after = marked[: mention.start], marked[mention.start + len(MARK) :]
     if re.search(r"⟦\s*" + _ARTICLES + r"\Z", before[-12:]) and re.match(r"[.,;:]?\s*⟧", after):
         return Offer.NAMED
@@ -165,11 +169,20 @@ def _kind(marked: str, mention: _Mention, places: _Places) -> Offer:
             return Offer.NONE
     if places.gap is not None:
         gap_left, gap_right = places.gap
-        if left[-1:] == gap_left[-1:] and right[:1] == gap_right[:1] and (left or right):
+        near = left[-1:] == gap_left[-1:] and right[:1] == gap_right[:1] and (left or right)
+        if near and (not is_common or _restores(left, right, places.gap)):
             return Offer.NAMED
     if _CUES.search(before[-60:]) and re.match(r"⟧?" + _ENDS, after):
         return Offer.NAMED
-    return Offer.NONE if is_common(mention.form) else Offer.MENTIONED
+    return Offer.NONE if is_common else Offer.MENTIONED
+
+
+def _restores(
+    left: tuple[str, ...], right: tuple[str, ...], gap: tuple[tuple[str, ...], tuple[str, ...]]
+) -> bool:
+    """Return whether all tokens that the sentence has around the homophone are around a mention, too."""
+    before, after = gap
+    return left[len(left) - len(before) :] == before and right[: len(after)] == after
 
 
 def _denied(marked: str, rules: Rules, echo: Echo) -> list[tuple[int, int]]:
