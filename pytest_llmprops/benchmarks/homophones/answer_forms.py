@@ -16,26 +16,27 @@ _LETTER = "0-9a-z\u00df-\u024f"
 _PROSE = """
 able alarm alternative answer apply ask based basic beautiful believe best better bit bright call case change
 character check choice clarify clear clever close code come common confirm context correct course create
-creative custom danger dangerous date decide description determine dialect dictionary different difficult end
-english error evidence example exercise exist experiment explain explanation expression fact false family
+creative custom date decide description determine dialect dictionary different difficult end
+english error evidence example exist experiment explain explanation expression fact false family
 familiar figure find first fit fix form form friend full game general get give glad go good great guess happy
-hard head hear help hold hope idea information instance intended interesting interpret interview issue join
+hard head hear help hold hope idea information instance intended interesting interpret issue join
 judge key kind knock know knowledge language last left let letter level life light like likely line list listen
-little logical long look lot made make man matter mean meaning meant mention message mind minute missing
-misspell mistake modify moment name need network new next nice note number old one open option order original
-page part people perform person phone phrase picture place plain play please point possible possibly present
+little logical long look lot made make man matter mean meaning meant mention message mind missing
+misspell mistake modify moment name need new next nice note number old one open option order original
+page part people perform person phone phrase place plain play please point possible possibly present
 price problem process proof proper proud provide question quick quiet quite read real really reason receive
-record refer remark repair replace reply represent respond response rest resume right room root safe save say
-school science script search second see seem sense sentence server set share short show sign signal similar
-simple single slang smart sorry sound space spanish speak special speech speed spell spelling spoken stand
+record refer remark replace reply represent respond response rest resume right room root safe save say
+search second see seem sense sentence set share short show sign similar
+simple single school science walk library slang
+smart sorry sound space spanish speak special speech spell spelling spoken stand
 standard start state step still story substitute suggest sure surprise sweet take talk tell term test text thank
 thing think thought time title token translate translation true try turn type understand use used useful
-usual usually version view vote wait walk want waste watch way welcome well word work world would write
+usual usually version view want watch way welcome well word work world would write
 writer wrong year yes already however therefore
 ayuda ayudar bien caso claro contexto creer cuenta decir ejemplo entender error español escribir escuchar
 forma frase gusto hablar hacer idioma leer lengua libre lugar manera mano mejor mismo momento nombre nota
 oración oído palabra parte pedir pensar persona poder posible pregunta querer quizás razón referir
-respuesta saber sentido gente cosa mundo vida gracias favor hola problema diccionario expresión historia
+respuesta saber sentido gente cosa mundo vida gracias favor hola mensaje problema diccionario expresión historia
 ejercicio examen ser significado significar sonar sonido texto tiempo tomar usar uso ver verdad vez
 发音 意思 句子 语言 语境 上下文 中文 汉语 英语 词语 单词 问题 回答 答案 读音 声音 文字 错误 正确 可能
 原因 结果 解释 理解 知道 时间 东西 开始 使用 根据 信息 判断 推测 情况 例子
@@ -52,7 +53,7 @@ class Forms:
     """The forms of an item's answers, to search in a reply.
 
     :param pattern: Finds every form in a text that `plain` returned; None if no form is left.
-    :param exact: Accents and script are kept, because only they tell the answer from the homophone.
+    :param exact: Accents and are kept, because only they tell the answer from the homophone.
     :param function_word: The answer is a function word, so every form is a word of the replies' own sentences.
     """
 

@@ -27,13 +27,29 @@ _ENDS = (
     r"when|with|not|rather|instead|if|is|means?|fits|makes|en|porque|que|o|y|aqui|ya|spelled|spelt|written|misspelled|pronounced|escrit[oa]|mal)\b|的|（))"
 )
 _CUES = re.compile(
-    r"(?:\b(?:means?|meant|meaning|is|are|was|be|been|word|words|homophones? (?:of|for|with)|stands? for|"
-    r"refers? to|referring to|for|of|as|like|read|say|says|write|written|spell|spelled|spelt|answer|guess|probably|"
-    r"likely|maybe|perhaps|possibly|actually|just|simply|really|significa|decir|palabra|es|sea|ser|seria|como|"
-    r"por|i\.e\.,?|that is,?|namely,?|o sea,?|es decir,?|quizas?|probablemente|respuesta|escribe|escribir|lee)|"
-    r"意思是|应该是|应为|就是|即|是|指|为|写成|写作|同音词|谐音|"
-    r"答案|[=→:：-]|->|=>|\A|^)[\s:=→>⟦-]{0,6}" + _ARTICLES + r"⟦?\s*\Z",
+    r"(?:\b(?:it's|that's|he's|but|except|than|besides|tratarse de|trata de|sino|pero|que|means?|meant|meaning|is|"
+    r"are|was|be|been|word|words|homophones? (?:of|for|with)|puns? on|play on|stands? for|refers? to|referring to|"
+    r"for|of|as|like|read|say|says|write|written|spell|spelled|spelt|answer|guess|probably|likely|maybe|perhaps|"
+    r"possibly|actually|just|simply|really|significa|decir|palabra|es|sea|ser|seria|como|por|i\.e\.,?|that is,?|"
+    r"namely,?|o sea,?|es decir,?|quizas?|probablemente|respuesta|escribe|escribir|lee)|"
+    r"意思是|应该是|应为|就是|即|是|指|为|写成|写作|同音词|谐音|答案|[=→:：-]|->|=>)[\s:=→>⟦-]{0,6}"
+    + _ARTICLES
+    + r"⟦?\s*\Z"
+)
+#: The beginning of a reply, a line or a guess, and what follows an answer that is all of it.
+_OPENS = re.compile(
+    r"(?:\A|^|[\n.!?,;，。！？；、] ?(?:but|so|maybe|perhaps|pero|quizas?|acaso|entonces)? ?)[\s>*#-]{0,6}"
+    + _ARTICLES
+    + r"⟦?\s*\Z",
     re.M,
+)
+_STOPS = (
+    r"\s*(?:[.!?:()（=→—–！？。：）-]|$|\n|[,，]?\s?(?:吧|对吧|吗)|"
+    r",? (?:maybe|perhaps|i (?:think|guess|suppose|believe)|probably|of course|obviously|"
+    r"(?:would |also )?fits?|makes? (?:the )?(?:most )?sense|quizas?|supongo|creo|claro)\b)"
+)
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|cannot|nobody|nothing|without|sin|nunca|ni|nadie|nada)\b|n't|[不没无别未]"
 )
 
 
@@ -49,10 +65,10 @@ class Offer(enum.IntEnum):
     """How a reply offers the answer.
 
     ``MENTIONED`` is a mention without quotes, and without a word such as "means" before it. It counts unless the
-    reply names another candidate.
+    reply names another candidate. ``RESTORED`` is a mention in the homophone's place in the sentence.
     """
 
-    NONE, MENTIONED, NAMED = range(3)
+    NONE, MENTIONED, NAMED, RESTORED = range(4)
 
 
 def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> Offer:
@@ -73,19 +89,25 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     places = _places(sentence, word, forms.pattern)
     echo = Echo(word, sentence)
     denied = _denied(marked, rules, echo)
+    # What the sentence itself negates ("You must not sleep on the couch") is no denial.
+    is_negated = _NEGATION.search(sentence) is not None
+    kinds = [(m, _kind(marked, m, places, forms.is_common(m.form))) for m in mentions]
     offered = [
         (m, kind)
-        for m in mentions
-        if (kind := _kind(marked, m, places, forms.is_common(m.form)))
-        and not any(start <= m.start < end for start, end in denied)
+        for m, kind in kinds
+        if (kind is Offer.RESTORED and is_negated) or not any(start <= m.start < end for start, end in denied)
     ]
     if denied:
         # "X does not fit, since an X would be sober": the second mention explains the denial.
-        offered = [(m, k) for m, k in offered if k is Offer.NAMED]
+        offered = [(m, k) for m, k in offered if k >= Offer.NAMED]
     rival = _final_rival(marked, rules, echo)
     if rival is not None:
-        # Another script is a translation, not another answer.
-        offered = [(m, k) for m, k in offered if bool(HAN.search(m.form)) != bool(HAN.search(rival))]
+        # Another script is a translation, not another answer; one letter is an option ("Answer: B").
+        offered = [
+            (m, k)
+            for m, k in offered
+            if len(rival) > 1 and bool(HAN.search(m.form)) != bool(HAN.search(rival))
+        ]
     return max((kind for _, kind in offered), default=Offer.NONE)
 
 
@@ -169,12 +191,17 @@ def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool) -> O
             return Offer.NONE
     if places.gap is not None:
         gap_left, gap_right = places.gap
-        near = left[-1:] == gap_left[-1:] and right[:1] == gap_right[:1] and (left or right)
-        if near and (not is_common or _restores(left, right, places.gap)):
+        if (left or right) and _restores(left, right, places.gap):
+            return Offer.RESTORED
+        if not is_common and left[-1:] == gap_left[-1:] and right[:1] == gap_right[:1] and (left or right):
             return Offer.NAMED
     if _CUES.search(before[-60:]) and re.match(r"⟧?" + _ENDS, after):
         return Offer.NAMED
-    return Offer.NONE if is_common else Offer.MENTIONED
+    if _OPENS.search(before[-60:]) and re.match(r"⟧?" + _STOPS, after):
+        return Offer.NAMED
+    if is_common:
+        return Offer.NONE
+    return Offer.MENTIONED if before.strip(" ⟦\n>*#-") else Offer.NAMED
 
 
 def _restores(
@@ -210,9 +237,15 @@ def _final_rival(marked: str, rules: Rules, echo: Echo) -> str | None:
         for rule in rules.final
         for match in rule.pattern.finditer(marked)
         for group, value in match.groupdict().items()
-        if value and group.startswith("answer") and (MARK in value or clean(value, rules, echo))
+        if value
+        and group.startswith("answer")
+        and (MARK in value or len(value) == 1 or clean(value, rules, echo))
     ]
     _, last = max(answers, default=(0, MARK))
+    # "A: driver, B: dryer. Answer: B" names what follows the letter.
+    if option := re.fullmatch(r"[⟦\s]*([a-e])[⟧\s.)]*", last):
+        is_right = re.search(rf"(?<!\w){option[1]}\s?[.:)、．]\s?⟦?{MARK}", marked)
+        return None if is_right else last
     return _rival(last, rules, echo)
 
 

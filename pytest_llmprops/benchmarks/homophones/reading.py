@@ -100,11 +100,13 @@ def reading(
             named.update(found)
             if any(value and value.startswith("⟦") for value in hit.groupdict().values()):
                 quoted.update(found)
+    refusal = next((rule for rule in rules.refusal if rule.pattern.search(text)), None)
     if match == "word":
         forms = forms_of(tuple(answers), language, word)
         kind = offer(shown, forms, word, sentence, rules)
-        is_another_named = any(not forms.found_in(candidate) for candidate in quoted)
-        correct = kind is Offer.NAMED or (kind is Offer.MENTIONED and not is_another_named)
+        is_refused = any(not rule.is_weak and rule.pattern.search(text) for rule in rules.refusal)
+        is_other = is_refused or any(not forms.found_in(candidate) for candidate in quoted)
+        correct = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
     else:
         correct = contains_answer(_without_question(reply, word, sentence, rules), answers, match, language)
     offered = [quoted]
@@ -117,7 +119,6 @@ def reading(
     plural = [group for group in offered if _distinct(group, answers, language) > 1]
     for group in plural:
         named.update(group)
-    refusal = next((rule for rule in rules.refusal if rule.pattern.search(text)), None)
     if not named and refusal is None and len(text.split()) <= 4 and len(text) <= 40:
         named.update(clean(text, rules, echo))
     refused = refusal is not None and not correct and not named

@@ -28,7 +28,7 @@ SHORTHANDS = {
     r"significa|significar|refiere|referirse|trata|tratarse|decir|quiere|de|del|ser|se|palabra|homofono|"
     r"exactamente|realmente|parece|que|al?|lo|puede|podria|debe|seria|sera|fue|hay|me|refiero|creo|pienso|diria|"
     r"author|writer|speaker|much|autor|read|reading|interpret|take|taken|treat|understand|understood|consider|"
-    r"would|could|can|should|must|will|have))",
+    r"would|could|can|should|must|will|have|indicates|implies|points))",
     # Text of one sentence that does not turn to something else.
     "{span}": r"(?:(?!\b(?:but|however|though|yet|pero|sino|although)\b|但|不过|而是)[^.;!?。；！？\n])",
 }
@@ -36,11 +36,15 @@ SHORTHANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One regular expression; ``name`` appears in the reason of a verdict."""
+    """One regular expression; ``name`` appears in the reason of a verdict.
+
+    :param is_weak: A refusal that a mention of the answer outweighs ("no such word").
+    """
 
     name: str
     language: str
     pattern: re.Pattern[str]
+    is_weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def _rule(section: str, number: int, rule: object) -> Rule:
     is_grouped = any(group.startswith(wanted) for group in pattern.groupindex)
     if section in ("answer", "alternatives", "list", "kept", "denied", "final") and not is_grouped:
         _fail(f"{where} ({rule['name']}) has no group (?P<{wanted[0]}>...)")
-    return Rule(rule["name"], rule["language"], pattern)
+    return Rule(rule["name"], rule["language"], pattern, rule.get("weak") is True)
 
 
 def _fail(what: str) -> NoReturn:
