@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_llmprops.benchmarks.homophones.answer_forms import Forms
 from pytest_llmprops.benchmarks.homophones.candidates import Echo, clean
 from pytest_llmprops.benchmarks.homophones.normal import HAN, plain, prepare
-from pytest_llmprops.benchmarks.homophones.reading_rules import Rules
+from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, without_group
 
 #: The mark of a mention in the text that the rules ``kept``, ``denied`` and ``final`` search.
 MARK = "<a>"
@@ -23,12 +23,14 @@ _MENTIONS, _AROUND, _LONG = 20, 400, 8_000
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _ARTICLES = r"(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del) )?"
 _ENDS = (
-    r"(?=\s*(?:[.,;:!?)(/…\"\n=}\]—–-]|[，。；：！？、）]|$|<|⟦|\b(?:in|here|as|because|since|which|that|or|and|but|"
-    r"when|with|not|rather|instead|if|is|means?|fits|makes|en|porque|que|o|y|aqui|ya|spelled|spelt|written|misspelled|pronounced|escrit[oa]|mal)\b|的|（))"
+    r"(?=\s*(?:[.,;:!?)(/…\"\n=}\]—–-]|[，。；！？、）]|$|<|⟦|\b(?:in|here|as|because|since|or|and|but|not|rather|"
+    r"instead|is|means?|fits|makes|en|de|porque|o|y|aqui|ya|spelled|spelt|written|misspelled|pronounced|escrit[oa]|"
+    r"mal)\b|的|（))"
 )
 _CUES = re.compile(
     r"(?:\b(?:it's|that's|he's|but|except|than|besides|tratarse de|trata de|sino|pero|que|means?|meant|meaning|is|"
-    r"are|was|be|been|word|words|homophones? (?:of|for|with)|puns? on|play on|stands? for|refers? to|referring to|"
+    r"are|was|be|been|word|words|homophones? (?:of|for|with)|very|muy|puns? on|play on|stands? for|refers? to|"
+    r"referring to|"
     r"for|of|as|like|read|say|says|write|written|spell|spelled|spelt|answer|guess|probably|likely|maybe|perhaps|"
     r"possibly|actually|just|simply|really|significa|decir|palabra|es|sea|ser|seria|como|por|i\.e\.,?|that is,?|"
     r"namely,?|o sea,?|es decir,?|quizas?|probablemente|respuesta|escribe|escribir|lee)|"
@@ -47,6 +49,25 @@ _STOPS = (
     r"\s*(?:[.!?:()（=→—–！？。：）-]|$|\n|[,，]?\s?(?:吧|对吧|吗)|"
     r",? (?:maybe|perhaps|i (?:think|guess|suppose|believe)|probably|of course|obviously|"
     r"(?:would |also )?fits?|makes? (?:the )?(?:most )?sense|quizas?|supongo|creo|claro)\b)"
+)
+#: What precedes a rival that is another possibility, an example, or denied.
+_ASIDE = re.compile(
+    r"(?:(?:\b(?:or|and|o|u|y|e|nor|ni|vs\.?|versus|than|que)(?: (?:as|like|maybe|perhaps|possibly|even|quizas?))?|"
+    r"或者?|还是|和|与|、|/|⟧\s*[,，]|\||\(|⟧)\s*⟦?(?:(?:an?|the|una?|el|la) )?|\n\s*(?:-|\d{1,2}[.)])\s*|⟧\s*:\s*)\Z"
+    r"|(?:\b(?:not|no|never|nor|cannot|as in|like|such as|e\.g|example|rhym\w+|unlike|similar\w*|resembl\w+|also|too|"
+    r"alternativ\w+|another|other|could|might|may|can|perhaps|possibly|maybe|instead of|rather than|opposed to|"
+    r"confus\w+|mistak\w+|sound\w*|pronounc\w+|letters?|silent|spell\w*|spelt|writ\w+|wrote|syllables?|starts?|"
+    r"ends?|begin\w*|plural|singular|short for|synonym\w*|mean(?:s|ing)?|translat\w+|english|spanish|in the sense|"
+    r"podria|puede|tambien|quizas?|suena|pronuncia|escrib\w+|como|letras?|ejemplo|significa|decir|en vez|en lugar|"
+    r"parecid\w+|otr[oa]s?|typo|slang|phonetic\w*|sentence|context|clues?|phrase|words?|because|since|with|"
+    r"before|after|whereas|while|mientras|frase|contexto|palabras?|porque)\b|n't\b|"
+    r"可能|也|例如|比如|像|不|非|无|没|读|音|写|字|意|因为|根据|结合)[^.,;!?。，；！？\n⟦]{0,40}\Z"
+)
+#: What follows a rival that is denied.
+_WITHDRAWN = re.compile(
+    r"[,，]? ?(?::|(?:is|was|would be|es|seems) (?:\w+ )?(?:not|wrong|incorrect|unlikely|silent|different|another|"
+    r"also|something|a )|isn't|doesn't|does not|no (?:es|encaja|tiene)|would not|wouldn't|cannot|can't|sounds|"
+    r"fits? less|too|不|也|说不通|等)"
 )
 _NEGATION = re.compile(
     r"\b(?:not|no|never|cannot|nobody|nothing|without|sin|nunca|ni|nadie|nada)\b|n't|[不没无别未]"
@@ -83,8 +104,8 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     word, sentence = plain(word, exact=forms.exact), plain(sentence, exact=forms.exact)
     text = prepare(_around(folded, forms.pattern), word, sentence)
     for rule in rules.ignore:
-        if rule.name.startswith("definition"):
-            text = rule.pattern.sub(" ", text)
+        if "gloss" in rule.pattern.groupindex or rule.name.startswith("definition"):
+            text = rule.pattern.sub(lambda m: without_group(m, "gloss"), text)
     marked, mentions = _marked(text, forms.pattern)
     places = _places(sentence, word, forms.pattern)
     echo = Echo(word, sentence)
@@ -108,6 +129,8 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
             for m, k in offered
             if len(rival) > 1 and bool(HAN.search(m.form)) != bool(HAN.search(rival))
         ]
+    if offered and _is_overruled(marked, offered[-1][0], rules, echo):
+        return Offer.NONE
     return max((kind for _, kind in offered), default=Offer.NONE)
 
 
@@ -209,6 +232,8 @@ def _restores(
 ) -> bool:
     """Return whether all tokens that the sentence has around the homophone are around a mention, too."""
     before, after = gap
+    if not left and len(after) == 2 == len(right):
+        return right == after
     return left[len(left) - len(before) :] == before and right[: len(after)] == after
 
 
@@ -228,6 +253,21 @@ def _denied(marked: str, rules: Rules, echo: Echo) -> list[tuple[int, int]]:
                 if group.startswith("undecided") or not is_kept:
                     spans.append((start, end))
     return spans
+
+
+def _is_overruled(marked: str, last: _Mention, rules: Rules, echo: Echo) -> bool:
+    """Return whether the reply puts a quoted rival after its last mention of the answer, and stands by it."""
+    for quoted in re.finditer(r"⟦([^⟦⟧\n]{1,40})⟧", marked[last.start :]):
+        at = last.start + quoted.start()
+        rival = _rival(quoted[0], rules, echo)
+        if rival is None or bool(HAN.search(rival)) != bool(HAN.search(last.form)) or rival in last.form:
+            continue
+        if len(rival) < 3 and not HAN.search(rival):
+            continue
+        before, after = marked[max(last.start + len(MARK), at - 70) : at], marked[at + len(quoted[0]) :][:60]
+        if not (_ASIDE.search(before) or _WITHDRAWN.match(after)):
+            return True
+    return False
 
 
 def _final_rival(marked: str, rules: Rules, echo: Echo) -> str | None:
