@@ -24,8 +24,9 @@ RULES = "homophones/refusal_rules.json"
 class HomophonesSettings:
     """How an item is measured.
 
-    :param match: Where the answer must occur in the reply: anywhere (``contains``), or as a separate word
-        (``word``). ``contains`` is the paper's rule (section 6.4); it finds "a" in nearly every reply.
+    :param match: What makes a reply correct: it contains the answer (``contains``), or offers it as a word
+        (``word``): not denied, not taken back, not a word of the reply's own prose. ``contains`` is the paper's
+        rule (section 6.4); it finds "a" in nearly every reply. With both, an echo of the question is left out.
     :param asks: Maximum number of questions to a model that refuses, in the same conversation (section 9.1).
     """
 
@@ -65,11 +66,12 @@ class Homophones(Benchmark):
             assumed=(
                 "temperature and length at the server's defaults; the paper used chat web pages",
                 "no system prompt",
+                "a repetition of the question in the reply is left out before the answer is searched",
             ),
         ),
         "quick": NamedSettings(
             HomophonesSettings(),
-            gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (whole words instead)",
+            gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (offered words instead)",
         ),
     }
 

@@ -75,13 +75,10 @@ def english_forms(word: str) -> frozenset[str]:
         return frozenset(phrases | {f"{start} {form}" for form in english_forms(last)})
     if len(word) < 3 or not word.isalpha():
         return frozenset({word})
-    forms: set[str] = set()
-    for base in {word, *_english_bases(word)}:
-        forms |= {base, *_regular(base)}
-    forms |= set(_GROUPS.get(word, ()))
+    bases = {word, *_english_bases(word)}
     for pattern, replacement in _SPELLINGS:
-        forms |= {re.sub(pattern, replacement, form) for form in forms if len(form) > 3}
-    return frozenset(forms)
+        bases |= {re.sub(pattern, replacement, base) for base in bases if len(base) > 3}
+    return frozenset(bases.union(_GROUPS.get(word, ()), *map(_regular, bases)))
 
 
 def _english_bases(word: str) -> list[str]:
