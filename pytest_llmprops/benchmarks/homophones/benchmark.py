@@ -71,7 +71,7 @@ class Homophones(Benchmark):
         ),
         "quick": NamedSettings(
             HomophonesSettings(),
-            gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (offered words instead)",
+            gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (offered words count)",
         ),
     }
 
