@@ -78,11 +78,11 @@ class _Extraction:
     forms: Mapping[str, int]
 
 
-def violated_bits(test: OneTest, samples: Mapping[int, Samples], subject: Subject, rule: Rule) -> int:
+def violated_bits(test: OneTest, subject: Subject, rule: Rule) -> int:
     """Return the bits on which a test fails, by the deciding answer sets; 0 if one could not be read."""
     vectors = []
-    for x in (test.x, test.y, test.x ^ test.y):
-        names = deciding_set(samples[x], rule)
+    for samples in test.samples:
+        names = deciding_set(samples, rule)
         if names is None:
             return 0
         vectors.append(subject.vector(names))
@@ -91,24 +91,24 @@ def violated_bits(test: OneTest, samples: Mapping[int, Samples], subject: Subjec
 
 def culprits(
     tests: Iterable[OneTest],
-    samples: Mapping[int, Samples],
+    sentences: Sequence[tuple[int, Samples]],
     subject: Subject,
     rule: Rule,
     original: Samples | None = None,
 ) -> tuple[Culprit, ...]:
     """Return the entities on which ``tests`` fail, with their kinds, in the order of the number of failed tests.
 
-    :param samples: x -> replies about R(x), for every x, y and x XOR y of the tests; further x are used too.
+    :param sentences: vectors x with the replies about R(x), those of the tests and any others.
     :param original: the replies about the original sentence.
     """
     times = [0] * subject.m
     for test in tests:
         if not test.passed:
-            bits = violated_bits(test, samples, subject, rule)
+            bits = violated_bits(test, subject, rule)
             for place in range(subject.m):
                 times[place] += bits >> place & 1
     order = sorted((place for place in range(subject.m) if times[place]), key=lambda p: (-times[p], p))
-    return tuple(_culprit(place, times[place], samples, subject, original) for place in order)
+    return tuple(_culprit(place, times[place], sentences, subject, original) for place in order)
 
 
 def explanation(tests: Sequence[OneTest], breaking: Sequence[Culprit]) -> str:
@@ -125,9 +125,13 @@ def explanation(tests: Sequence[OneTest], breaking: Sequence[Culprit]) -> str:
 
 
 def _culprit(
-    place: int, times: int, samples: Mapping[int, Samples], subject: Subject, original: Samples | None
+    place: int,
+    times: int,
+    sentences: Sequence[tuple[int, Samples]],
+    subject: Subject,
+    original: Samples | None,
 ) -> Culprit:
-    extractions = [_extraction(place, x, replies, subject) for x, replies in samples.items() if replies.sets]
+    extractions = [_extraction(place, x, replies, subject) for x, replies in sentences if replies.sets]
     first = _extraction(place, 0, original, subject) if original is not None and original.sets else None
     kinds = _kinds([*extractions, first] if first else extractions, first)
     synonym = subject.synonyms[place]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,10 +22,11 @@ from pytest_llmprops.benchmarks.oracle.replacement import (
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
-from pytest_llmprops.core.linearity import passing_combinations
+from pytest_llmprops.core.linearity import is_informative, passing_combinations
 
 #: a test passes if any combination of samples does (the paper's rule), the most frequent sets do, or the first samples
 Rule = Literal["any", "majority", "single"]
+NO_SAMPLES = Samples("", ())
 #: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
 PARAPHRASE_TRIES = 3
 
@@ -79,20 +80,38 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The values of f(x) under a rule: vector -> number of replies, out of ``asked``. Unread replies have no vector."""
+    """The values of f(x) under a rule: vector -> number of replies, out of ``asked``. Unread replies have no vector.
+
+    :param samples: the replies about R(x) behind them.
+    """
 
     counts: Mapping[int, int]
     asked: int
+    samples: Samples = NO_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)
 class OneTest:
-    """The outcome of one test: ``passing`` of ``total`` combinations of one reply to each of the three sentences."""
+    """The outcome of one test: ``passing`` of ``total`` combinations of one reply to each of the three sentences.
+
+    :param samples: the replies about R(x), R(y) and R(x XOR y).
+    """
 
     x: int
     y: int
     passing: int
     total: int
+    samples: tuple[Samples, Samples, Samples] = (NO_SAMPLES, NO_SAMPLES, NO_SAMPLES)
+
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        """The vectors x, y and x XOR y."""
+        return self.x, self.y, self.x ^ self.y
+
+    @property
+    def is_informative(self) -> bool:
+        """Whether the test can fail; see :func:`~pytest_llmprops.core.linearity.is_informative`."""
+        return is_informative(self.x, self.y)
 
     @property
     def passed(self) -> bool:
@@ -110,25 +129,33 @@ async def linear_at(x: int, y: int, f: Function, m: int) -> OneTest:
 
     :raises BackendError: if a call could not be made.
     """
-    fx, fy, fxy = await asyncio.gather(f(x), f(y), f(x ^ y))
+    return _one_test(x, y, *await asyncio.gather(f(x), f(y), f(x ^ y)), m)
+
+
+def _one_test(x: int, y: int, fx: Answers, fy: Answers, fxy: Answers, m: int) -> OneTest:
     passing, _ = passing_combinations(fx.counts, fy.counts, fxy.counts, m)
-    return OneTest(x, y, passing, fx.asked * fy.asked * fxy.asked)
+    total = fx.asked * fy.asked * fxy.asked
+    return OneTest(x, y, passing, total, (fx.samples, fy.samples, fxy.samples))
 
 
-async def extract(text: str, oracle: Oracle, samples: int) -> Samples:
+async def extract(text: str, oracle: Oracle, samples: int, *, first: int = 0) -> Samples:
     """Extract the entities of one sentence, ``samples`` times at once.
 
+    :param first: number of the first sample. Other numbers are new replies to the same question.
     :raises BackendError: if a call could not be made.
     """
     prompt = fill(PROMPT, text=text)
-    return samples_of(text, await asyncio.gather(*(oracle(prompt, sample=k) for k in range(samples))))
+    numbers = range(first, first + samples)
+    return samples_of(text, await asyncio.gather(*(oracle(prompt, sample=k) for k in numbers)))
 
 
 @dataclass
 class Replies:
-    """The extractions of the transformed sentences of one subject. Each vector is asked about once.
+    """The extractions of the transformed sentences of one subject.
 
-    :param known: sentence -> earlier extractions; those of the original are used for R(0).
+    ``of`` asks about each vector once, so that f is a function. ``fresh`` asks again each time.
+
+    :param known: sentence -> earlier extractions; ``of`` uses those of the original for R(0).
     :param paraphrase: the prompt that paraphrases R(x) first; "" for no paraphrase.
     :ivar missed: vectors whose sentence is used without a paraphrase, because no paraphrase kept the entities.
     """
@@ -140,6 +167,7 @@ class Replies:
     known: dict[str, Samples] = field(default_factory=dict)
     missed: set[int] = field(default_factory=set)
     _tasks: dict[int, asyncio.Future[Samples]] = field(default_factory=dict)
+    _texts: dict[int, asyncio.Future[str]] = field(default_factory=dict)
 
     async def of(self, x: int) -> Samples:
         """Return the replies about R(x).
@@ -150,6 +178,14 @@ class Replies:
             self._tasks[x] = asyncio.ensure_future(self._extract(x))
         return await self._tasks[x]
 
+    async def fresh(self, x: int, time: int) -> Samples:
+        """Ask about R(x) whatever is known.
+
+        :param time: number of earlier extractions of the same sentence, whose samples are not used again.
+        :raises BackendError: if a call could not be made.
+        """
+        return await extract(await self._text(x), self.oracle, self.samples, first=time * self.samples)
+
     def function(self, rule: Rule) -> Function:
         """Return f under a decision rule, for :func:`linear_at`."""
 
@@ -159,6 +195,18 @@ class Replies:
         return f
 
     async def _extract(self, x: int) -> Samples:
+        text = await self._text(x)
+        if text in self.known:
+            return self.known[text]
+        return await extract(text, self.oracle, self.samples)
+
+    async def _text(self, x: int) -> str:
+        """Return R(x), which is paraphrased at most once."""
+        if x not in self._texts:
+            self._texts[x] = asyncio.ensure_future(self._transformed(x))
+        return await self._texts[x]
+
+    async def _transformed(self, x: int) -> str:
         transformed = self.subject.transformed(x)
         text = transformed.text
         if self.paraphrase:
@@ -166,9 +214,7 @@ class Replies:
             if paraphrase is None:
                 self.missed.add(x)
             text = paraphrase or text
-        if text in self.known:
-            return self.known[text]
-        return await extract(text, self.oracle, self.samples)
+        return text
 
     async def _paraphrase(self, transformed: Transformed) -> str | None:
         prompt = paraphrase_prompt(self.paraphrase, transformed)
@@ -185,9 +231,9 @@ def answers_under(rule: Rule, samples: Samples, subject: Subject) -> Answers:
         counts: Counter[int] = Counter()
         for names, times in Counter(samples.sets).items():
             counts[subject.vector(names)] += times
-        return Answers(counts, len(samples.readings))
+        return Answers(counts, len(samples.readings), samples)
     deciding = deciding_set(samples, rule)
-    return Answers({} if deciding is None else {subject.vector(deciding): 1}, 1)
+    return Answers({} if deciding is None else {subject.vector(deciding): 1}, 1, samples)
 
 
 def deciding_set(samples: Samples, rule: Rule) -> Names | None:
@@ -206,11 +252,34 @@ async def run_tests(
 ) -> tuple[list[OneTest], list[OneTest]]:
     """Run all tests at once: by the rule, and over all combinations of samples (for A_rate), in order.
 
+    Under ``any``, every sentence of every test is asked about afresh, as in section 5.1: 3 x tests x samples calls. The
+    other rules need a function, so each vector is asked about once.
+
     :raises BackendError: if a call could not be made.
     """
-    by_rule, by_any = replies.function(rule), replies.function("any")
-    m = replies.subject.m
-    results = await asyncio.gather(
-        *(linear_at(x, y, by_rule, m) for x, y in pairs), *(linear_at(x, y, by_any, m) for x, y in pairs)
-    )
-    return results[: len(pairs)], results[len(pairs) :]
+    vectors = [z for x, y in pairs for z in (x, y, x ^ y)]
+    if rule == "any":
+        # The first samples of R(0) are those of the sentence itself, which decided its answer.
+        times = Counter({0: 1})
+        questions = []
+        for z in vectors:
+            questions.append(replies.fresh(z, times[z]))
+            times[z] += 1
+    else:
+        questions = [replies.of(z) for z in vectors]
+    asked = await asyncio.gather(*questions)
+
+    def tests(rule: Rule) -> list[OneTest]:
+        f = iter([answers_under(rule, samples, replies.subject) for samples in asked])
+        return [_one_test(x, y, next(f), next(f), next(f), replies.subject.m) for x, y in pairs]
+
+    return tests(rule), tests("any")
+
+
+def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Samples]]:
+    """Return the vectors of ``tests`` with the replies about their sentences: every asking under ``any``.
+
+    Under the other rules, where equal vectors share their replies, each vector occurs once.
+    """
+    every = [pair for test in tests for pair in zip(test.vectors, test.samples, strict=True)]
+    return every if rule == "any" else list(dict(every).items())

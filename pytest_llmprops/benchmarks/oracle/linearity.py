@@ -5,44 +5,14 @@ Outcomes of :class:`LinearityChecker`:
 =============  ======================================================================================================
 accepted       every test passed, or the answer has no entities and there is nothing to test (``no_entities``)
 rejected       a test failed; a changed sentence without a readable reply fails its tests
-unmeasurable   the answer has entities, but none or more than 12 of them can be tested: a limit of the measurement
+unmeasurable   the answer has entities, but none or more than 12 of them can be tested, or one where an informative
+               test needs two: a limit of the measurement
 unparsed       no reply about the original sentence could be read as a list
 refused        a content filter withheld every reply about the original sentence, or, for each failed test, every
                reply about one of its changed sentences
 =============  ======================================================================================================
 
-``Acceptance.values`` (counts, unless noted otherwise):
-
-======================  ============================================================================================
-accepted                1 or 0
-no_entities             1 if the answer is empty: accepted trivially, counted separately
-unmeasurable            1 if the outcome is ``unmeasurable``
-linear_not_faithful     1 if it is accepted although f is not the complement on some tested sentence
-entities                entities of the answer, #E
-tested                  those in the vectors, m
-named                   tested entities that are named
-not_literal             not in the sentence as the model writes them; left out of the vectors
-contained               only inside longer entities; left out
-no_synonym              without a valid replacement; left out
-con_o                   samples of the original sentence with the answer
-con_o_2, con_o_3 ...    the sizes of the other groups of equal answers, largest first (figure 10)
-con_rs                  the lowest such number over the tested sentences
-samples                 samples of each sentence
-unread                  replies that were not a list, cut off or filtered, for the original and the tested sentences
-tests, tests_passed     by the decision rule; ``tests_passed`` is A_test
-combinations            combinations of samples over all tests: tests x samples^3, including unread replies
-combinations_passed     those that pass; unread replies never do. A_rate is the quotient
-changed                 different x other than 0 among the tests' x, y and x XOR y: the changed sentences
-identity                those whose vector is the complement of x; identity_rate is the quotient
-sentences               changed sentences whose replies could be read
-lost, both, extra       over those: entities in neither form, entities in both forms, names that are not entities
-paraphrase_missed       tested x for which no paraphrase kept the entities
-labelled                labelled entities, if the sentence has labels
-labelled_extracted      those in the answer
-======================  ============================================================================================
-
-``identity``, ``lost``, ``both`` and ``extra`` are about the deciding answer: the first sample's set under ``single``,
-otherwise the most frequent set.
+``linearity_values`` documents ``Acceptance.values``.
 """
 
 from __future__ import annotations
@@ -50,28 +20,23 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.culprits import culprits, explanation
-from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, Entity, locate
+from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate
 from pytest_llmprops.benchmarks.oracle.extraction import (
     Extracted,
-    Names,
     Samples,
     most_frequent,
-    normalised,
 )
 from pytest_llmprops.benchmarks.oracle.linear_tests import (
     OneTest,
     Replies,
-    Rule,
     Subject,
-    deciding_set,
     extract,
     run_tests,
+    sentences_of,
 )
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     CulpritEvidence,
@@ -80,15 +45,17 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     test_evidence,
 )
 from pytest_llmprops.benchmarks.oracle.linearity_settings import (
+    NO_POWER,
     PAPER,
     QUICK,
     LinearitySettings,
     bound_of,
 )
+from pytest_llmprops.benchmarks.oracle.linearity_values import answer_values, measured_values
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
-from pytest_llmprops.core.linearity import complement, draws
+from pytest_llmprops.core.linearity import draws, informative_draws
 
 __all__ = ["PAPER", "QUICK", "LinearityChecker", "LinearitySettings", "Prepared", "Sentence", "bound_of"]
 
@@ -136,8 +103,8 @@ class LinearityChecker:
     async def check(self, x: Sentence | str, oracle: Oracle, rng: random.Random) -> Acceptance:
         """Measure one sentence. The tables of the module list outcomes and values.
 
-        :param rng: seeds the pool and the tests separately, so that the tests do not depend on the entities. The x and
-            y of each test are drawn uniformly and with replacement.
+        :param rng: seeds the pool and the tests separately, so that the tests do not depend on the entities. The
+            pairs (x, y) of the tests are drawn uniformly and with replacement, from all pairs or the informative ones.
         :raises BackendError: if a call could not be made.
         """
         pool_seed, test_seed = rng.getrandbits(64), rng.getrandbits(64)
@@ -147,11 +114,10 @@ class LinearityChecker:
         elif prepared.stopped is not None:
             return prepared.stopped
         replies = self.replies(prepared, oracle)
-        pairs = draws(random.Random(test_seed), prepared.subject.m, self.settings.tests)
+        draw = draws if self.settings.draw == "uniform" else informative_draws
+        pairs = draw(random.Random(test_seed), prepared.subject.m, self.settings.tests)
         by_rule, by_any = await run_tests(pairs, replies, self.settings.rule)
-        tested = dict.fromkeys(z for a, b in pairs for z in (a, b, a ^ b))
-        samples = {z: await replies.of(z) for z in tested}
-        return self._decide(prepared, replies, by_rule, by_any, samples)
+        return self._decide(prepared, replies, by_rule, by_any)
 
     async def prepare(self, x: Sentence | str, oracle: Oracle, pool_seed: int) -> Prepared:
         """Ask for the answer about the sentence, locate its entities, and choose their synonyms.
@@ -178,10 +144,10 @@ class LinearityChecker:
             )
             chosen = await generator.synonyms(answer)
         subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
-        values = self._counts(sentence, original, answer, names, con_o, subject)
+        values = answer_values(original, con_o, names, subject, sentence.labels)
         evidence = SentenceEvidence(sentence.text, entity_evidence(answer, chosen))
         prepared = Prepared(subject, original, None, values, evidence)
-        return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates)))
+        return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates), self.settings))
 
     def replies(self, prepared: Prepared, oracle: Oracle) -> Replies:
         """Return the replies about R(x) of a prepared sentence; those about the sentence itself are known."""
@@ -208,94 +174,46 @@ class LinearityChecker:
         stopped = Acceptance(False, outcome, why, evidence.to_json(), None, values)
         return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
 
-    def _counts(
-        self,
-        sentence: Sentence,
-        original: Samples,
-        answer: Sequence[Entity],
-        names: Names,
-        con_o: int,
-        subject: Subject,
-    ) -> dict[str, float]:
-        states = [entity.state for entity in answer]
-        counts: dict[str, Any] = {
-            "entities": len(answer),
-            "tested": subject.m,
-            "named": sum(bool(entity.named) for entity in subject.tested),
-            "not_literal": states.count("not_literal"),
-            "contained": states.count("contained"),
-            "no_synonym": states.count("tested") - subject.m
-            if states.count("tested") <= MOST_ENTITIES
-            else 0,
-            "con_o": con_o,
-            "samples": len(original.readings),
-            "unread": original.unread,
-        }
-        sizes = sorted(Counter(original.sets).values(), reverse=True)
-        counts |= {f"con_o_{place}": size for place, size in enumerate(sizes[1:], 2)}
-        if sentence.labels is not None:
-            labels = {normalised(label) for label in sentence.labels}
-            counts |= {"labelled": len(labels), "labelled_extracted": len(labels & names)}
-        return {name: float(value) for name, value in counts.items()}
-
     def _decide(
         self,
         prepared: Prepared,
         replies: Replies,
         by_rule: Sequence[OneTest],
         by_any: Sequence[OneTest],
-        samples: Mapping[int, Samples],
     ) -> Acceptance:
         settings, subject = self.settings, prepared.subject
+        sentences = sentences_of(by_rule, settings.rule)
         accepted = all(test.passed for test in by_rule)
-        answers = {
-            x: names for x, s in samples.items() if (names := deciding_set(s, settings.rule)) is not None
-        }
-        faithful = all(_faithful(x, s, subject, settings.rule) for x, s in samples.items())
-        # R(0) is the original sentence, whose entities are the answer. It has no replacements to count.
-        changed = {x: names for x, names in answers.items() if x}
-        counts: dict[str, Any] = {
-            "accepted": accepted,
-            "linear_not_faithful": accepted and not faithful,
-            "con_rs": min(most_frequent(s.sets)[1] for s in samples.values()),
-            "unread": prepared.values["unread"] + _unread_of(samples.values(), prepared.original),
-            "tests": len(by_rule),
-            "tests_passed": sum(test.passed for test in by_rule),
-            "combinations": sum(test.total for test in by_any),
-            "combinations_passed": sum(test.passing for test in by_any),
-            "changed": sum(x != 0 for x in samples),
-            "sentences": len(changed),
-            "identity": sum(subject.vector(n) == complement(x, subject.m) for x, n in changed.items()),
-            "lost": sum(subject.lost(names) for names in changed.values()),
-            "both": sum(subject.both(names) for names in changed.values()),
-            "extra": sum(len(subject.others(names)) for names in changed.values()),
-            "paraphrase_missed": len(replies.missed),
-        }
-        values = {**prepared.values, **{name: float(value) for name, value in counts.items()}}
-        evidence = replace(prepared.evidence, tests=test_evidence(by_rule, samples, subject))
+        values = {**prepared.values, **measured_values(by_rule, by_any, subject, settings.rule)}
+        values["unread"] += sum(s.unread for _, s in sentences if s is not prepared.original)
+        values["paraphrase_missed"] = float(len(replies.missed))
+        evidence = replace(prepared.evidence, tests=test_evidence(by_rule))
         if accepted:
-            why = f"{len(by_rule)} of {len(by_rule)} tests passed"
-            why += "" if faithful else "; linear, not faithful"
+            why = _why_accepted(values, settings)
             return Acceptance(True, "accepted", why, evidence.to_json(), bound_of(settings), values)
         failed = [test for test in by_rule if not test.passed]
-        withheld = {x for x, s in samples.items() if s.refused == len(s.readings)}
-        if all(withheld & {test.x, test.y, test.x ^ test.y} for test in failed):
-            why = f"a content filter refused {len(withheld)} of {len(samples)} changed sentences"
+        if all(any(map(_is_withheld, test.samples)) for test in failed):
+            withheld = sum(_is_withheld(s) for _, s in sentences)
+            why = f"a content filter refused {withheld} of {len(sentences)} changed sentences"
             values = {**prepared.values, "accepted": 0.0, "unread": values["unread"]}
             return Acceptance(False, "refused", why, evidence.to_json(), None, values)
-        breaking = culprits(by_rule, samples, subject, settings.rule, prepared.original)
+        breaking = culprits(by_rule, sentences, subject, settings.rule, prepared.original)
         evidence = replace(evidence, culprits=tuple(map(CulpritEvidence.of, breaking)))
         return Acceptance(False, "rejected", explanation(by_rule, breaking), evidence.to_json(), None, values)
 
 
-def _nothing_to_test(prepared: Prepared, candidates: int) -> Acceptance | None:
+def _nothing_to_test(prepared: Prepared, candidates: int, settings: LinearitySettings) -> Acceptance | None:
     values, evidence = dict(prepared.values), prepared.evidence.to_json()
     if not prepared.subject.answer:
         values |= {"accepted": 1.0, "no_entities": 1.0}
         return Acceptance(True, "accepted", "no entities, so nothing to test", evidence, None, values)
-    if prepared.subject.m:
+    too_few = prepared.subject.m == 1 and settings.draw == "informative"
+    if prepared.subject.m and not too_few:
         return None
-    if candidates > MOST_ENTITIES:
+    if too_few:
+        why = "one entity can be tested, and a test that can fail needs two"
+        values["no_informative_test"] = 1.0
+    elif candidates > MOST_ENTITIES:
         why = f"{candidates} entities, and at most {MOST_ENTITIES} can be tested"
     elif candidates:
         why = f"none of {candidates} entities has a valid replacement"
@@ -305,15 +223,17 @@ def _nothing_to_test(prepared: Prepared, candidates: int) -> Acceptance | None:
     return Acceptance(False, "unmeasurable", why, evidence, None, values)
 
 
-def _faithful(x: int, samples: Samples, subject: Subject, rule: Rule) -> bool:
-    """Return whether f(x) is the complement of x under the rule: for any sample, the majority, or the first sample."""
-    ideal = complement(x, subject.m)
-    if rule == "any":
-        return any(subject.vector(names) == ideal for names in set(samples.sets))
-    names = deciding_set(samples, rule)
-    return names is not None and subject.vector(names) == ideal
+def _why_accepted(values: Mapping[str, float], settings: LinearitySettings) -> str:
+    tests, informative = (int(values[name]) for name in ("tests", "informative_tests"))
+    parts = [f"{tests} of {tests} tests passed"]
+    if informative < tests:
+        parts[0] += f", {informative} of which could fail"
+    if settings.rule == "any":
+        parts.append(NO_POWER)
+    if values["linear_not_faithful"]:
+        parts.append("linear, not faithful" if values["changed"] else "no sentence was changed")
+    return "; ".join(parts)
 
 
-def _unread_of(samples: Iterable[Samples], original: Samples) -> int:
-    """Count the unread replies about different sentences, without the original."""
-    return sum(s.unread for text, s in {s.text: s for s in samples}.items() if text != original.text)
+def _is_withheld(samples: Samples) -> bool:
+    return samples.refused == len(samples.readings)

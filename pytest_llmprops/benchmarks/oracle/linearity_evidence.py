@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import Samples, most_frequent
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.evidence import (
     Evidence,
@@ -107,18 +107,16 @@ def entity_evidence(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> tupl
     return tuple(rows)
 
 
-def test_evidence(
-    tests: Sequence[OneTest], samples: Mapping[int, Samples], subject: Subject
-) -> tuple[Evidence, ...]:
+def test_evidence(tests: Sequence[OneTest]) -> tuple[Evidence, ...]:
     """Return each test with its three sentences and the most frequent extraction of each."""
     return tuple(
         {
             "passed": test.passed,
             "passing": test.passing,
             "combinations": test.total,
-            "x": _extraction(samples[test.x]),
-            "y": _extraction(samples[test.y]),
-            "x+y": _extraction(samples[test.x ^ test.y]),
+            "x": _extraction(test.samples[0]),
+            "y": _extraction(test.samples[1]),
+            "x+y": _extraction(test.samples[2]),
         }
         for test in tests
     )

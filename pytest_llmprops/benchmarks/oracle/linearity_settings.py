@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import AskChat, Bound, Oracle
 from pytest_llmprops.core.linearity import rejection_bound
 
+#: how x and y of a test are drawn: uniformly from all vectors, as in the paper, or from the informative pairs
+Draw = Literal["uniform", "informative"]
 #: distances for which a bound is printed (section 3)
 EPSILONS = (0.1, 0.05)
+#: printed with every acceptance under ``any``
+NO_POWER = "the rule any has no power against noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class LinearitySettings:
     :param samples: samples per sentence.
     :param tests: tests per sentence.
     :param rule: the rule that decides whether a test passes.
+    :param draw: ``uniform`` also draws tests that every extractor passes; ``informative`` never does.
     :param synonym_votes: samples of prompts 3 and 4.
     :param named_votes: samples of prompt 2.
     :param paraphrase: whether R(x) is an entity-preserving paraphrase of the sentence with replacements (section 3.2).
@@ -28,6 +33,7 @@ class LinearitySettings:
     samples: int = 11
     tests: int = 5
     rule: Rule = "any"
+    draw: Draw = "uniform"
     synonym_votes: int = 7
     named_votes: int = 11
     paraphrase: bool = False
@@ -40,6 +46,8 @@ class LinearitySettings:
                 raise ValueError(f"{name} must be from 1 to 100")
         if self.rule not in get_args(Rule):
             raise ValueError(f"rule must be one of {', '.join(get_args(Rule))}")
+        if self.draw not in get_args(Draw):
+            raise ValueError(f"draw must be one of {', '.join(get_args(Draw))}")
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ValueError("temperature must be from 0 to 2, or none")
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -51,8 +59,16 @@ class LinearitySettings:
 
 
 PAPER = LinearitySettings()
-#: at most 27 samples of tested sentences instead of 165, and a rule with a bound
-QUICK = LinearitySettings(samples=3, tests=3, rule="majority", synonym_votes=1, named_votes=1, max_tokens=400)
+#: at most 27 samples of tested sentences instead of 165, a rule with a bound, and no test that cannot fail
+QUICK = LinearitySettings(
+    samples=3,
+    tests=3,
+    rule="majority",
+    draw="informative",
+    synonym_votes=1,
+    named_votes=1,
+    max_tokens=400,
+)
 
 
 def bound_of(settings: LinearitySettings) -> Bound:
@@ -60,9 +76,12 @@ def bound_of(settings: LinearitySettings) -> Bound:
 
     Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
     read, f has no value and the test fails. The bound then applies to extractors that are far for every such value.
+
+    The bound of informative draws needs f(0) = 1...1: the answer about the sentence has none of the replacements. The
+    synonym generator refuses replacements that are an entity of the answer, or contain one.
     """
     if settings.rule == "any":
-        return Bound(f"no bound: best of {settings.samples**3:,} combinations")
+        return Bound(f"no bound: best of {settings.samples**3:,} combinations; {NO_POWER}")
     bounds = [(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
     text = "; ".join(
         f"an extractor {epsilon}-far from linear would have been rejected with probability at least {p:.3f}"

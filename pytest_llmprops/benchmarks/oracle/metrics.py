@@ -33,6 +33,9 @@ DIRECTIONS = {
     "both_rate": "lower",
     "extra_per_sentence": "lower",
     "linear_not_faithful_rate": "lower",
+    "faithful_acceptance_rate": "higher",
+    "vacuous_test_rate": "none",
+    "no_informative_test_rate": "none",
     "no_entities_rate": "none",
     "unmeasurable_rate": "none",
     "named_share": "none",
@@ -80,6 +83,9 @@ def _linearity(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metri
     read = [r for r in members if "entities" in r.values]
     yield rate(place, "no_entities_rate", [bool(r.values.get("no_entities")) for r in read], "none")
     yield rate(place, "unmeasurable_rate", [bool(r.values.get("unmeasurable")) for r in read], "none")
+    vacuous = [bool(r.values["no_informative_test"]) for r in read if "no_informative_test" in r.values]
+    if vacuous:
+        yield rate(place, "no_informative_test_rate", vacuous, "none")
     domains = dict.fromkeys(map(_domain, read))
     groups = {"": read}
     if len(domains) > 1:
@@ -116,12 +122,23 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
     yield mean("con_rs", lambda v: v["con_rs"] / v["samples"], group)
     yield mean("entities", lambda v: v["entities"], group)
     yield mean("linear_not_faithful_rate", lambda v: v["linear_not_faithful"], group)
+    informative = [r for r in records if not r.values.get("no_informative_test")]
+    if informative:
+        yield _mean(place, informative)("faithful_acceptance_rate", _is_faithful, group)
+    drawn = [
+        {**v, "vacuous": v["tests"] - v["informative_tests"]} for v in values if "informative_tests" in v
+    ]
+    yield from _share(place, "vacuous_test_rate", drawn, "vacuous", "tests", group)
     yield from _share(place, "identity_rate", values, "identity", "changed", group)
     yield from _share(place, "named_share", values, "named", "tested", group)
     slots = [{**v, "slots": v["sentences"] * v["tested"]} for v in values]
     yield from _share(place, "lost_rate", slots, "lost", "slots", group)
     yield from _share(place, "both_rate", slots, "both", "slots", group)
     yield from _share(place, "extra_per_sentence", values, "extra", "sentences", group)
+
+
+def _is_faithful(values: Values) -> float:
+    return float(values["accepted"] and not values["linear_not_faithful"])
 
 
 def _a_rate(values: Values) -> float:

@@ -79,15 +79,13 @@ class LinearitySearch:
         test, subject = self.smallest, self.prepared.subject
         if test is None:
             return None
-        samples = {z: await self._replies.of(z) for z in sorted(self._begun)}
-        breaking = culprits([test], samples, subject, self.checker.settings.rule, self.prepared.original)
+        sentences = [(z, await self._replies.of(z)) for z in sorted(self._begun)]
+        breaking = culprits([test], sentences, subject, self.checker.settings.rule, self.prepared.original)
         x, y = (self._names(z) for z in (test.x, test.y))
         replaced = (test.x | test.y).bit_count()
         why = f"{replaced} of {subject.m} entities replaced (x: {_list(x)}; y: {_list(y)}); {_culprits_text(breaking)}"
         recorded = tuple(map(CulpritEvidence.of, breaking))
-        evidence = replace(
-            self.prepared.evidence, tests=test_evidence([test], samples, subject), culprits=recorded
-        )
+        evidence = replace(self.prepared.evidence, tests=test_evidence([test]), culprits=recorded)
         values = LinearityCounterexample(replaced, subject.m, x, y, recorded).to_json()
         return Counterexample(why, values, evidence.to_json())
 

@@ -334,7 +334,10 @@ def test_the_papers_protocol() -> None:
     assert any("mapped onto the whole other sentence" in text for text in assumed)
     quick = ORACLE.protocols["quick"].settings
     assert 3 * quick.samples * quick.tests == 27
-    assert "27 calls a sentence in place of 165" in ORACLE.protocols["quick"].gives_up
+    assert "27 calls per sentence instead of 165" in ORACLE.protocols["quick"].gives_up
+    assert (s.draw, quick.draw) == ("uniform", "informative")
+    assert any("x = 0, y = 0, x = y" in text for text in assumed)
+    assert any("afresh" in text for text in assumed)
 
 
 def test_helpers_by_task() -> None:

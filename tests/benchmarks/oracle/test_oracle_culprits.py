@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -49,8 +50,9 @@ def culprits_of(**changed: Samples) -> tuple[Culprit, ...]:
         if (names := deciding_set(samples[x], "majority")) is not None
     ]
     passing = len(vectors) == 3 and is_linear_test(vectors[0], vectors[1], vectors[2], SUBJECT.m)
-    test = OneTest(X, Y, int(passing), 1)
-    return culprits([test], samples, SUBJECT, "majority", changed.get("original", ideal(0)))
+    test = OneTest(X, Y, int(passing), 1, (samples[X], samples[Y], samples[X ^ Y]))
+    original = changed.get("original", ideal(0))
+    return culprits([test], list(samples.items()), SUBJECT, "majority", original)
 
 
 def test_passed_test_has_no_culprit() -> None:
@@ -139,10 +141,12 @@ def test_culprits_are_sorted_by_failed_tests() -> None:
     for x, lost in ((3, "Tobias"), (5, "Norway"), (6, "Norway")):
         names = [name for name in present(x) if name != lost]
         samples[x] = Samples("", (ListReading(tuple(map(Extracted, names))),) * 11)
-    tests = [OneTest(1, 2, 0, 1), OneTest(4, 1, 0, 1), OneTest(4, 2, 0, 1)]
-    seen = culprits(tests, samples, subject, "majority")
+    tests = [
+        OneTest(x, y, 0, 1, (samples[x], samples[y], samples[x ^ y])) for x, y in ((1, 2), (4, 1), (4, 2))
+    ]
+    seen = culprits(tests, list(samples.items()), subject, "majority")
     assert [(c.name, c.tests, c.place) for c in seen] == [("Kenya", 2, 2), ("Adriana", 1, 0)]
-    assert [violated_bits(test, samples, subject, "majority") for test in tests] == [1, 4, 4]
+    assert [violated_bits(test, subject, "majority") for test in tests] == [1, 4, 4]
 
 
 def test_unread_replies_name_no_entity() -> None:
@@ -185,6 +189,8 @@ def test_culprit_of_a_whole_measurement(rule: str) -> None:
 def test_test_that_some_combination_passes_has_no_culprits() -> None:
     """A test that some combination passes has no culprits, even if its most frequent answers fail."""
     samples = {x: ideal(x) for x in (X, Y)} | {3: replies(3, (10, []), (1, present(3, 2)))}
-    assert violated_bits(OneTest(X, Y, 121, 1331), samples, SUBJECT, "any") == 3
-    assert culprits([OneTest(X, Y, 121, 1331)], samples, SUBJECT, "any") == ()
-    assert len(culprits([OneTest(X, Y, 0, 1331)], samples, SUBJECT, "any")) == 2
+    passed = OneTest(X, Y, 121, 1331, (samples[X], samples[Y], samples[3]))
+    sentences = list(samples.items())
+    assert violated_bits(passed, SUBJECT, "any") == 3
+    assert culprits([passed], sentences, SUBJECT, "any") == ()
+    assert len(culprits([replace(passed, passing=0)], sentences, SUBJECT, "any")) == 2

@@ -62,12 +62,13 @@ def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> Non
     values = acceptance.values
     assert acceptance.accepted
     assert acceptance.outcome == "accepted"
-    assert acceptance.why == "5 of 5 tests passed"
+    assert acceptance.why.startswith("5 of 5 tests passed")
     assert values["tests_passed"] == values["tests"] == 5
     assert values["combinations"] == 5 * 27
     assert a_rate(acceptance) == 1
     assert values["identity"] == values["sentences"]
-    assert values["linear_not_faithful"] == values["lost"] == values["both"] == values["extra"] == 0
+    assert values["linear_not_faithful"] == (values["changed"] == 0)
+    assert values["lost"] == values["both"] == values["extra"] == 0
     assert values["entities"] == values["tested"] == values["named"] == m
     assert values["con_o"] == values["con_rs"] == 3
     assert values["unread"] == 0
@@ -136,14 +137,11 @@ def test_a_rate_follows_the_dropping_probability(p: float) -> None:
 
     f's bit of the entity is wrong only in a sentence with its synonym. Therefore two of the three
     sentences of a test must agree on it, or none has the synonym (one test in four). Two sentences agree
-    with probability q = p^2 + (1 - p)^2. They are the same sentence in one case of 2^(m-1), where a sample
-    is also compared with itself.
+    with probability q = p^2 + (1 - p)^2, equal sentences too, because each is asked about afresh.
     """
-    m, samples, n = 3, 11, 400
+    n = 400
     q = p * p + (1 - p) ** 2
-    once = 1 / samples + (1 - 1 / samples) * q
-    same = 1 / 2 ** (m - 1)
-    expected = 1 / 4 + 3 / 4 * ((1 - same) * q + same * once)
+    expected = 1 / 4 + 3 / 4 * q
     rates = []
     for seed in range(n):
         rng = random.Random(-1 - seed)
@@ -191,11 +189,12 @@ def test_linear_but_not_faithful(make: Any, rule: str) -> None:
 
 
 def test_lost_duplicate_and_extra_entities_are_counted() -> None:
-    """Lost entities, entities in both forms and extra names are counted over distinct tested sentences."""
+    """Lost entities, entities in both forms and extra names are counted over the askings of changed sentences."""
     fake = Fake(nothing_after_first())
     empty = check(fake, 3)
-    vectors = {fake.vector(text) for text, _ in fake.asked}
-    other = len(vectors - {0})
+    vectors = [fake.vector(text) for text, _ in fake.asked[::11]]
+    other = len(vectors) - vectors.count(0)
+    assert 0 < other < 15
     assert empty.values["lost"] == 3 * other
     assert empty.values["both"] == 0
     twice = check(Fake(lambda x, _: present(x) if x == 0 else [*present(x), "Adriana", "Ghost", "Echo"]), 3)
@@ -235,16 +234,11 @@ def test_extractor_that_changes_its_answer() -> None:
 
 
 def test_paper_protocol_makes_165_requests() -> None:
-    """The original and each distinct transformed sentence get eleven requests each, and none is repeated."""
+    """The original and each of fifteen transformed sentences get eleven requests each, and none is repeated."""
     for seed in range(6):
         fake = Fake(lambda x, _: present(x, 5), 5)
         check(fake, seed)
-        assert len(fake.asked) == len(set(fake.asked))
-        texts = {text for text, _ in fake.asked}
-        assert len(fake.asked) == 11 * len(texts)
-        assert len(texts) <= 16
-        assert {sample for _, sample in fake.asked} == set(range(11))
-    assert len(texts) > 10
+        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
 
 
 def test_all_requests_of_the_tests_are_sent_at_once() -> None:
@@ -509,7 +503,7 @@ def test_groups_of_equal_answers() -> None:
     groups = [4, 6, 1]
     lists = [present(0)[:1], present(0), present(0)[:2]]
     replies = [names for size, names in zip(groups, lists, strict=True) for _ in range(size)]
-    values = check(Fake(lambda x, sample: replies[sample] if x == 0 else present(x))).values
+    values = check(Fake(lambda x, sample: replies[sample % 11] if x == 0 else present(x))).values
     assert [values["con_o"], values["con_o_2"], values["con_o_3"]] == [6, 4, 1]
     assert values["entities"] == 3
     assert "con_o_4" not in values
@@ -549,8 +543,9 @@ def test_paraphrase_as_replacement() -> None:
     assert len(set(seen)) > 5
     ask, seen = asking(False)
     missed = check(ask, 4, paraphrase=True)
-    # R(0) is paraphrased as well.
-    assert missed.values["paraphrase_missed"] - missed.values["changed"] in (0, 1)
+    # R(0) is paraphrased as well, and each vector only once.
+    vectors = {Fake(lambda x, _: []).vector(text) for text in seen[11:]}
+    assert missed.values["paraphrase_missed"] == len(vectors)
     assert missed.values["changed"] == missed.values["sentences"] > 3
     assert not any("said" in text for text in seen)
 
@@ -567,14 +562,14 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
     assert prompts.count(prompts[0]) == 11
     assert sum("list synonyms" in prompt for prompt in prompts) == 7
     rest = [p for p in prompts[11:] if "list synonyms" not in p]
-    assert 11 * 10 <= len(rest) <= 165
-    assert len(set(rest)) * 11 == len(rest)
+    assert len(rest) == 165
+    assert len(set(rest)) > 5
 
 
 def test_wording_of_the_bounds() -> None:
     """The printed bound uses the run's n and samples, and ``any`` has no number."""
     paper = bound_of(PAPER)
-    assert paper.text == "no bound: best of 1,331 combinations"
+    assert paper.text == "no bound: best of 1,331 combinations; the rule any has no power against noise"
     assert paper.epsilon is None
     assert paper.probability is None
     ten = bound_of(LinearitySettings(tests=10, rule="single"))

@@ -81,11 +81,25 @@ def test_linearity_by_hand() -> None:
         "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
         "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
         "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
+        "faithful_acceptance_rate": 1 / 2,
         "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
     }  # fmt: skip
     assert {name: value for name, value in measured.items() if "spearman" not in name} == pytest.approx(
         expected
     )
+
+
+def test_vacuous_tests_are_counted_apart() -> None:
+    """Sentences without an informative test are in ``acceptance_rate``, but not in ``faithful_acceptance_rate``."""
+    good = {**GOOD, "informative_tests": 4, "no_informative_test": 0}
+    unfaithful = {**good, "linear_not_faithful": 1}
+    vacuous = {**GOOD, "informative_tests": 0, "no_informative_test": 1}
+    single = {**UNMEASURABLE, "no_informative_test": 1}
+    measured = values(sentences(good, unfaithful, vacuous, single, EMPTY), "linearity")
+    assert measured["acceptance_rate"] == 1
+    assert measured["faithful_acceptance_rate"] == 1 / 2
+    assert measured["vacuous_test_rate"] == (1 + 1 + 5) / 15
+    assert measured["no_informative_test_rate"] == 2 / 4
 
 
 def test_intervals_and_numbers() -> None:

@@ -108,7 +108,7 @@ def test_sentences_need_no_helper(run: Runner) -> None:
 
 def test_own_sentences(run: Runner) -> None:
     """`llmprops oracle sentences` turns a text file into items, and only these are measured."""
-    run.write("mine.txt", "Then Oslo wrote.\nThen Lima wrote.\n")
+    run.write("mine.txt", "Then Oslo wrote to Lima.\nThen Lima wrote to Oslo.\n")
     assert command(run, "oracle", "sentences", "mine.txt", "--out", "mine").code == 0
     run.write("test_oracle.py", SUITE)
     done = run(

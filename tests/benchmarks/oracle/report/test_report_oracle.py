@@ -37,7 +37,7 @@ from pytest_llmprops.runs.replies import read_requests
 TOWNS = "Then Oslo wrote to Lima about Quito."
 TWO = [
     sentence(TOWNS, 1, ["Oslo", "Quito", "Peru"]),
-    sentence("Long ago Oslo was small.", 2, ["Oslo"], "technical"),
+    sentence("Long ago Oslo was near Cairo.", 2, ["Oslo", "Cairo"], "technical"),
     sentence("Nothing of note is here.", 3),
 ]
 DOGS = "red dogs barked loudly last night."
@@ -51,9 +51,10 @@ PROVED, UNPROVED, DENIED = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2), pair(MOVED
 
 
 def tied(text: str, sample: int) -> list[str]:
-    """An extractor that finds the replacement of Lima only when Oslo is in the sentence."""
+    """An extractor that finds the replacement of Lima only when Oslo is in the sentence; linear after ``Long ago``."""
     names = capitalised(text)
-    return names if "Oslo" in text or "Lima" in text else names[:1] + names[2:]
+    complete = "Oslo" in text or "Lima" in text or text.startswith("Long ago")
+    return names if complete else names[:1] + names[2:]
 
 
 def paraphrases(text: str) -> list[str]:
@@ -130,9 +131,9 @@ def test_accepted_shares_are_shown_above_the_published_ones(tmp_path: Path) -> N
         "the paper, RISC-V": "500",
     }  # fmt: skip
     assert rows["builtin"]["Accepted"].startswith("50.0% (")
-    assert rows["builtin"]["Entities in accepted"] == "25.0%"
-    assert rows["builtin"]["Labelled in accepted"] == "33.3%"
-    assert rows["builtin"]["Overlap with labels"] == "75.0%"
+    assert rows["builtin"]["Entities in accepted"] == "40.0%"
+    assert rows["builtin"]["Labelled in accepted"] == "50.0%"
+    assert rows["builtin"]["Overlap with labels"] == "80.0%"
     assert rows["builtin, technical"]["Identity"] == "100.0%"
     assert rows["builtin, technical"]["A_rate, accepted"].startswith("100.0%")
     assert rows["builtin, general"]["A_rate, accepted"] == "–"
@@ -159,7 +160,7 @@ def test_figure_6_has_three_bars_per_model(tmp_path: Path) -> None:
     axes = figure.draw().axes[0]
     counts = [text.get_text() for text in axes.texts]
     assert counts[:4] == ["Builtin, general", "0.0% of 1", "0.0% of 3", "0.0% of 3"]
-    assert counts[4:8] == ["Builtin, technical", "100.0% of 1", "100.0% of 1", "100.0% of 1"]
+    assert counts[4:8] == ["Builtin, technical", "100.0% of 1", "100.0% of 2", "100.0% of 2"]
     assert counts[8:12] == [
         "GPT3.5: the paper, DOCRED",
         "79.5% of 5,000",
