@@ -11,6 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from pytest_llmprops.benchmarks.dtails.rejection_words import (
+    AFTER,
+    AFTER_ENGLISH,
+    AFTER_JAPANESE,
+    ALSO_NOT,
+    AND,
+    ARTICLE,
+    BEFORE,
+    BEFORE_ALL,
+    COMMA,
+    CROSSES,
+    FILLER,
+    OR,
+    PARTICLES,
+    SINCE,
+    TICKS,
+    WRONG_ONE,
+)
 from pytest_llmprops.benchmarks.dtails.spelling import simplified
 
 #: The private-use characters that stand for names.
@@ -18,130 +36,6 @@ FIRST_NAME = 0xE000
 _NAME = "[\ue000-\uf8ff]"
 #: Limited, because a reply may have thousands of quotes.
 _QUOTES = "[\\s\"'“”„‘«»*_~<>「」『』()\\[\\]]{0,9}"
-
-#: Before names: (language, words).
-_BEFORE: dict[str, tuple[str, ...]] = {
-    "en": (
-        "not", "never", "nor", "instead of", "rather than", "as opposed to", "opposed to", "in place of",
-        "in contrast to", "unlike", "over", "other than", "except", "except for", "excluding", "exclude", "excludes",
-        "without", "avoid", "avoiding", "reject", "rejects", "rejecting", "rejected", "rule out", "rules out",
-        "ruling out", "ruled out", "eliminate", "eliminates", "eliminating", "eliminated", "discard", "discarding",
-        "discarded", "dismiss", "dismissing", "cannot", "against", "anything but", "and not", "but not", "or not",
-    ),
-    "af": ("nie", "nooit", "in plaas van", "pleks van", "eerder as", "sonder"),
-    "fa": ("نه", "به جای", "بجای", "غیر از", "به غیر از", "بدون"),
-    "gl": ("non", "nunca", "nin", "en vez de", "en lugar de", "en troques de", "no canto de", "agás", "sen"),
-    "hi": ("न कि", "ना कि", "न"),
-    "hy": ("ոչ", "ոչ թե", "չէ թե", "առանց"),
-    "lv": ("nevis", "ne", "nav", "bez"),
-}  # fmt: skip
-#: Before a list of names that are all rejected, also without "or".
-_BEFORE_ALL = ("neither", "none of")
-#: After a name, and after names joined by "or".
-_AFTER: dict[str, tuple[str, ...]] = {
-    "af": ("nie", "is verkeerd", "is fout", "is onvanpas", "is nie", "pas nie", "werk nie", "is die verkeerde"),
-    "fa": (
-        "نیست", "نمی باشد", "نادرست", "غلط", "اشتباه", "نامناسب", "درست نیست", "مناسب نیست", "صحیح نیست", "نه",
-    ),
-    "gl": (
-        "non", "non é", "non encaixa", "non vale", "non serve", "non procede", "é incorrecto", "é incorrecta",
-        "é erróneo", "é errónea", "é inadecuado", "é inadecuada", "está mal", "sería incorrecto", "sería incorrecta",
-    ),
-    "hi": (
-        "नहीं", "नही", "सही नहीं", "ठीक नहीं", "उपयुक्त नहीं", "यहाँ नहीं", "शब्द नहीं", "के बजाय", "की बजाय", "की जगह",
-        "के स्थान पर", "के बदले", "गलत", "अनुपयुक्त", "न होकर", "को छोड़कर",
-    ),
-    "hy": (
-        "փոխարեն", "ի փոխարեն", "սխալ", "սխալ է", "չէ", "ճիշտ չէ", "հարմար չէ", "տեղին չէ", "չի", "ը սխալ է",
-        "ն սխալ է", "ը չէ", "ն չէ", "ը ճիշտ չէ", "ն ճիշտ չէ", "ոչ",
-    ),
-    "lv": (
-        "vietā", "nav pareizi", "nav pareizs", "nav pareiza", "nav piemērots", "nav piemērota", "nav īstais", "nav",
-        "ir nepareizi", "ir nepareizs", "ir nepareiza", "ir kļūda", "neder", "neatbilst", "ne",
-    ),
-    "ta": (
-        "அல்ல", "அல்லாமல்", "இல்லை", "இல்லாமல்", "அன்று", "தவறு", "தவறானது", "பொருந்தாது", "பொருத்தமற்றது", "சரியல்ல",
-        "சரியானதல்ல", "சரி இல்லை", "சரியில்லை", "வேண்டாம்", "தவிர", "என்பது தவறு", "என்பது அல்ல", "என்பதற்குப் பதில்",
-        "என்பதற்கு பதில்", "என்பது பொருந்தாது",
-    ),
-    "te": (
-        "కాదు", "కాకుండా", "కాక", "లేదు", "తప్పు", "సరికాదు", "సరిపోదు", "సరైనది కాదు", "బదులు", "బదులుగా", "కి బదులు",
-        "కు బదులు", "కి బదులుగా", "కు బదులుగా", "వద్దు", "పొరపాటు", "అనేది కాదు", "అనేది తప్పు", "తగదు",
-    ),
-}  # fmt: skip
-#: After a Japanese name and its particles; Japanese has no spaces.
-_AFTER_JAPANESE = (
-    "ではなく", "ではない", "ではありません", "じゃなく", "じゃない", "でなく", "でない", "でもない", "でもなく",
-    "でもありません", "の代わり", "のかわり", "というより", "よりも", "より", "不適切", "間違い", "誤り", "不正解",
-    "違う", "違います", "使わない", "使いません", "使えない", "使えません", "合わない", "合いません", "不自然", "除外",
-    "以外", "適切ではない", "適切でない", "適切ではありません", "正しくない", "当てはまらない", "当てはまりません",
-    "ふさわしくない", "だめ", "駄目", "選ばない", "選びません", "避け", "×",
-)  # fmt: skip
-#: "Wrong: a" and "the wrong word is a".
-_WRONG_ONE = "(?:wrong|incorrect|unsuitable|bad|rejected|excluded)(?:\\s+(?:word|one|choice|option|answer))?"
-_PARTICLES = "(?:という語|という言葉|という単語|の方|のほう|では|は|が|も|を)*"
-_BE = "(?:is|are|was|were|'s|would be|would have been|seems?|sounds?|feels?|being|=|:|->|→|-|–|—)"
-_BAD = (
-    "(?:(?:simply|clearly|just|also|both|all|therefore|too|here) )*(?:wrong|incorrect|inaccurate|inappropriate"
-    "|unsuitable|unnatural|unidiomatic|invalid|false|impossible|rejected|excluded|eliminated|ruled out|out of the"
-    " question|out|no|nope|a mistake|an error|the wrong (?:word|choice|one|option|translation|answer))"
-)
-_GOOD = (
-    "(?:(?:the|a|an|really|quite|as|so|very) )*(?:right|correct|appropriate|suitable|best|fit|fitting|accurate|natural"
-    "|idiomatic|applicable|valid|possible|used|it|answer|choice|one|option|word|translation|meant|intended|good|ok|okay"
-    "|acceptable|relevant|here|what)"
-)
-_FITS = (
-    "(?:fit|work|apply|suit|match|make sense|do|convey|express|belong|hold|qualify|mean this|mean that"
-    "|be (?:used|right|correct|chosen|appropriate|suitable|the answer|it))"
-)
-_NOT_VERB = (
-    "(?:(?:does|do|did|would|could|should|will|can|must) ?(?:not|n't)|doesn't|don't|didn't|wouldn't|couldn't|shouldn't"
-    "|won't|can't|cannot|mustn't)"
-)
-_IS_NOT = "(?:(?:is|are|was|were|would|seems|'s) ?(?:not|n't|never)|isn't|aren't|wasn't|weren't)"
-_AFTER_ENGLISH = (
-    f"{_BE} ?{_BAD}",
-    "\\? ?(?:no|nope|nee|non|ne)",
-    f"(?:{_IS_NOT}|{_BE} not|would not be|wouldn't be) ?(?:{_GOOD}|$|(?=[.,;:!)]))",
-    f"(?:{_NOT_VERB}|fails to) {_FITS}",
-    "(?:rejected|excluded|eliminated|ruled out)",
-    # "Weet" is for facts, so it does not fit.
-    (
-        "[^\ue000-\uf8ff.;!?()]{1,80}?\\b(?:so|therefore|hence|thus|and so) (?:it|this|that)"
-        f" ?(?:{_BE} ?{_BAD}|{_IS_NOT} ?{_GOOD}|{_NOT_VERB} {_FITS})"
-    ),
-)
-#: Between "not" and a name.
-_GAP = "[\\s:]{0,9}"
-_FILLER = (
-    "(?:(?:the|a|an|any|of|both|either|word|words|term|option|options|form|verb|noun|adjective|choice|translation|variant"
-    "|to|be|use|using|choose|choosing|pick|picking|select|say|mean|with|as|by|like|for|die|woord|a palabra|o verbo|واژه"
-    "|کلمه|vards|vardu|բառը)\\s+)*"
-)
-_COMMA = "[,、،・;؛]"
-_OR = (
-    "or",
-    "nor",
-    "of",
-    "یا",
-    "ou",
-    "nin",
-    "या",
-    "կամ",
-    "vai",
-    "அல்லது",
-    "లేదా",
-    "か",
-    "や",
-    "も",
-    "でも",
-    "/",
-    "&",
-)
-_AND = ("and", "en", "و", "e", "और", "եւ", "եվ", "ու", "un", "மற்றும்", "మరియు", "と", "および")
-_ALSO_NOT = ("not", "nor", "never", "nie", "non", "nin", "نه", "न", "ոչ", "ne", "nevis", "neither")
-_CROSSES, _TICKS = "❌✗✘✖🚫", "✅✓✔"
 
 
 def _words(texts: Iterable[str]) -> str:
@@ -154,33 +48,37 @@ def _all(table: dict[str, tuple[str, ...]]) -> list[str]:
     return [text for texts in table.values() for text in texts]
 
 
+_GAP = "[\\s:]{0,9}"
 _END = "(?![\\w\u0900-\u0963\u0966-\u0d7f])"
 _BEGIN = "(?<![\\w\u0900-\u0d7f])"
 _BEFORE_NAMES = re.compile(
-    f"(?:{_BEGIN}(?P<cue>(?P<all>{_words(_BEFORE_ALL)})|{_words(_all(_BEFORE))}|\\w+n't|than){_END}"
-    f"|{_WRONG_ONE}(?:\\s*[:=]|\\s+(?:is|would be))|×){_GAP}{_FILLER}{_QUOTES}(?={_NAME})"
+    f"(?:{_BEGIN}(?P<cue>(?P<all>{_words(BEFORE_ALL)})|{_words(_all(BEFORE))}|\\w+n't|than){_END}"
+    f"|{WRONG_ONE}(?:\\s*[:=]|\\s+(?:is|would be))|×){_GAP}{FILLER}{_QUOTES}(?={_NAME})"
 )
 #: Before a word of rejection, these turn it round: "no worse than a", "cannot rule out a", "none other than a".
 _TURNED = re.compile(f"{_BEGIN}(?:less|worse|not|no|none|nothing|never|cannot|\\w+n't)\\b[^.;,]*$")
 _SIMPLE = ("not", "and not", "but not", "or not", "nor", "never", "cannot")
-_ENGLISH = frozenset({*_BEFORE["en"], "than"} - {*_SIMPLE})
+_ENGLISH = frozenset({*BEFORE["en"], "than"} - {*_SIMPLE})
 _LINK = re.compile(
-    f"{_QUOTES}(?P<soft>{_COMMA}?){_QUOTES}(?P<hard>(?:(?:{_words((*_OR, *_AND, *_ALSO_NOT))}){_END}\\s*)*)"
-    f"{_FILLER}{_QUOTES}(?={_NAME})"
+    f"{_QUOTES}(?P<soft>{COMMA}?){_QUOTES}(?P<hard>(?:(?:{_words((*OR, *AND, *ALSO_NOT))}){_END}\\s*)*)"
+    f"{ARTICLE}{_QUOTES}(?={_NAME})"
 )
-_AFTER_NAME = re.compile(
-    f"[\"'”’»」』*_)\\]]{{0,9}}\\s*(?:{_PARTICLES}(?:{_words(_AFTER_JAPANESE)})"
-    f"|-?(?:,?\\s*(?:which|that)\\s+)?(?:{_words(_all(_AFTER))}|{'|'.join(_AFTER_ENGLISH)}){_END})"
+#: The end of a quotation or of bold text.
+_CLOSING = "[\"'”’»」』*_)\\]]{0,9}\\s*"
+#: "着るではなく", "米は炊く前なので不適切".
+_JAPANESE = (
+    f"(?:(?:{_words(PARTICLES)})*|は[^\ue000-\uf8ff。.;()]{{1,30}}?(?:{_words(SINCE)})[、,]?)"
+    f"(?:{_words(AFTER_JAPANESE)})"
 )
+_OTHERS = f"-?(?:,?\\s*(?:which|that)\\s+)?(?:{_words(_all(AFTER))}|{'|'.join(AFTER_ENGLISH)}){_END}"
+_AFTER_NAME = re.compile(f"{_CLOSING}(?:{_JAPANESE}|{_OTHERS})")
 _PLURAL = re.compile("[\"'”’»」』*_]*\\s*(?:are|were|do|don't|both|all)\\b")
-_BACK_OR = re.compile(f"{_QUOTES}(?:{_words(_OR)}){_QUOTES}")
-_BACK_AND = re.compile(
-    f"{_QUOTES}(?:{_COMMA}|{_words(_AND)}|{_COMMA}\\s*(?:{_words((*_OR, *_AND))})){_QUOTES}"
-)
+_BACK_OR = re.compile(f"{_QUOTES}(?:{_words(OR)}){_QUOTES}")
+_BACK_AND = re.compile(f"{_QUOTES}(?:{COMMA}|{_words(AND)}|{COMMA}\\s*(?:{_words((*OR, *AND))})){_QUOTES}")
 _STRUCK = re.compile(f"(?:~~|<s>|<del>)[^~<]*?{_NAME}[^~<]*(?:~~|</s>|</del>)")
 _ANY = re.compile(
-    f"{_BEGIN}(?:{_words((*_BEFORE_ALL, *_all(_BEFORE), *_all(_AFTER), 'wrong', 'incorrect'))}|\\w+n't){_END}"
-    f"|{_words(_AFTER_JAPANESE)}"
+    f"{_BEGIN}(?:{_words((*BEFORE_ALL, *_all(BEFORE), *_all(AFTER), 'wrong', 'incorrect'))}|\\w+n't){_END}"
+    f"|{_words(AFTER_JAPANESE)}"
 )
 
 
@@ -253,10 +151,10 @@ def _marked(text: str) -> set[int]:
     struck = {
         ord(name) - FIRST_NAME for match in _STRUCK.finditer(text) for name in re.findall(_NAME, match[0])
     }
-    first, name = re.search(f"[{_CROSSES}{_TICKS}]", text), re.search(_NAME, text)
+    first, name = re.search(f"[{CROSSES}{TICKS}]", text), re.search(_NAME, text)
     if first is None or name is None:
         return struck
     gap = "[\\s:\"'*_.-]*"
     is_before = first.start() < name.start()
-    shape = f"[{_CROSSES}]{gap}({_NAME})" if is_before else f"({_NAME}){gap}[{_CROSSES}]"
+    shape = f"[{CROSSES}]{gap}({_NAME})" if is_before else f"({_NAME}){gap}[{CROSSES}]"
     return struck | {ord(match[1]) - FIRST_NAME for match in re.finditer(shape, text)}
