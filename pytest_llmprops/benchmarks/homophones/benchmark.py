@@ -18,6 +18,13 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
 RULES = "homophones/refusal_rules.json"
+#: The groups of items with an accuracy of their own: name, value of the verdict, and what it is.
+_GROUPS = (
+    ("function_words", "function_word", 1.0),
+    ("content_words", "function_word", 0.0),
+    ("seseo_or_yeismo", "dialect", 1.0),
+    ("all_dialects", "dialect", 0.0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ class Homophones(Benchmark):
         return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Yield ``several_answers_rate``, first-ask accuracy, and the accuracy on function and content words."""
+        """Yield ``several_answers_rate``, first-ask accuracy, and the accuracy on groups of items."""
         for place, members in by_place(records).items():
             values = [r.values for r in members]
             # Imported verdicts have no replies, so they lack both values.
@@ -110,8 +117,8 @@ class Homophones(Benchmark):
                 yield rate(place, "first_ask_accuracy", first, "higher")
             if place[0] != ASKED:
                 continue
-            for group, flag in (("function_words", 1.0), ("content_words", 0.0)):
-                hits = [r.status == "correct" for r in members if r.values["function_word"] == flag]
+            for group, key, flag in _GROUPS:
+                hits = [r.status == "correct" for r in members if r.values.get(key) == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
 
@@ -146,6 +153,8 @@ def judge(
         "spelling_distance": round(spelling_distance(item["word"], answers[0]), 4),
         "asks": float(asks),
     }
+    if item["dialect"]:
+        values["dialect"] = float(item["dialect"] != "general")
     status: Literal["correct", "wrong", "refused", "unparsed"]
     given, reason = ", ".join(result.answers_named) or reply.text, result.reason
     if reply.finish_reason == "content_filter":

@@ -94,6 +94,7 @@ def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
             "answers": answers,
             "function_word": function_word,
             "masked": blank,
+            "dialect": row.get("dialect") or "",
         }
         yield Item(name, ASKED, edition.language, files.source, fields=fields)
         if blank is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.records import only_numbers
-from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
 from pytest_llmprops.benchmarks.homophones.items import alternatives
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -139,6 +139,14 @@ def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> 
         assert prompt.count(f"'{item['word']}'") == 1
         rest = re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())
         assert set(rest) == own, item.id
+
+
+def test_no_answer_is_in_the_questions_own_wording(builtin: Loaded, measure: Measure) -> None:
+    """No accepted answer of a built-in item occurs in a question, not even inside "homophone"."""
+    for item in builtin.items:
+        own = ask_about(item).replace(item["sentence"], "").replace(item["masked"], "")
+        own = own.replace(f"'{item['word']}'", "").casefold()
+        assert [a for a in item["answers"] if a.casefold() in own] == [], item.id
 
 
 def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:

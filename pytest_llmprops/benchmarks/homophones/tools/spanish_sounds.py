@@ -8,6 +8,8 @@ the English rules: ``regex = reading | reading:cost``. Accents are removed first
 
 from __future__ import annotations
 
+import re
+
 _ACCENTS = str.maketrans("áéíóúàèìòù", "aeiouaeiou")
 
 _RULES = """
@@ -106,3 +108,29 @@ SPANISH_RULES: tuple[str, ...] = tuple(line for line in _RULES.splitlines() if l
 def strip_accents(text: str) -> str:
     """Remove the acute and grave accents of vowels; ñ and ü are separate letters and stay."""
     return text.translate(_ACCENTS)
+
+
+def dialect(word: str, answer: str) -> str:
+    """Return the mergers that make two Spanish spellings sound alike: ``seseo``, ``yeísmo``, both, or ``general``.
+
+    With seseo, z and soft c sound like s; with yeísmo, ll sounds like y. In a made-up word, x between vowels is j.
+    """
+    mergers = []
+    if _sibilants(word, jota=True) != _sibilants(answer, jota=False):
+        mergers.append("seseo")
+    if _palatals(word) != _palatals(answer):
+        mergers.append("yeísmo")
+    return " ".join(mergers) or "general"
+
+
+def _sibilants(text: str, *, jota: bool) -> list[bool]:
+    """Return which of the sounds written s, z, soft c and x are not s."""
+    plain = strip_accents(text.casefold()).replace("ch", "")
+    x = r"x(?![aeiou]|$)" if jota else "x"
+    return [found[0] in "zc" for found in re.findall(rf"z+|c(?=[eiy])|s+|{x}", plain)]
+
+
+def _palatals(text: str) -> list[bool]:
+    """Return which of the consonants written ll, y and initial hie are ll."""
+    plain = strip_accents(text.casefold())
+    return [found == "ll" for found in re.findall(r"ll|(?:(?<=[aeiou])|^)y(?=[aeiou])|^hi(?=e)", plain)]
