@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal
 Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
 #: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests
 PLANNED = "planned"
+#: the requests of repeat r have the samples ``r * REPEAT_STRIDE + sample``
+REPEAT_STRIDE = 1_000_000
 KINDS: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse")
 
 
@@ -32,7 +34,7 @@ class Chat:
     :param temperature: None means the server's default.
     :param max_tokens: maximum length of the reply; None means no limit.
     :param logprobs: number of alternatives to return per token (0: no log probabilities).
-    :param sample: distinguishes repeated requests with the same prompt.
+    :param sample: distinguishes repeated requests with the same prompt; below ``REPEAT_STRIDE`` in a benchmark.
     :param extra: further parameters of the server, from ``--llm-param``.
     """
 
@@ -127,6 +129,21 @@ Request = Chat | Segment | Sentiment | Translate | FillMask | Embed | Parse
 _CLASSES: dict[str, type[Any]] = {
     c.kind: c for c in (Chat, Segment, Sentiment, Translate, FillMask, Embed, Parse)
 }
+
+
+def of_repeat(request: Request, repeat: int) -> Request:
+    """Return the request as repeat number ``repeat`` of an item sends it; repeat 0 sends it unchanged.
+
+    The samples of different repeats never coincide, so each repeat has its own replies in the store. Requests of other
+    kinds than chat always have the same reply and do not change.
+
+    :raises ValueError: if the benchmark's own sample is not below ``REPEAT_STRIDE``.
+    """
+    if not repeat or not isinstance(request, Chat):
+        return request
+    if not 0 <= request.sample < REPEAT_STRIDE:
+        raise ValueError(f"a request's sample must be from 0 to {REPEAT_STRIDE - 1}, not {request.sample}")
+    return replace(request, sample=repeat * REPEAT_STRIDE + request.sample)
 
 
 def request_to_json(request: Request) -> dict[str, Any]:

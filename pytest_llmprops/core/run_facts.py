@@ -100,12 +100,17 @@ class CallCounts:
     A call for several samples counts once in ``sent``, ``retries`` and ``failed``. ``requests`` and ``answered`` count
     each sample.
 
+    :param sampled: requests to the models under test whose reply may differ from call to call: with a temperature above
+        0, or with the model's default.
+    :param sampled_earlier: those of them that a stored reply of an earlier run answered.
     :param joined: requests that shared the call of an equal request.
     :param unpriced: replies whose price is unknown.
     """
 
     requests: int = 0
     cache_hits: int = 0
+    sampled: int = 0
+    sampled_earlier: int = 0
     joined: int = 0
     sent: int = 0
     answered: int = 0

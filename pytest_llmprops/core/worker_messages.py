@@ -39,11 +39,11 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class GroupLines:
-    """The verdicts of a pytest case that has several items.
+    """The verdicts of a pytest case that has several items, or several samples of an item.
 
     :param status: the status of the case.
-    :param counts: number of items by status.
-    :param lines: the items' lines of ``verdicts.jsonl``.
+    :param counts: number of verdicts by status.
+    :param lines: their lines of ``verdicts.jsonl``.
     :param records: the same as values; None if sent by a worker.
     """
 
@@ -58,11 +58,11 @@ class CaseReport:
     """What one report of pytest says about a case, in addition to passed, failed or skipped.
 
     :param verdict: the verdict of a case with one item.
-    :param group: the verdicts of a case with several items.
+    :param group: the verdicts of a case with several items or samples.
     :param search: the search for a counterexample.
     :param by_model: the case failed only because of its verdict or a failed call, so that a gate may replace the
         failure.
-    :param not_needed: key of a case that a sequential gate did not need; otherwise empty.
+    :param not_needed: keys of the samples that a sequential gate did not need; otherwise empty.
     :param not_searched: the item cannot be searched.
     """
 
@@ -70,7 +70,7 @@ class CaseReport:
     group: GroupLines | None = None
     search: SearchRecord | None = None
     by_model: bool = False
-    not_needed: str = ""
+    not_needed: Sequence[str] = ()
     not_searched: bool = False
 
     @property
@@ -89,7 +89,9 @@ class CaseReport:
             data["group"] = [self.group.status, dict(self.group.counts), self.group.lines]
         if self.search is not None:
             data["search"] = self.search.to_json()
-        for name in ("by_model", "not_needed", "not_searched"):
+        if self.not_needed:
+            data["not_needed"] = list(self.not_needed)
+        for name in ("by_model", "not_searched"):
             if value := getattr(self, name):
                 data[name] = value
         return data
@@ -102,7 +104,7 @@ class CaseReport:
             group=GroupLines(*data["group"]) if "group" in data else None,
             search=SearchRecord.from_json(data["search"]) if "search" in data else None,
             by_model=data.get("by_model", False),
-            not_needed=data.get("not_needed", ""),
+            not_needed=tuple(data.get("not_needed", ())),
             not_searched=data.get("not_searched", False),
         )
 
@@ -111,7 +113,7 @@ class CaseReport:
 class CollectionFacts:
     """What the run record needs to know about the collected cases. Every worker collects the same.
 
-    :param cases: number of items.
+    :param cases: number of samples of all items.
     :param sequential: plan of a sequential gate.
     :param data: file -> sha256.
     :param groups: the groups of the summary rows, in the order of the suites.

@@ -39,7 +39,7 @@ class Broker:
         self.counters = Counters()
         #: called before the first call to a model, when the store does not have a reply
         self.on_first_call: Callable[[], None] = lambda: None
-        self._started = time.monotonic()
+        self._started = time.time()
         self._store = ReplyStore(Path(config.store)) if config.cache != "off" else None
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._calls = Calls(config, self.counters, lambda: self.on_first_call(), on_stop)
@@ -93,6 +93,9 @@ class Broker:
         else:
             self.counters.cache_hits += 1
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, time.time() - reply.stored)
+        if role == "subject" and _is_sampled(request, reply):
+            self.counters.sampled += 1
+            self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(role, served, request, reply, kept=True)
         return reply
 
@@ -258,6 +261,13 @@ def _facts(served: Served) -> Mapping[str, Any]:
 def _is_empty(reply: Reply) -> bool:
     # A reply that a content filter withholds is a refusal; the model may answer the next prompt.
     return not reply.text and reply.value is None and reply.finish_reason != "content_filter"
+
+
+def _is_sampled(request: Request, reply: Reply) -> bool:
+    """Return whether the same request may get another reply: the temperature is above 0, or the model's default."""
+    return isinstance(request, Chat) and (
+        request.temperature != 0 or "temperature left out" in reply.deviations
+    )
 
 
 def _excerpt(request: Request) -> str:

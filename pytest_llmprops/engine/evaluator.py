@@ -15,22 +15,25 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
+from pytest_llmprops.core.requests import Chat, Kind, Reply, Request, of_repeat
 from pytest_llmprops.core.verdicts import Verdict, record_of
 
 BrokerAsk = Callable[[str, str, Request], Awaitable[Reply]]
 #: why an unfinished case has no verdict when the evaluator is closed
 CLOSED = "the run ended"
+#: benchmark, model, id of the item, and sample
+CaseKey = tuple[str, str, str, int]
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One item to be measured on one model.
+    """One sample of one item, to be measured on one model.
 
     :param params: ``--llm-param`` values, which override every request to the model under test.
     :param helpers: role -> label of the helper model.
     :param kinds: the kinds of request that the model under test serves.
+    :param sample: number of the repeat, from 0.
     """
 
     benchmark: Benchmark
@@ -41,11 +44,12 @@ class Case:
     params: Mapping[str, Any] = field(default_factory=dict)
     helpers: Mapping[str, str] = field(default_factory=dict)
     kinds: frozenset[Kind] = frozenset()
+    sample: int = 0
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> CaseKey:
         """The identity of the case within a session."""
-        return (self.benchmark.name, self.model, self.item.id)
+        return (self.benchmark.name, self.model, self.item.id, self.sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,16 @@ class Outcome:
     fault: Exception | None = None
     calls: Sequence[Call] = ()
 
+    @property
+    def key(self) -> CaseKey:
+        """The key of the case."""
+        return self.case.key
+
+    @property
+    def records(self) -> list[VerdictRecord]:
+        """The one line of ``verdicts.jsonl``."""
+        return [self.record()]
+
     def record(self) -> VerdictRecord:
         """Return the case's line of ``verdicts.jsonl``."""
         failure = self.error or self.fault
@@ -80,6 +94,7 @@ class Outcome:
             self.verdict,
             requests=[c.reply.key for c in self.calls if c.reply and c.reply.key],
             error=message,
+            sample=self.case.sample,
         )
 
 
@@ -119,7 +134,7 @@ class Asking:
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
         case = self._case
         if role == "subject":
-            label, request = case.model, with_params(request, case.params)
+            label, request = case.model, of_repeat(with_params(request, case.params), case.sample)
         elif role in case.helpers:
             label = case.helpers[role]
         else:
@@ -160,7 +175,7 @@ class Evaluator:
         self._loop = loop
         self._ask = broker_ask
         self._window = window
-        self._futures: dict[tuple[str, str, str], concurrent.futures.Future[Outcome]] = {}
+        self._futures: dict[CaseKey, concurrent.futures.Future[Outcome]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
         self._unfinished = 0

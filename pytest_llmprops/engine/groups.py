@@ -1,16 +1,17 @@
-"""Several items that one pytest case reports together (``Benchmark.case_names``)."""
+"""Verdicts that one pytest case reports together: samples of an item, or items (``Benchmark.case_names``)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import Status
-from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.evaluator import Case, CaseKey, Outcome
 
 #: number of failures that a case's one line names
 NAMED = 3
@@ -22,10 +23,25 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaseGroup:
-    """Items of one benchmark and model that form the pytest case ``name``."""
+    """Items of one benchmark and model, with all their samples, that form the pytest case ``name``."""
 
     name: str
     cases: tuple[Case, ...]
+
+    @property
+    def key(self) -> CaseKey:
+        """The identity of the group within a session: that of its first case."""
+        return self.cases[0].key
+
+    @property
+    def is_one_item(self) -> bool:
+        """Whether the cases are the samples of one item."""
+        return len({case.item.id for case in self.cases}) == 1
+
+    @property
+    def noun(self) -> str:
+        """What the group counts: ``samples`` or ``items``."""
+        return "samples" if any(case.sample for case in self.cases) else "items"
 
     @property
     def model(self) -> str:
@@ -35,26 +51,28 @@ class CaseGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupVerdict:
-    """The verdict on several items; true if the model was right on all of them.
+    """The verdict on several items or samples; true if the model was right on all of them.
 
     :param status: the first of wrong, refused, unparsed that occurs; otherwise ``correct``.
-    :param counts: number of items by status, including ``error``.
+    :param counts: number of samples by status, including ``error``.
     :param reason: one line.
+    :param noun: what ``counts`` counts: ``items``, or ``samples`` in a run with repeats.
     """
 
     status: Status
     counts: dict[str, int]
     reason: str
+    noun: str = "items"
 
     @property
-    def items(self) -> int:
-        """Number of items."""
+    def total(self) -> int:
+        """Number of items or samples."""
         return sum(self.counts.values())
 
     @property
     def score(self) -> float:
-        """The share of correct items among those with a verdict."""
-        judged = self.items - self.counts["error"]
+        """The share of correct items or samples among those with a verdict."""
+        judged = self.total - self.counts["error"]
         return self.counts["correct"] / judged if judged else 0.0
 
     def __bool__(self) -> bool:
@@ -65,8 +83,8 @@ class GroupVerdict:
 class GroupOutcome:
     """The outcome of a group.
 
-    The case fails if an item is wrong, refused or unparsed; its line also counts the errors. It is an error if items
-    are errors and all others are correct. ``lines`` has the record of every item.
+    The case fails if a sample of an item is wrong, refused or unparsed; its line also counts the errors. It is an error
+    if samples are errors and all others are correct. ``lines`` has the record of every sample.
     """
 
     group: CaseGroup
@@ -80,6 +98,13 @@ class GroupOutcome:
     lines: str = ""
     #: the first records that are not correct
     failures: list[VerdictRecord] = field(default_factory=list)
+    #: the samples of a group of one item; empty for several items, whose calls would fill the memory
+    samples: list[Outcome] = field(default_factory=list)
+
+    @property
+    def key(self) -> CaseKey:
+        """The key of the group."""
+        return self.group.key
 
     @property
     def status(self) -> RecordStatus:
@@ -89,7 +114,7 @@ class GroupOutcome:
 
 def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome:
     """Return the outcome of a group from those of its cases, without items that a stopped run did not finish."""
-    result = GroupOutcome(group)
+    result, keeps_samples = GroupOutcome(group), group.is_one_item
     counts = dict.fromkeys(("correct", *_BAD, "error"), 0)
     first_error: BackendError | None = None
     for outcome in outcomes:
@@ -97,6 +122,8 @@ def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome
             result.stopped = outcome.stopped
             continue
         record = outcome.record()
+        if keeps_samples:
+            result.samples.append(outcome)
         counts[record.status] += 1
         result.records.append(record)
         if record.status != "correct" and len(result.failures) < LISTED:
@@ -113,22 +140,36 @@ def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome
         return result
     bad = [status for status in _BAD if counts[status]]
     if bad:
-        result.verdict = GroupVerdict(bad[0], counts, _reason(result))
+        result.verdict = GroupVerdict(bad[0], counts, _reason(result), group.noun)
     elif first_error is not None:
         result.error = BackendError(
-            f"{counts['error']} of {len(result.records)} items: {first_error.message}", kind=first_error.kind
+            f"{counts['error']} of {len(result.records)} {group.noun}: {first_error.message}",
+            kind=first_error.kind,
         )
     else:
-        result.verdict = GroupVerdict("correct", counts, f"all {len(result.records)} items correct")
+        reason = f"all {len(result.records)} {group.noun} correct"
+        result.verdict = GroupVerdict("correct", counts, reason, group.noun)
     return result
 
 
 def _reason(result: GroupOutcome) -> str:
-    counts, total = result.counts, len(result.records)
+    counts, total, noun = result.counts, len(result.records), result.group.noun
     first, *more = [f"{counts[s]} {'errors' if s == 'error' else s}" for s in (*_BAD, "error") if counts[s]]
     number, _, status = first.partition(" ")
-    counted = ", ".join([f"{number} of {total} items {status}", *more])
-    named = [r for r in result.failures if r.status != "error"][:NAMED]
+    counted = ", ".join([f"{number} of {total} {noun} {status}", *more])
+    failures = [r for r in result.failures if r.status != "error"]
+    if noun == "samples" and result.group.is_one_item:
+        return f"{counted}: {_answers(failures)}"
+    named = failures[:NAMED]
     listed = "; ".join(f"{r.id} ({one_line(r.reason, 80)})" for r in named)
     rest = sum(counts[s] for s in _BAD) - len(named)
     return f"{counted}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _answers(failures: Sequence[VerdictRecord]) -> str:
+    """Return the different answers of an item's samples that are not correct, the most frequent first."""
+    expected = f"expected {failures[0].expected!r}, given " if failures[0].expected else "given "
+    answers = Counter(one_line(r.given, 60) for r in failures).most_common()
+    listed = [f"{given!r}" + (f" ({n} times)" if n > 1 else "") for given, n in answers[:NAMED]]
+    more = f" and {len(answers) - NAMED} other answers" if len(answers) > NAMED else ""
+    return f"{one_line(failures[0].reason, 80)} ({expected}{', '.join(listed)}{more})"

@@ -41,6 +41,7 @@ class Planned:
     benchmark: str
     model: str
     items: int = 0
+    repeats: int = 1
     calls: int = 0
     prompts: int = 0
     prompt_characters: int = 0
@@ -64,7 +65,8 @@ async def _plan(cases: Iterable[Case]) -> list[Planned]:
     known_prompts: set[tuple[str, str, str, str]] = set()
     for case in cases:
         row = rows.setdefault((case.benchmark.name, case.model), Planned(case.benchmark.name, case.model))
-        row.items += 1
+        row.items += case.sample == 0
+        row.repeats = max(row.repeats, case.sample + 1)
 
         async def ask(label: str, role: str, request: Request, row: Planned = row) -> Reply:
             key = (row.benchmark, row.model, label, request_key({}, request))

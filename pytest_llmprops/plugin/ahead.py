@@ -56,7 +56,7 @@ def begin_in_worker(
         if unit is not None:
             shares.setdefault(share_of(position, len(items), workers), []).append(unit)
     if schedule is not None:
-        numbers = {u.key: n for n, units in shares.items() for u in units if isinstance(u, Case)}
+        numbers = {unit.key: n for n, units in shares.items() for unit in units}
         schedule.divide(numbers, evaluation.engine)
         return
     evaluation.expect(shares)

@@ -27,7 +27,7 @@ from allure_commons.model2 import (
 )
 
 from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import LISTED, CaseGroup, GroupOutcome
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
 from pytest_llmprops.plugin.case_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.evaluation import Unit
@@ -122,9 +122,24 @@ class AllureCases:
         _set_message(result, outcome)
         if isinstance(outcome, GroupOutcome):
             if outcome.failures and self._session.settings.attach != "none":
-                result.attachments.insert(0, self._attachment(_failures(outcome)))
-            return
-        attach = self._attaches(result, outcome)
+                total = sum(number for status, number in outcome.counts.items() if status != "correct")
+                failures = allure_case.failures(outcome.failures, total, outcome.group.noun)
+                result.attachments.insert(0, self._attachment(failures))
+            samples = outcome.samples
+        else:
+            samples = [outcome]
+        attach = bool(samples) and self._attaches(result, case, is_stopped=outcome.stopped is not None)
+        for sample in samples:
+            # The steps of an item's samples are inside one step per sample.
+            holder = result if sample is outcome else _sample_step(sample, result.start)
+            self._add_calls(holder, sample, attach=attach)
+            if holder is not result:
+                result.steps.append(holder)
+                result.stop = max(result.stop or 0, holder.stop or 0)
+
+    def _add_calls(self, holder: Any, outcome: Outcome, *, attach: bool) -> None:
+        """Add the calls of a sample as steps, and with ``attach`` its verdict, to a result or to the sample's step."""
+        case = outcome.case
         steps = [
             allure_case.step(
                 call.role,
@@ -136,16 +151,16 @@ class AllureCases:
             )
             for call in outcome.calls
         ]
-        if result.start is not None:
-            calls_end = result.start + round(1000 * allure_case.total_seconds(steps))
-            result.stop = max(result.stop or 0, calls_end)
-            time = result.start
+        if holder.start is not None:
+            calls_end = holder.start + round(1000 * allure_case.total_seconds(steps))
+            holder.stop = max(holder.stop or 0, calls_end)
+            time = holder.start
             for step in steps:
-                result.steps.append(self._step(step, time))
+                holder.steps.append(self._step(step, time))
                 time += round(1000 * step.seconds)
-        if attach and record is not None and outcome.verdict is not None:
-            text = allure_case.verdict_text(record)
-            result.attachments.insert(0, self._attachment(allure_case.Attachment(_VERDICT, text)))
+        if attach and outcome.verdict is not None:
+            text = allure_case.verdict_text(outcome.record())
+            holder.attachments.insert(0, self._attachment(allure_case.Attachment(_VERDICT, text)))
 
     def not_written(self, error: OSError) -> None:
         """Note once in the summary that results are missing; the run continues."""
@@ -153,16 +168,15 @@ class AllureCases:
         if note not in self._session.cases.notes:
             self._session.cases.notes.append(note)
 
-    def _attaches(self, result: Any, outcome: Outcome) -> bool:
+    def _attaches(self, result: Any, case: Case, *, is_stopped: bool) -> bool:
         """Whether the result gets the prompts, the replies and the verdict."""
         mode = self._session.settings.attach
         if mode != "failures":
             return mode == "all"
-        if outcome.stopped is not None:
+        if is_stopped:
             return False
         if result.status != Status.PASSED:
             return True
-        case = outcome.case
         group = (case.model, case.benchmark.name, case.item.task, case.item.language)
         first = group not in self._shown
         self._shown.add(group)
@@ -186,17 +200,12 @@ class AllureCases:
         return Attachment(name=attachment.name, source=name, type="text/plain")
 
 
-def _failures(outcome: GroupOutcome) -> allure_case.Attachment:
-    """Return the first items of a group that are not correct, one per line."""
-    total = sum(number for status, number in outcome.counts.items() if status != "correct")
-    rows = [
-        f"{r.status}\t{r.id}\texpected {r.expected or '-'}\tgiven {r.given or '-'}\t{r.reason}"
-        for r in outcome.failures
-    ]
-    if total > len(rows):
-        rows.append(f"… and {total - len(rows)} more in verdicts.jsonl; at most {LISTED} are listed here")
-    text = "\n".join(" ".join(row.split("\n")) for row in rows)
-    return allure_case.Attachment("items that are not correct", allure_case.bounded(text))
+def _sample_step(outcome: Outcome, start: int | None) -> Any:
+    """Return the empty step of one of an item's samples."""
+    passed = outcome.verdict is not None and bool(outcome.verdict)
+    status = Status.PASSED if passed else Status.BROKEN if outcome.verdict is None else Status.FAILED
+    name = f"sample {outcome.case.sample}: {outcome.record().status}"
+    return TestStepResult(name=name, status=status, start=start, stop=start)
 
 
 def _helper(role: str, case: Case, session: LLMSession) -> str:

@@ -12,7 +12,7 @@ from pytest_llmprops.plugin.lean_items import LeanItem
 UNIT = pytest.StashKey[Unit]()
 OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
 #: set on an item that a sequential gate did not need
-NOT_NEEDED = pytest.StashKey[Case]()
+NOT_NEEDED = pytest.StashKey[Unit]()
 
 
 def cases_in(unit: Unit | None) -> tuple[Case, ...]:

@@ -112,12 +112,25 @@ class Cases:
         for label, spec in self.models.items():
             kinds = find_backend(spec.backend).kinds(spec)
             cases = [
-                Case(benchmark, item, part.context, protocol, label, settings.params, helpers, kinds)
+                Case(benchmark, item, part.context, protocol, label, settings.params, helpers, kinds, sample)
                 for part in parts
                 for item in self._served(selection, label, kinds, part)
+                for sample in range(self._repeats(benchmark, label, item.task, kinds))
             ]
             selection.cases |= self._named(selection, label, cases)
         return selection
+
+    def _repeats(self, benchmark: Benchmark, label: str, task: str, kinds: frozenset[Kind]) -> int:
+        """Return the number of samples of an item of this task; 1 if the model always gives the same reply."""
+        if "chat" in kinds & benchmark.kinds_of(task):
+            return self.settings.repeats
+        if self.settings.repeats > 1:
+            note = (
+                f"{label} always gives the same reply: one sample of each {benchmark.name} item is measured"
+            )
+            if note not in self.notes:
+                self.notes.append(note)
+        return 1
 
     def _served(self, selection: Selection, label: str, kinds: frozenset[Kind], part: Loaded) -> list[Item]:
         """Return the items within the limit that the model serves, and count the others."""
@@ -149,7 +162,7 @@ class Cases:
         if not self.ungrouped:
             names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
         if names is None:
-            return {f"{label}-{case.item.id}": case for case in cases}
+            names = [case.item.id for case in cases]
         if len(names) != len(cases):
             raise DataError(
                 f"{selection.benchmark.name}: case_names returned {len(names)} names for {len(cases)} items"
@@ -159,7 +172,7 @@ class Cases:
             groups.setdefault(name, []).append(case)
         return {
             f"{label}-{name}": members[0]
-            if [m.item.id for m in members] == [name]
+            if len(members) == 1 and members[0].item.id == name
             else CaseGroup(name, tuple(members))
             for name, members in groups.items()
         }

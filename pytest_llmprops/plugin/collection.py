@@ -11,7 +11,7 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
-from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.evaluator import Case, CaseKey
 from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks
 from pytest_llmprops.plugin.cases import Cases, Selection, class_reference
@@ -171,14 +171,14 @@ class Collection:
         if not self.only_collects(session) or self._settings.plan:
             self._cases.check_selected(case for item in session.items for case in self.cases_of(item))
         if self._gating is not None and session.items:
-            cases = list({case.key: case for item in session.items for case in self.cases_of(item)}.values())
+            units = {unit.key: unit for item in session.items if (unit := self.unit_of(item)) is not None}
             if is_whole:
-                self._gating.check(cases, self._cases)
-            if self.is_sequential and cases and not self.only_collects(session):
-                self._order_by_blocks(session, cases)
+                self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
+            if self.is_sequential and units and not self.only_collects(session):
+                self._order_by_blocks(session, list(units.values()))
         self.selected = [case for item in session.items for case in self.cases_of(item)]
 
-    def _order_by_blocks(self, session: pytest.Session, cases: list[Case]) -> None:
+    def _order_by_blocks(self, session: pytest.Session, units: list[Unit]) -> None:
         from pytest_llmprops.plugin.sequential import SequentialSchedule
 
         assert self._gating is not None
@@ -193,14 +193,15 @@ class Collection:
             not_served=self._not_served(),
         )
         self.schedule = SequentialSchedule(
-            self._gating, cases, facts, concurrency=settings.concurrency, seed=settings.seed
+            self._gating, units, facts, concurrency=settings.concurrency, seed=settings.seed
         )
-        items: dict[tuple[str, str, str], list[pytest.Item]] = {}
+        items: dict[CaseKey, list[pytest.Item]] = {}
         for item in session.items:
-            for case in self.cases_of(item):
-                items.setdefault(case.key, []).append(item)
-        others = [item for item in session.items if not self.cases_of(item)]
-        session.items[:] = [item for case in self.schedule.ordered for item in items[case.key]] + others
+            unit = self.unit_of(item)
+            if unit is not None:
+                items.setdefault(unit.key, []).append(item)
+        others = [item for item in session.items if self.unit_of(item) is None]
+        session.items[:] = [item for unit in self.schedule.ordered for item in items[unit.key]] + others
 
     def _protocols(self) -> dict[str, ProtocolFacts]:
         selections = self._cases.selections

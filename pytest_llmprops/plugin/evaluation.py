@@ -12,7 +12,7 @@ import pytest
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.evaluator import CLOSED, Case, Outcome
+from pytest_llmprops.engine.evaluator import CLOSED, Case, CaseKey, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
@@ -30,7 +30,6 @@ SETTLE_SECONDS = 2.0
 CACHE_AGE = 24 * 3600.0
 #: maximum number of cases per batch for a model inside this process
 BATCH_SIZE = 1000
-Key = tuple[str, str, str]
 Unit = Case | CaseGroup
 
 
@@ -59,7 +58,7 @@ class Evaluation:
         self._batched: dict[int, list[Case]] = {}
         self._next: dict[int, int] = {}
         #: outcomes of batches that pytest did not fetch yet
-        self._ready: dict[Key, Outcome] = {}
+        self._ready: dict[CaseKey, Outcome] = {}
         #: (benchmark, model) of the benchmarks that declined to judge a batch
         self._item_by_item: set[tuple[str, str]] = set()
 
@@ -211,7 +210,7 @@ class Evaluation:
                 self.show_waiting()
 
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
-        """Wait for the outcome of the items that one pytest case reports."""
+        """Wait for the outcome of the items or samples that one pytest case reports."""
         self.begin(self._share_of(group))
         outcomes: Iterable[Outcome] | None = None
         served = self._served_here()

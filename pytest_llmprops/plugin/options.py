@@ -165,6 +165,13 @@ OPTIONS: tuple[Option, ...] = (
         "number of items per task and language (eras, dtails: per cluster; default: all)",
         "N",
     ),
+    Option(
+        "llm-repeats",
+        _positive,
+        1,
+        "number of samples of each item, each with its own calls and verdict (default: 1)",
+        "N",
+    ),
     Option("llm-seed", int, 0, "seed of all random choices (default: 0)", "N"),
     Option(
         "llm-source",
@@ -262,6 +269,7 @@ class RunOptions:
     retries: int
     params: Mapping[str, Any]
     limit: int | None
+    repeats: int
     seed: int
     source: str
     data: Path | None

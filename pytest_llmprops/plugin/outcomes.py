@@ -50,6 +50,6 @@ def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[
         ("llmprops.score", f"{verdict.score:g}"),
     ]
     if isinstance(verdict, GroupVerdict):
-        rows.append(("llmprops.items", str(verdict.items)))
+        rows.append((f"llmprops.{verdict.noun}", str(verdict.total)))
         rows += [(f"llmprops.{status}", str(n)) for status, n in verdict.counts.items() if n]
     return rows

@@ -65,7 +65,8 @@ def over_budget(
 
 def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned]:
     """Return the rows of the models with these labels, which are served inside the pytest processes."""
-    counts = Counter((case.benchmark.name, case.model) for case in cases if case.model in labels)
+    shown = [case for case in cases if case.model in labels and not case.sample]
+    counts = Counter((case.benchmark.name, case.model) for case in shown)
     return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
 
 
@@ -83,7 +84,7 @@ def plan_lines(
             (
                 row.benchmark,
                 row.model,
-                str(row.items),
+                f"{row.items}" if row.repeats == 1 else f"{row.items} x {row.repeats}",
                 str(row.calls),
                 f"~{row.prompt_tokens:,}",
                 f"<= {row.completion_tokens:,}" if row.completion_tokens else "?",

@@ -38,7 +38,7 @@ class Recording:
         self.is_interrupted = False
         #: the verdicts in the order of the suites, once the run is over
         self.in_order: list[VerdictRecord] = []
-        #: keys of the cases that a sequential gate did not need
+        #: keys of the samples that a sequential gate did not need
         self._not_needed: set[str] = set()
 
     def open(self) -> None:
@@ -73,7 +73,7 @@ class Recording:
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""
         if message.not_needed:
-            self._not_needed.add(message.not_needed)
+            self._not_needed.update(message.not_needed)
         if self.record is None or self.searches is None:
             return
         try:

@@ -14,7 +14,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
 from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import GroupOutcome
-from pytest_llmprops.plugin.case_items import NOT_NEEDED, drop_outcome, outcome_of
+from pytest_llmprops.plugin.case_items import NOT_NEEDED, cases_in, drop_outcome, outcome_of
 from pytest_llmprops.plugin.outcomes import failure_line, is_model_failure, is_wrong_verdict
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
@@ -85,8 +85,9 @@ def complete_report(
 
     :param expect_failures: report wrong verdicts as expected failures.
     """
-    if call.when == "setup" and (case := item.stash.get(NOT_NEEDED, None)) is not None:
-        attach(report, CaseReport(not_needed="|".join(case.key)))
+    if call.when == "setup" and (unit := item.stash.get(NOT_NEEDED, None)) is not None:
+        keys = tuple("|".join(map(str, case.key)) for case in cases_in(unit))
+        attach(report, CaseReport(not_needed=keys))
     outcome = outcome_of(item)
     if outcome is None:
         return

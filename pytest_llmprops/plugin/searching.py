@@ -18,7 +18,9 @@ from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import CaseReport
-from pytest_llmprops.engine.evaluator import Asking, Case, Outcome, evaluate
+from pytest_llmprops.engine.evaluator import Asking, Case, CaseKey, Outcome, evaluate
+from pytest_llmprops.engine.groups import CaseGroup
+from pytest_llmprops.plugin.case_items import cases_in
 from pytest_llmprops.plugin.cases import Cases, Selection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.hypothesis_search import Search, properties
@@ -56,9 +58,9 @@ class Searching:
         self._writes_allure = bool(config.getoption("allure_report_dir", None))
         self._cases: dict[str, dict[str, Case]] = {}
         #: keys of the cases whose verdict a search may need
-        self._needed: set[tuple[str, str, str]] = set()
-        self._measured: dict[tuple[str, str, str], Verdict] = {}
-        self._failed: set[tuple[str, str, str]] = set()
+        self._needed: set[CaseKey] = set()
+        self._measured: dict[CaseKey, Verdict] = {}
+        self._failed: set[CaseKey] = set()
 
     # ---- collection
 
@@ -84,11 +86,13 @@ class Searching:
 
     def _of(self, selection: Selection) -> dict[str, Case]:
         settings = selection.protocol.settings
-        return {
-            param: case
-            for param, case in selection.cases.items()
-            if isinstance(case, Case) and selection.benchmark.searches(case.item, settings)
+        firsts = {
+            param: cases_in(unit)[0]
+            for param, unit in selection.cases.items()
+            if not isinstance(unit, CaseGroup) or unit.is_one_item
         }
+        searches = selection.benchmark.searches
+        return {param: case for param, case in firsts.items() if searches(case.item, settings)}
 
     def case_of(self, item: pytest.Item) -> Case | None:
         """Return the case of a pytest item that searches; None for other items."""

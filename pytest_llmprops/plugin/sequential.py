@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import RunFacts
-from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.evaluator import CaseKey, Outcome
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
 from pytest_llmprops.engine.session import Engine
+from pytest_llmprops.plugin.case_items import cases_in
+from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.gating import Gating, place_of
 from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
 from pytest_llmprops.runs.gate import decide, rule_open, settled
 from pytest_llmprops.runs.gate_draw import blocks, plan_of
 
-Key = tuple[str, str, str]
 #: names of the rules that still need items; empty if the gate is decided
 OpenRules = list[str]
 
@@ -29,20 +32,22 @@ OpenRules = list[str]
 class SequentialSchedule:
     """The blocks of a session and the state of their evaluation.
 
+    A unit is one item: its case, or the group of its samples, which are always drawn together.
+
     :param facts: the facts of ``run.json`` that are known before the first reply (models, protocols, data, options).
     """
 
     def __init__(
-        self, gating: Gating, cases: Sequence[Case], facts: RunFacts, *, concurrency: int, seed: int
+        self, gating: Gating, units: Sequence[Unit], facts: RunFacts, *, concurrency: int, seed: int
     ) -> None:
         self._gating = gating
-        places = [place_of(case) for case in cases]
+        places = [place_of(cases_in(unit)[0]) for unit in units]
         order = blocks(gating.gate, places, concurrency=concurrency, seed=seed)
-        self._blocks = [[cases[p] for p in block] for block in order]
-        self._block_of = {case.key: n for n, block in enumerate(self._blocks) for case in block}
+        self._blocks = [[units[p] for p in block] for block in order]
+        self._block_of = {unit.key: n for n, block in enumerate(self._blocks) for unit in block}
         self._rules_of = {
-            case.key: {rule.name for rule in gating.gate.rules if rule.matches(place)}
-            for case, place in zip(cases, places, strict=True)
+            unit.key: {rule.name for rule in gating.gate.rules if rule.matches(place)}
+            for unit, place in zip(units, places, strict=True)
         }
         baseline = gating.baseline
         records = baseline.records if baseline is not None else ()
@@ -54,98 +59,104 @@ class SequentialSchedule:
             deviations=baseline.facts.deviations if baseline else {},
             sequential=self.plan,
         )
-        self._share: Mapping[Key, int] = {}
+        self._share: Mapping[CaseKey, int] = {}
         self._exchange: Engine | None = None
-        self._records: dict[Key, VerdictRecord] = {}
+        self._records: dict[CaseKey, list[VerdictRecord]] = {}
         #: the results of the interim analyses, by block
         self._open_rules: list[OpenRules] = []
         self._submitted: set[tuple[int, int]] = set()
-        #: outcomes that an interim analysis needed before pytest came to their cases
-        self._early: dict[Key, Outcome] = {}
+        #: outcomes that an interim analysis needed before pytest came to their items
+        self._early: dict[CaseKey, Outcome | GroupOutcome] = {}
 
     @property
-    def ordered(self) -> list[Case]:
-        """All cases in the order of the blocks."""
-        return [case for block in self._blocks for case in block]
+    def ordered(self) -> list[Unit]:
+        """All units in the order of the blocks."""
+        return [unit for block in self._blocks for unit in block]
 
-    def divide(self, share: Mapping[Key, int], exchange: Engine) -> None:
-        """Divide the cases among several workers.
+    def divide(self, share: Mapping[CaseKey, int], exchange: Engine) -> None:
+        """Divide the units among several workers.
 
-        :param share: key of a case -> number of its worker's share. :param exchange: passes verdicts between workers.
+        :param share: key of a unit -> number of its worker's share. :param exchange: passes verdicts between workers.
         """
         self._share, self._exchange = share, exchange
 
-    def reach(self, case: Case, engine: Engine) -> bool:
-        """Start the case's block if necessary; return whether the gate needs the case.
+    def reach(self, unit: Unit, engine: Engine) -> bool:
+        """Start the unit's block if necessary; return whether the gate needs the unit.
 
         :raises RunStopped: if the run was stopped. :raises BackendError: if the broker's process ended.
         """
-        share, block = self._share_of(case), self._block_of[case.key]
+        share, block = self._share_of(unit), self._block_of[unit.key]
         while len(self._open_rules) <= block:
             number = len(self._open_rules)
             if number:
                 self._complete(self._needed(number - 1, share), engine)
             self._open_rules.append(self._analyse(number, share, engine))
-        if not self._is_needed(case, block):
+        if not self._is_needed(unit, block):
             return False
         if (block, share) not in self._submitted:
             self._submitted.add((block, share))
-            engine.submit(c for c in self._needed(block, share) if c.key not in self._early)
+            needed = [unit for unit in self._needed(block, share) if unit.key not in self._early]
+            engine.submit(case for unit in needed for case in cases_in(unit))
         return True
 
-    def pop_outcome(self, case: Case) -> Outcome | None:
-        """Return the outcome of a case that an interim analysis needed early; None for others."""
-        return self._early.pop(case.key, None)
+    def pop_outcome(self, unit: Unit) -> Outcome | GroupOutcome | None:
+        """Return the outcome of a unit that an interim analysis needed early; None for others."""
+        return self._early.pop(unit.key, None)
 
-    def record(self, outcome: Outcome) -> None:
+    def record(self, outcome: Outcome | GroupOutcome) -> None:
         """Keep the outcome for the interim analyses, and send it to the other workers.
 
         :raises BackendError: if the broker's process ended.
         """
-        key = outcome.case.key
+        key = outcome.key
         if outcome.stopped is not None or key in self._records:
             return
         # Drop the texts and values, which an interim analysis does not read.
-        record = replace(
-            outcome.record(), expected="", given="", reason="", values={}, evidence={}, requests=()
-        )
-        self._records[key] = record
+        bare: dict[str, Any] = {
+            "expected": "",
+            "given": "",
+            "reason": "",
+            "values": {},
+            "evidence": {},
+            "requests": (),
+        }
+        self._records[key] = [replace(record, **bare) for record in outcome.records]
         if self._exchange is not None:
-            self._exchange.post(_name(key), record.to_json())
+            self._exchange.post(_name(key), [record.to_json() for record in self._records[key]])
 
-    def _share_of(self, case: Case) -> int:
-        return self._share.get(case.key, 0)
+    def _share_of(self, unit: Unit) -> int:
+        return self._share.get(unit.key, 0)
 
-    def _is_needed(self, case: Case, block: int) -> bool:
-        return bool(self._rules_of[case.key].intersection(self._open_rules[block]))
+    def _is_needed(self, unit: Unit, block: int) -> bool:
+        return bool(self._rules_of[unit.key].intersection(self._open_rules[block]))
 
-    def _needed(self, block: int, share: int | None = None) -> list[Case]:
+    def _needed(self, block: int, share: int | None = None) -> list[Unit]:
         return [
-            case
-            for case in self._blocks[block]
-            if self._is_needed(case, block) and share in (None, self._share_of(case))
+            unit
+            for unit in self._blocks[block]
+            if self._is_needed(unit, block) and share in (None, self._share_of(unit))
         ]
 
-    def _complete(self, cases: Sequence[Case], engine: Engine, *, wait: bool = False) -> None:
-        """Get the records of all ``cases`` from other workers, or evaluate the cases here.
+    def _complete(self, units: Sequence[Unit], engine: Engine, *, wait: bool = False) -> None:
+        """Get the records of all ``units`` from other workers, or evaluate the units here.
 
         :param wait: wait for the other workers.
         """
-        missing = [case for case in cases if case.key not in self._records]
+        missing = [unit for unit in units if unit.key not in self._records]
         if missing and self._exchange is not None:
-            posted = self._exchange.gather([_name(case.key) for case in missing], wait=wait)
+            posted = self._exchange.gather([_name(unit.key) for unit in missing], wait=wait)
             self._records |= {
-                case.key: VerdictRecord.from_json(record)
-                for case, record in zip(missing, posted, strict=True)
-                if record is not None
+                unit.key: [VerdictRecord.from_json(record) for record in records]
+                for unit, records in zip(missing, posted, strict=True)
+                if records is not None
             }
-            missing = [case for case in missing if case.key not in self._records]
-        engine.submit(missing)
-        for case in missing:
-            outcome = engine.outcome(case)
+            missing = [unit for unit in missing if unit.key not in self._records]
+        engine.submit(case for unit in missing for case in cases_in(unit))
+        for unit in missing:
+            outcome = _outcome(unit, engine)
             if outcome.stopped is not None:
                 raise RunStopped(outcome.stopped)
-            self._early[case.key] = outcome
+            self._early[unit.key] = outcome
             self.record(outcome)
 
     def _analyse(self, block: int, share: int, engine: Engine) -> OpenRules:
@@ -164,10 +175,20 @@ class SequentialSchedule:
 
     def _rules_still_open(self) -> OpenRules:
         result = decide(
-            self._gating.gate, self._facts, list(self._records.values()), self._gating.baseline, running=True
+            self._gating.gate,
+            self._facts,
+            [record for records in self._records.values() for record in records],
+            self._gating.baseline,
+            running=True,
         )
         return [] if settled(result) else [rule.name for rule in result.rules if rule_open(rule)]
 
 
-def _name(key: Key) -> str:
-    return "case " + "|".join(key)
+def _outcome(unit: Unit, engine: Engine) -> Outcome | GroupOutcome:
+    if isinstance(unit, CaseGroup):
+        return group_outcome(unit, (engine.outcome(case) for case in unit.cases))
+    return engine.outcome(unit)
+
+
+def _name(key: CaseKey) -> str:
+    return "case " + "|".join(map(str, key))

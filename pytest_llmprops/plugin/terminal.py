@@ -108,6 +108,8 @@ def header_lines(session: LLMSession) -> list[str]:
     parts = [f"protocol {settings.protocol}", f"source {settings.source}", f"seed {settings.seed}"]
     if settings.limit:
         parts.append(f"limit {settings.limit}")
+    if settings.repeats > 1:
+        parts.append(f"repeats {settings.repeats}")
     parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
     lines = [f"llmprops: {', '.join(settings.models)} ({', '.join(parts)})"]
     gating = session.gating

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
 from pytest_llmprops.plugin.case_items import NOT_NEEDED, set_outcome
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit
@@ -34,7 +34,7 @@ class Verdicts:
         self._evaluation, self._unit_of = evaluation, unit_of
         #: the blocks of a sequential gate; set after collection
         self.schedule: SequentialSchedule | None = None
-        #: called with the outcome of each single case
+        #: called with the outcome of each item's first sample, except for cases of several items
         self.on_outcome: Callable[[Outcome], None] | None = None
 
     def wait(self, item: pytest.Item) -> Verdict | GroupVerdict:
@@ -49,8 +49,10 @@ class Verdicts:
             )
         outcome = self._outcome(item, unit)
         set_outcome(item, outcome)
-        if self.on_outcome is not None and isinstance(outcome, Outcome):
-            self.on_outcome(outcome)
+        if self.on_outcome is not None:
+            first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
+            for measured in first:
+                self.on_outcome(measured)
         if outcome.stopped is not None:
             self._evaluation.skip_rest(item, outcome.stopped)
         failure = outcome.error or outcome.fault
@@ -62,26 +64,29 @@ class Verdicts:
         return outcome.verdict
 
     def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:
-        if isinstance(unit, CaseGroup):
-            return self._evaluation.wait_for_group(unit)
         schedule = self.schedule
         if schedule is None:
-            return self._evaluation.wait(unit)
+            return self._wait(unit, begin=True)
         self._require(item, unit, schedule)
-        outcome = schedule.pop_outcome(unit) or self._evaluation.wait(unit, begin=False)
+        outcome = schedule.pop_outcome(unit) or self._wait(unit, begin=False)
         # If the broker has ended, the next block reports it.
         with contextlib.suppress(BackendError):
             schedule.record(outcome)
         return outcome
 
-    def _require(self, item: pytest.Item, case: Case, schedule: SequentialSchedule) -> None:
-        """Skip the item if the gate does not need its case or the run is over."""
+    def _wait(self, unit: Unit, *, begin: bool) -> Outcome | GroupOutcome:
+        if isinstance(unit, CaseGroup):
+            return self._evaluation.wait_for_group(unit)
+        return self._evaluation.wait(unit, begin=begin)
+
+    def _require(self, item: pytest.Item, unit: Unit, schedule: SequentialSchedule) -> None:
+        """Skip the item if the gate does not need it or the run is over."""
         try:
-            is_needed = schedule.reach(case, self._evaluation.engine)
+            is_needed = schedule.reach(unit, self._evaluation.engine)
         except (BackendError, RunStopped) as error:
             self._evaluation.skip_rest(item, str(error))
         if not is_needed:
-            item.stash[NOT_NEEDED] = case
+            item.stash[NOT_NEEDED] = unit
             pytest.skip(DECIDED)
 
     def leave(self, reason: str) -> None:

@@ -164,6 +164,21 @@ def verdict_text(record: VerdictRecord) -> str:
     return bounded("\n".join(lines))
 
 
+def failures(records: Sequence[VerdictRecord], total: int, noun: str) -> Attachment:
+    """Return the first verdicts of a case that are not correct, one per line.
+
+    :param total: number of all verdicts that are not correct. :param noun: what they are: ``items`` or ``samples``.
+    """
+    rows = []
+    for r in records:
+        name = f"{r.id} sample {r.sample}" if noun == "samples" else r.id
+        rows.append(f"{r.status}\t{name}\texpected {r.expected or '-'}\tgiven {r.given or '-'}\t{r.reason}")
+    if total > len(rows):
+        rows.append(f"… and {total - len(rows)} more in verdicts.jsonl; {len(rows)} are listed here")
+    text = "\n".join(" ".join(row.split("\n")) for row in rows)
+    return Attachment(f"{noun} that are not correct", bounded(text))
+
+
 def in_sample(seed: int, item_id: str) -> bool:
     """Return whether a passed case has attachments: 1 in ``SAMPLE`` has, chosen by seed and id."""
     digest = hashlib.sha256(f"allure\0{seed}\0{item_id}".encode()).digest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ HEADER = (
     "lang",
     "source",
     "items",
+    "samples",
     "accuracy",
     "95% interval",
     "wrong",
@@ -43,15 +46,17 @@ def summary_lines(
     if not facts.summary:
         lines.append("no case has a verdict, so there is no score")
     lines += _calls(facts)
+    lines += _stored_samples(facts)
     lines += [f"note: {note}" for note in notes]
     if facts.stopped:
         lines.append(f"stopped: {facts.stopped}")
     expected = facts.expected or 0
+    counted = "samples" if any(row.has_repeats for row in facts.summary) else "cases"
     if facts.stopped_by_gate:
-        lines.append(f"stopped early: the gate was decided after {len(records)} of {expected} cases")
+        lines.append(f"stopped early: the gate was decided after {len(records)} of {expected} {counted}")
     elif not facts.complete:
         missing = expected - len(records)
-        lines.append(f"INCOMPLETE: {missing} of {expected} cases have no verdict; run again to continue")
+        lines.append(f"INCOMPLETE: {missing} of {expected} {counted} have no verdict; run again to continue")
     lines.append(f"run record: {folder}")
     return [terminal_line(line) for line in lines]
 
@@ -68,11 +73,14 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
         table.append((*_total(rows), ""))
     if not any(published):
         table = [row[:-1] for row in table]
+    if not any(row.has_repeats for row in rows):
+        table = [(*row[:4], *row[5:]) for row in table]
     lines += aligned_table(table)
     if any(published) and any(r.source != "published" for r in rows):
         lines.append(
             "  published: the papers' figures, on the authors' items; items of another source are this project's"
         )
+    lines += _variance(rows)
     lines += _metrics(facts, model, benchmark)
     lines += [
         f"  {model}: {row.text}" for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)
@@ -89,25 +97,42 @@ def _cells(row: SummaryRow) -> tuple[str, ...]:
     if row.accuracy is None or row.ci_low is None or row.ci_high is None:
         accuracy, interval = "-", "-"
     else:
-        answered = row.items - row.errors
-        error = binomial_standard_error(row.accuracy, answered)
-        accuracy = f"{100 * row.accuracy:.1f}% ±{100 * error:.1f}"
+        accuracy = f"{100 * row.accuracy:.1f}% ±{100 * _standard_error(row, row.accuracy):.1f}"
         interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
         if row.ci_method != "wilson":
             interval += " (clusters)"
     counts = (str(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
-    return (row.task, row.language, row.source, str(row.items), accuracy, interval, *counts)
+    items, samples = str(row.items), str(row.samples)
+    return (row.task, row.language, row.source, items, samples, accuracy, interval, *counts)
+
+
+def _standard_error(row: SummaryRow, accuracy: float) -> float:
+    """Return the standard error of an accuracy; with repeats, from the variance between and within items."""
+    if row.between_items is None or row.within_items is None:
+        return binomial_standard_error(accuracy, row.answered)
+    repeats = (row.samples - row.errors) / row.answered
+    return math.sqrt((row.between_items + row.within_items / repeats) / row.answered)
+
+
+def _variance(rows: Sequence[SummaryRow]) -> list[str]:
+    """Return one line that splits the variance of a sample's score, for the rows with repeats."""
+    parts = [
+        f"{row.task}/{row.language} {row.between_items:.3f} between items + {row.within_items:.3f} within"
+        for row in rows
+        if row.between_items is not None and row.within_items is not None
+    ]
+    return [f"  variance of a sample: {', '.join(parts)}"] if parts else []
 
 
 def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     sums = {
         name: sum(getattr(r, name) for r in rows)
-        for name in ("items", "wrong", "refused", "unparsed", "errors")
+        for name in ("items", "samples", "wrong", "refused", "unparsed", "errors")
     }
     counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
     accuracies = [r.accuracy for r in rows if r.accuracy is not None]
     mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
-    return ("all", "", "", str(sums["items"]), mean, "", *counts)
+    return ("all", "", "", str(sums["items"]), str(sums["samples"]), mean, "", *counts)
 
 
 def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
@@ -127,14 +152,21 @@ def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
 
 
 def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
-    bad = [r for r in records if (r.model, r.benchmark) == (model, benchmark) and r.status != "correct"]
+    own = [r for r in records if (r.model, r.benchmark) == (model, benchmark)]
+    samples = Counter(r.id for r in own)
+    not_correct = Counter(r.id for r in own if r.status != "correct")
+    #: the first sample of each item that is not correct
+    bad = list({r.id: r for r in reversed(own) if r.status != "correct"}.values())[::-1]
     lines = []
     for record in bad[:SHOWN]:
         given = f", given {one_line(record.given, 90)!r}" if record.given else ""
         expected = f": expected {one_line(record.expected, 90)!r}{given}" if record.expected else ""
-        lines.append(f"  {record.status} {record.id}{expected} ({one_line(record.reason, 90)})")
+        of = f" ({not_correct[record.id]} of {samples[record.id]} samples not correct)"
+        which = f"{record.id}{of if samples[record.id] > 1 else ''}"
+        lines.append(f"  {record.status} {which}{expected} ({one_line(record.reason, 90)})")
     if len(bad) > SHOWN:
-        lines.append(f"  … and {len(bad) - SHOWN} more in verdicts.jsonl")
+        items = " items" if samples.total() > len(samples) else ""
+        lines.append(f"  … and {len(bad) - SHOWN} more{items} in verdicts.jsonl")
     return lines
 
 
@@ -158,6 +190,21 @@ def _calls(facts: RunFacts) -> list[str]:
     if calls.cache_hits and calls.oldest_seconds:
         parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
     return [*(in_process or [""]), "calls: " + ", ".join(parts)]
+
+
+def _stored_samples(facts: RunFacts) -> list[str]:
+    """Return a note on replies that may differ from call to call, but were not asked for again in this run."""
+    calls = facts.calls
+    if not calls.sampled_earlier:
+        return []
+    share = (
+        f"{calls.sampled_earlier:,} of {calls.sampled:,} ({100 * calls.sampled_earlier / calls.sampled:.0f}%)"
+    )
+    note = (
+        f"note: {share} replies at a temperature above 0, or the model's default, are stored ones of an earlier run, so"
+        " this part repeats its results; --llm-cache refresh samples again, --llm-repeats N takes N samples per item"
+    )
+    return [note]
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,238 @@
+"""``--llm-repeats``: samples of an item, their calls, verdicts and reports."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.stub_server import RunningStub
+from fixtures.cuts import write_cuts
+from fixtures.gated_runs import gate
+from fixtures.runs import Finished, Runner
+from pytest_llmprops.core.requests import REPEAT_STRIDE
+
+Stub = Callable[..., RunningStub]
+#: a fake model whose first sample is right, and the others only for even sums
+NOISY = """
+def reply(chat):
+    n = int(chat.messages[-1].content.split()[0])
+    return str(n + 1 if chat.sample == 0 or n % 2 == 0 else n)
+"""
+WARM = ("--llm-param", "temperature=0.7")
+
+
+def lines(done: Finished) -> list[dict[str, Any]]:
+    """Return the lines of ``verdicts.jsonl``, of which an item has several."""
+    text = (done.folder / "verdicts.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def noisy(run: Runner, items: int = 6) -> str:
+    """Write the benchmark of sums and return a model whose samples differ."""
+    run.sums(items)
+    return f"fake:call?file={run.write('noisy.py', NOISY)}"
+
+
+def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> None:
+    """One case per item; one request and one verdict per sample; the summary counts both."""
+    model = noisy(run)
+    done = run("--model", model, "--llm-repeats", "3", "-n", workers, "-rA")
+    assert "3 passed" in done.output
+    assert "3 failed" in done.output
+    assert len([x for x in done.output.splitlines() if x.endswith("noisy.py-sums/0000]")]) == 1
+    rows = lines(done)
+    assert sorted((r["id"], r["sample"]) for r in rows) == [
+        (f"sums/{n:04d}", sample) for n in range(6) for sample in range(3)
+    ]
+    assert {r["status"] for r in rows if r["sample"] == 0} == {"correct"}
+    assert {r["request"]["sample"] for r in done.requests} == {0, REPEAT_STRIDE, 2 * REPEAT_STRIDE}
+    assert (done.run["complete"], done.run["expected"], done.run["options"]["repeats"]) == (True, 18, 3)
+    [row] = done.run["summary"]
+    assert (row["items"], row["samples"], row["correct"], row["wrong"]) == (6, 18, 12, 6)
+    assert row["accuracy"] == pytest.approx((3 + 3 / 3) / 6)
+    assert (row["between_items"], row["within_items"]) == pytest.approx((2 / 15 - 1 / 18, 1 / 6))
+    metrics = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
+    assert metrics == {("pass@k", "k=2"): pytest.approx(5 / 6), ("pass@k", "k=3"): 1.0, ("majority", ""): 0.5}
+    assert "wrong sums/0001 (2 of 3 samples not correct): expected '2', given '1'" in done.output
+    assert "variance of a sample: add/en 0.078 between items + 0.167 within" in done.output
+
+
+def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:
+    """The line of a failed case has the number of samples and the different answers."""
+    done = run("--model", noisy(run), "--llm-repeats", "3", "--junit-xml", "report.xml", "-q")
+    assert done.code == 1
+    report = (run.folder / "report.xml").read_text(encoding="utf-8")
+    assert "wrong: 2 of 3 samples wrong: expected '2' (expected '2', given '1' (2 times))".replace(
+        "'", "&#x27;"
+    ) in report.replace("&#39;", "&#x27;").replace("'", "&#x27;")
+    assert '<property name="llmprops.samples" value="3"' in report
+
+
+def test_more_repeats_ask_only_for_the_missing_samples(run: Runner, workers: str) -> None:
+    """Sample 0 is the request of a run without repeats; a later run with more repeats uses all stored samples."""
+    model = noisy(run)
+    sent = []
+    for repeats in ("1", "3", "4", "2"):
+        done = run("--model", model, "--llm-repeats", repeats, "-n", workers)
+        sent.append(done.run["calls"]["sent"])
+        assert len(lines(done)) == 6 * int(repeats)
+    assert sent == [6, 12, 6, 0]
+
+
+def test_killed_run_asks_only_for_the_missing_samples(run: Runner, start_stub: Stub) -> None:
+    """After kill -9, the same command repeats only the calls that were in flight, and every sample has one verdict."""
+    run.sums(60)
+    stub = start_stub(delay=0.1)
+    args = ("--model", "openai:stub?n=off", "--llm-base-url", stub.url, "--llm-repeats", "3", *WARM)
+    command = run.command(*args, "--llm-concurrency", "8")
+    process = subprocess.Popen(
+        command, cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while stub.stats()["answered"] < 60:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = run(*args, "--llm-concurrency", "64")
+    assert len({(r["id"], r["sample"]) for r in lines(done)}) == len(lines(done)) == 180
+    assert done.run["complete"] is True
+    assert done.run["calls"]["cache_hits"] + done.run["calls"]["answered"] == 180
+    assert stub.stats()["requests"] <= 180 + 8
+
+
+def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub, workers: str) -> None:
+    """A server that accepts n gets one call per item, not one per sample."""
+    run.sums(8)
+    stub = start_stub(delay=0.01)
+    args = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-repeats", "4", *WARM)
+    done = run(*args, "-n", workers)
+    assert len(lines(done)) == 32
+    assert stub.stats()["requests"] == 8
+
+
+def test_plan_and_limits_count_every_sample(run: Runner) -> None:
+    """The plan has the calls of all samples, and a limit on calls applies to them."""
+    model = noisy(run)
+    plan = run("--model", model, "--llm-repeats", "3", "--llm-plan")
+    [row] = [line.split() for line in plan.output.splitlines() if line.strip().startswith("sums ")]
+    assert row[2:6] == ["6", "x", "3", "18"]
+    assert "6 if the API returns all samples of a prompt in one call" in plan.output
+    refused = run("--model", model, "--llm-repeats", "3", "--llm-max-calls", "17")
+    assert "the plan needs 18 calls" in refused.output
+
+
+def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> None:
+    """A benchmark that asks for three samples of a prompt has nine different requests in three repeats."""
+    run.sums(1)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    once = "        reply = await ask(Chat.user(f\"{item['n']} + 1 =\", temperature=0.0, max_tokens=8))\n"
+    assert once in text
+    thrice = once.replace("max_tokens=8", "max_tokens=8, sample=k").replace(
+        "        reply", "            reply"
+    )
+    run.write("test_sums.py", text.replace(once, "        for k in range(3):\n" + thrice))
+    done = run("--model", run.adder, "--llm-repeats", "3")
+    assert [len(r["requests"]) for r in lines(done)] == [3, 3, 3]
+    assert len({key for r in lines(done) for key in r["requests"]}) == done.run["calls"]["sent"] == 9
+
+
+def test_a_sample_in_error_leaves_the_others(run: Runner, workers: str) -> None:
+    """A failed call is the error of its sample only; an item with errors and right answers is an error in pytest."""
+    run.sums(3)
+    broken = run.write(
+        "broken.py",
+        "def reply(chat):\n    n = int(chat.messages[-1].content.split()[0])\n"
+        "    return ValueError('down') if n == 1 and chat.sample else str(n + 1)\n",
+    )
+    done = run("--model", f"fake:call?file={broken}", "--llm-repeats", "3", "-n", workers)
+    assert "1 error" in done.output
+    [row] = done.run["summary"]
+    assert (row["items"], row["samples"], row["errors"], row["answered"], row["accuracy"]) == (
+        3,
+        9,
+        2,
+        3,
+        1.0,
+    )
+    assert done.run["complete"] is True
+
+
+def test_deterministic_models_have_one_sample(run: Runner, workers: str) -> None:
+    """A segmenter always gives the same reply, so it is measured once, and a note says so."""
+    done = run("--model", write_cuts(run), "--llm-repeats", "3", "-n", workers)
+    assert len(lines(done)) == 30
+    assert {r["sample"] for r in lines(done)} == {0}
+    assert "always gives the same reply: one sample of each cuts item is measured" in done.output
+
+
+@pytest.mark.parametrize("workers", ["0", "2"], ids=["n0", "n2"])
+def test_a_run_of_stored_samples_says_so(run: Runner, workers: str) -> None:
+    """A second run at temperature 0.7 makes no calls and says that it repeats the first; refresh samples again."""
+    model = noisy(run)
+    said = "6 of 6 (100%) replies at a temperature above 0, or the model's default, are stored ones"
+    first = run("--model", model, *WARM, "-n", workers)
+    assert "are stored ones" not in first.output
+    again = run("--model", model, *WARM, "-n", workers)
+    assert said in again.output
+    assert (again.run["calls"]["sampled"], again.run["calls"]["sampled_earlier"]) == (6, 6)
+    fresh = run("--model", model, *WARM, "-n", workers, "--llm-cache", "refresh")
+    assert "are stored ones" not in fresh.output
+    assert fresh.run["calls"]["sent"] == 6
+    cold = run("--model", model, "--llm-param", "temperature=0", "-n", workers)
+    cold = run("--model", model, "--llm-param", "temperature=0", "-n", workers)
+    assert (cold.run["calls"]["sent"], cold.run["calls"]["sampled"]) == (0, 0)
+    assert "are stored ones" not in cold.output
+
+
+def test_sequential_gate_draws_items_with_all_their_samples(run: Runner, workers: str) -> None:
+    """A sequential gate with repeats stops early; the items it drew have all their samples, the others none."""
+    run.sums(200)
+    file = gate(run, "sequential = true\n", min_accuracy=0.5)
+    model = f"fake:call?file={run.write('right.py', NOISY.replace('chat.sample == 0 or n % 2 == 0', 'True'))}"
+    done = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2", "-n", workers)
+    assert (done.run["gate"]["decision"], done.code) == ("pass", 0), done.output
+    rows = lines(done)
+    drawn = {r["id"] for r in rows}
+    assert len(drawn) < 120
+    assert sorted((r["id"], r["sample"]) for r in rows) == sorted((i, s) for i in drawn for s in (0, 1))
+    assert done.run["gate"]["items_used"] == len(drawn)
+    assert done.run["sequential"]["ended"] is True
+    assert f"the gate was decided after {2 * len(drawn)} of 400 samples" in done.output
+
+
+def test_allure_result_has_a_step_per_sample(run: Runner) -> None:
+    """The result of an item has one step per sample, with its call, prompt, reply and verdict."""
+    pytest.importorskip("allure_pytest")
+    results = run.folder / "allure"
+    run("--model", noisy(run, 2), "--llm-repeats", "2", "--alluredir", str(results))
+    cases = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*-result.json")]
+    by_name = {case["name"]: case for case in cases if case["name"].startswith("sums/")}
+    assert sorted(by_name) == ["sums/0000", "sums/0001"]
+    failed = by_name["sums/0001"]
+    assert [(s["name"], s["status"]) for s in failed["steps"]] == [
+        ("sample 0: correct", "passed"),
+        ("sample 1: wrong", "failed"),
+    ]
+    inner = failed["steps"][1]
+    assert [a["name"] for a in inner["attachments"]] == ["verdict"]
+    [call] = inner["steps"]
+    assert [a["name"] for a in call["attachments"]] == ["prompt", "reply"]
+    [listed] = failed["attachments"]
+    assert listed["name"] == "samples that are not correct"
+    assert "sums/0001 sample 1" in Path(results / listed["source"]).read_text(encoding="utf-8")
+
+
+def test_ini_key_and_wrong_values(run: Runner) -> None:
+    """The ini key sets the number; 0 is refused in one line."""
+    model = noisy(run, 2)
+    (run.folder / "pytest.ini").write_text("[pytest]\nllm_repeats = 2\n", encoding="utf-8")
+    assert len(lines(run("--model", model))) == 4
+    refused = run("--model", model, "--llm-repeats", "0")
+    assert "--llm-repeats 0: must be a whole number of at least 1" in refused.output
