@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.rejections import name_character, rejected_names
-from pytest_llmprops.benchmarks.dtails.spelling import Simplified, pattern
+from pytest_llmprops.benchmarks.dtails.spelling import EXACT, Simplified, pattern
 from pytest_llmprops.benchmarks.dtails.text import is_whole
 
 Variations = Sequence[Sequence[str]]
@@ -82,7 +82,9 @@ def find_mentions(reply: str, variations: Variations) -> Mentions:
         names = [(index, form) for closeness, index, form in spans[start, stop] if closeness == closest]
         index, form = min(names)
         own = form if form in variations[index] else max(variations[index], key=len)
-        mentions.append(Mention(frozenset(index for index, _ in names), own, start, stop))
+        # Variations may share a form. Choosing either is right if the label has the form, so the first counts.
+        indexes = {index} if closest == EXACT else {index for index, _ in names}
+        mentions.append(Mention(frozenset(indexes), own, start, stop))
     parts, place = [], 0
     for number, mention in enumerate(mentions):
         parts += [text.text[place : mention.start], name_character(number)]

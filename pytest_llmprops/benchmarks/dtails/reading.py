@@ -43,7 +43,7 @@ THRESHOLD = 0.7
 #: Forms with at most this many characters do not count inside other words of a translation.
 VERY_SHORT = 3
 FENCE = "```"
-How = Literal["equal", "similar", "within", "substring", "word", "none"]
+How = Literal["equal", "similar", "within", "substring", "inflected", "word", "none"]
 
 #: Where a reply is split to look for a misspelled form, and the characters that stand for names.
 _PARTS = re.compile(r"[/()\[\],;:、。（）｢｣「」—–]| - |\. ")
@@ -65,9 +65,10 @@ class Reading:
     :param form: The winning surface form, unfolded.
     :param ratio: Its Indel ratio to the text that it matched, in [0, 1]; 1 for an exact match.
     :param start: Index of the match in the folded text; -1 without a match.
-    :param leftmost: Index of the variation with the leftmost form among those that matched as well as the winner.
-        Differs from ``index`` only if the longest form decided.
-    :param how: ``equal``, ``similar`` or ``within`` for a reply, ``substring`` or ``word`` for a translation.
+    :param leftmost: Index of the variation that a reply names first, also if it rejects it, or of the leftmost form of
+        a translation that matched as well as the winner.
+    :param how: ``equal``, ``similar`` or ``within`` for a reply; ``substring``, ``inflected`` or ``word`` for a
+        translation.
     :param problem: A short phrase that says why there is no variation.
     :param obeyed: The reply followed the template: two fences with text between them. Only a reply that did not is
         retried, as in the paper. A reply that did and names no variation is wrong.
@@ -205,15 +206,16 @@ def read_translation(
         if (ratio := indel_ratio(word, plain)) >= threshold
         and (len(plain) > VERY_SHORT or word.startswith(plain) or word.endswith(plain))
     ]
-    if words:
-        similar += [
-            _Match(index, form, len(plain), 1.0, start, False)
-            for index, form, plain in forms
-            if (start := inflected(plain, text)) >= 0
-        ]
+    ratio = max((match.ratio for match in similar), default=0.0)
+    inflections = [
+        _Match(index, form, len(plain), 1.0, start, False)
+        for index, form, plain in (forms if words and ratio < 1 else ())
+        if (start := inflected(plain, text)) >= 0
+    ]
+    if inflections:
+        return _winner(inflections, "inflected")
     if not similar:
         return Reading(problem="no word of the translation is similar to a variation")
-    ratio = max(match.ratio for match in similar)
     return _winner([match for match in similar if match.ratio == ratio], "word")
 
 

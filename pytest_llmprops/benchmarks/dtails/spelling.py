@@ -23,6 +23,7 @@ _SAME = str.maketrans("يىېكةەہھ\u0901’ʼ`", "یییکهههه\u0902'''
 _KATAKANA = {code: code - 0x60 for code in range(0x30A1, 0x30F7)}
 #: Half-width marks of kana follow their letter.
 _HALF_WIDTH_MARKS = "\uff9e\uff9f"
+EXACT = 2
 #: Where a form may be written as one word, with a space, with a hyphen or with a joiner.
 _JOINTS = re.compile("[\u200c\u200d\\s-]+")
 
@@ -61,9 +62,9 @@ class Simplified:
         return self._raw[self._starts[start] : self._starts[stop]]
 
     def closeness(self, form: str, start: int, stop: int) -> int:
-        """Return how closely a form was written at ``text[start:stop]``: 2 exactly, 1 after folding, 0 otherwise."""
+        """Return how closely a form was written at ``text[start:stop]``: 0, 1 after folding, or :data:`EXACT`."""
         written = self.written(start, stop).strip()
-        return 2 if written == form else int(folded(written) == folded(form))
+        return EXACT if written == form else int(folded(written) == folded(form))
 
 
 def _clusters(text: str) -> Iterator[tuple[int, str]]:

@@ -63,6 +63,8 @@ def judge_translation(
     status, reason = _judged(item, reply, reading, chosen)
     if reading.how == "word":
         reason += f" (similar word, ratio {reading.ratio:.2f}; words by {name})"
+    elif reading.how == "inflected":
+        reason += f" (an inflected form of {reading.form})"
     elif chosen is None and name:
         reason += f" (words by {name})"
     values = {

@@ -174,6 +174,11 @@ def test_spelling_decides_between_variations_that_are_spelled_alike() -> None:
     assert [selected(word, forms) for word in ("te", "té", "not te but té", "tè")] == [0, 1, 1, None]
 
 
+def test_variations_that_share_a_form() -> None:
+    """A form of two variations is read as the first, and it is right for both by the authors' rule."""
+    assert selected("te", (("te", "ook"), ("te", "nog"))) == 0
+
+
 def test_a_variation_is_not_a_word_of_rejection() -> None:
     """Variations that mean "not" are names."""
     forms = (("nie",), ("nooit",))

@@ -49,6 +49,10 @@ def test_an_inflected_form_counts_like_a_lemma() -> None:
     assert chosen("சில வருடங்களாக", forms) == 0
     assert chosen("சில வருடங்களாக ஆண்டு", forms) == 1
     assert read_translation("சில வருடங்களாக", forms, ()).index is None
+    assert read_translation("சில வருடங்களாக", forms, ["சில"]).how == "inflected"
+    assert read_translation("சில வருடங்களாக", forms, ["ஆண்டு"]).form == "ஆண்டு", (
+        "a lemma that equals a form comes first"
+    )
 
 
 def test_very_short_forms_match_whole_words() -> None:
@@ -78,6 +82,13 @@ def test_the_lemmas_of_a_parser_are_compared() -> None:
     for helpers, status in (({"parse": lambda request: reply}, "correct"), ({}, "wrong")):
         verdict = verdict_of(subject, lambda r: "Hy gedronkê.", kinds=TRANSLATOR, helpers=helpers)
         assert verdict.status == status
+
+
+def test_the_reason_names_the_inflected_form() -> None:
+    """The verdict on an inflected form is right, and its reason gives the form."""
+    subject = item("translate", variations=(("破る",), ("壊す",)), label=("破る",), language="ja")
+    verdict = verdict_of(subject, lambda r: "沈黙を破りました", kinds=TRANSLATOR)
+    assert (verdict.status, verdict.reason) == ("correct", "translated with 破る (an inflected form of 破る)")
 
 
 def test_clothes_for_legs_and_feet_are_written_in_three_ways() -> None:
