@@ -1,7 +1,7 @@
 """Read which variation a reply or a translation names (Barua et al., appendix B.2 and B.3).
 
 A *variation* is a tuple of surface forms. A prediction is right if any of its forms equals any form of the label. Both
-readings compare folded texts (``text.folded``); a match needs a ratio above 0.7.
+readings compare folded texts (``text.folded``); a similar text has a ratio of at least 0.7.
 
 The paper leaves these points open:
 
