@@ -32,7 +32,6 @@ WITHOUT_COMMANDS = {
     "models.md",
     "performance.md",
     "protocols.md",
-    "record.md",
     "report-kit.md",
 }
 

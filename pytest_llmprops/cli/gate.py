@@ -42,7 +42,7 @@ def _gate(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.gate}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
         )
-    result = decide(gate, run.facts, run.records, baseline)
+    result = decide(gate, run.facts, run.records, baseline, problems=run.problems)
     if options.markdown is not None:
         with open(options.markdown, "a", encoding="utf-8") as file:
             file.write(gate_markdown(result))

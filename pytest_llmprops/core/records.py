@@ -28,6 +28,16 @@ class Group(NamedTuple):
     source: str
 
 
+class VerdictKey(NamedTuple):
+    """The model, benchmark, source, item and sample that one verdict is on."""
+
+    model: str
+    benchmark: str
+    source: str
+    id: str
+    sample: int
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
     """One line of ``verdicts.jsonl``: one sample of one item.
@@ -62,9 +72,9 @@ class VerdictRecord:
         return Group(self.model, self.benchmark, self.task, self.language, self.source)
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        """Model, benchmark, id and sample. The last record with a key counts."""
-        return (self.model, self.benchmark, self.id, self.sample)
+    def key(self) -> VerdictKey:
+        """What the verdict is on. The last record with a key counts."""
+        return VerdictKey(self.model, self.benchmark, self.source, self.id, self.sample)
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> VerdictRecord:

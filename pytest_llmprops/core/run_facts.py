@@ -185,6 +185,7 @@ class RunFacts:
     :param not_served: benchmark -> model -> number of items.
     :param stopped: why the run ended before its last case.
     :param notes: notes for the user, one line each.
+    :param files: sha256 of the record's other files, by name; empty until the run has finished.
     :param promoted_from: for a baseline, the folder it was copied from.
     """
 
@@ -215,6 +216,7 @@ class RunFacts:
     gate: GateResult | None = None
     promoted_from: str = ""
     promoted_at: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stopped_by_gate(self) -> bool:
@@ -263,7 +265,7 @@ class RunFacts:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
         written: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ORDER}
-        for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at"):
+        for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at", "files"):
             if value := getattr(self, name):
                 written[name] = _plain(value)
         return written
@@ -271,7 +273,7 @@ class RunFacts:
 
 _OBJECTS = (
     "models", "helpers", "protocols", "options", "versions", "data", "deviations", "calls", "git", "not_served",
-    "sequential", "gate", "benchmarks",
+    "sequential", "gate", "benchmarks", "files",
 )  # fmt: skip
 _LISTS = ("summary", "metrics", "searches", "remarks", "notes")
 _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -279,10 +281,10 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "metrics": MetricRow.from_json,
     "searches": SearchCounts.from_json,
 }
-_MEMBERS = {"models": dict, "helpers": dict, "protocols": dict, "deviations": list}
+_MEMBERS = {"models": dict, "helpers": dict, "protocols": dict, "deviations": list, "files": str}
 _AS_WRITTEN = (
     "run_id", "schema", "started", "finished", "complete", "options", "versions", "data", "deviations", "expected",
-    "not_served", "stopped", "promoted_from", "promoted_at",
+    "not_served", "stopped", "promoted_from", "promoted_at", "files",
 )  # fmt: skip
 _ORDER = (
     "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options", "versions",

@@ -128,6 +128,8 @@ class Controller:
         failure = self.broker.failure()
         if failure is not None:
             self.recording.notes.append(failure)
+        # The record has the hash of requests.jsonl, to which the broker appends until it is closed.
+        self._end_engine()
         self.recording.finish(report, summary, processes)
 
     def _exit_status(self, status: int) -> int:
@@ -142,9 +144,12 @@ class Controller:
 
     def close(self) -> None:
         """End the broker and everything that uses it; safe to call twice."""
+        self._end_engine()
+        self.recording.close()
+
+    def _end_engine(self) -> None:
         self.session.close()
         self.broker.close()
-        self.recording.close()
 
     def pytest_unconfigure(self) -> None:
         self.close()

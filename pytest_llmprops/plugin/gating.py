@@ -77,9 +77,9 @@ class Gating:
             n: ProtocolFacts.from_json(cases.protocol_of(find_benchmark(n)).to_json()) for n in names
         }
         facts = replace(self.baseline.facts, protocols=protocols, options={"params": dict(settings.params)})
-        return [
-            f"the gate will be invalid: {line}" for line in differences(self.baseline.facts, facts, names)
-        ]
+        lines = [f"baseline {self.baseline.run_id}: {line}" for line in self.baseline.problems]
+        lines += differences(self.baseline.facts, facts, names)
+        return [f"the gate will be invalid: {line}" for line in lines]
 
     def check(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check that each rule fits a selected benchmark; those that no model serves count as selected.
@@ -114,9 +114,11 @@ class Gating:
                         f" {' or '.join(sorted(tasks))}; remove the rule's task or sequential = true"
                     )
 
-    def decide(self, facts: RunFacts, records: Sequence[VerdictRecord]) -> GateResult:
-        """Return the decision on a finished run."""
-        return decide(self.gate, facts, records, self.baseline)
+    def decide(
+        self, facts: RunFacts, records: Sequence[VerdictRecord], problems: Sequence[str]
+    ) -> GateResult:
+        """Return the decision on a finished run; ``problems`` are what is inconsistent in its record."""
+        return decide(self.gate, facts, records, self.baseline, problems=problems)
 
 
 def _possible(case: Case) -> list[ItemPlace]:

@@ -126,7 +126,8 @@ class Recording:
         )
         facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
         if session.gating is not None:
-            facts = replace(facts, gate=session.gating.decide(facts, self.in_order))
+            problems = record.problems(record.finished(facts))
+            facts = replace(facts, gate=session.gating.decide(facts, self.in_order, problems))
         try:
             record.finish(facts)
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -10,7 +9,15 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.run_facts import RunFacts
-from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, state_of
+from pytest_llmprops.runs.integrity import (
+    NO_HASHES_IN_SCHEMA_1,
+    REQUESTS,
+    UNFINISHED,
+    VERDICTS,
+    file_hashes,
+    run_json,
+)
+from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, read_run_json, state_of
 from pytest_llmprops.runs.record import DEFAULT_ROOT, utc_now
 from pytest_llmprops.runs.searches import FILE as SEARCHES
 
@@ -108,12 +115,14 @@ def promote(
 ) -> Path:
     """Copy a run to ``baselines/NAME`` under ``root`` and return the new folder.
 
-    The copy keeps its run_id. Its ``run.json`` has the name of the original and the time. The copy is atomic.
+    The copy keeps its run_id. Its ``run.json`` has the name of the original and the time, and the hashes of the copied
+    files, which a record of schema 1 gets here. The copy is atomic.
 
     :param replies: also copy ``requests.jsonl`` and ``searches.jsonl``.
+    :param allow_incomplete: also copy an incomplete or killed run. A gate does not accept it as a baseline.
     :raises UsageError: if the name is not a plain name, is taken, or is the name of a run; if the run is being
         written, or is incomplete and no gate ended it.
-    :raises DataError: if the run cannot be read.
+    :raises DataError: if the run cannot be read or is inconsistent.
     """
     if name in ("", ".", "..") or set(name) & set("/\\\0") or name.startswith(".") or not name.isprintable():
         raise UsageError(f"'{name}': a baseline needs a plain name, such as gpt-4o-2026")
@@ -139,18 +148,23 @@ def promote(
         raise UsageError(f"{folder}: is still being written; promote it when it has finished")
     if not (run.facts.complete or run.facts.stopped_by_gate or allow_incomplete):
         raise UsageError(f"{folder}: is incomplete; finish the run, or give --allow-incomplete")
+    accepted = {NO_HASHES_IN_SCHEMA_1, *((UNFINISHED,) if allow_incomplete else ())}
+    inconsistent = [line for line in run.problems if line not in accepted]
+    if inconsistent:
+        raise DataError(f"{folder}: {inconsistent[0]}")
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.parent / f".{name}.{os.getpid()}.new"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     try:
-        for file in ("verdicts.jsonl", *(("requests.jsonl", SEARCHES) if replies else ())):
+        for file in (VERDICTS, *((REQUESTS, SEARCHES) if replies else ())):
             if (folder / file).exists():
                 shutil.copyfile(folder / file, new / file)
-        facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        facts = read_run_json(folder)
         facts |= {"run_id": run.run_id, "promoted_from": folder.resolve().name, "promoted_at": utc_now()}
-        text = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
-        (new / "run.json").write_text(text, encoding="utf-8", errors="replace")
+        if run.facts.finished is not None:
+            facts["files"] = file_hashes(new)
+        (new / "run.json").write_text(run_json(facts), encoding="utf-8", errors="replace")
         _put(new, target)
     finally:
         shutil.rmtree(new, ignore_errors=True)

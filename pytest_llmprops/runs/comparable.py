@@ -12,15 +12,20 @@ from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.reader import Run
 
 
-def unfit(gate: Gate, facts: RunFacts, baseline: Run | None) -> list[str]:
+def unfit(gate: Gate, facts: RunFacts, baseline: Run | None, problems: Sequence[str] = ()) -> list[str]:
     """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
     The caller checks whether this run is complete, because a sequential gate may have ended it.
+
+    :param problems: what is inconsistent in this run's record.
     """
     runs: list[tuple[str, RunFacts]] = [("this run", facts)]
     if baseline is not None and gate.needs_baseline:
         runs.append((f"baseline {baseline.run_id}", baseline.facts))
-    reasons = [line for name, run_facts in runs for line in _not_one_model(name, run_facts)]
+    reasons = [f"this run: {line}" for line in problems]
+    if len(runs) > 1 and baseline is not None:
+        reasons += [f"baseline {baseline.run_id}: {line}" for line in baseline.problems]
+    reasons += [line for name, run_facts in runs for line in _not_one_model(name, run_facts)]
     if baseline is not None and gate.needs_baseline:
         if not baseline.facts.complete:
             reasons.append(f"baseline {baseline.run_id} is {baseline.state}; choose a complete run")

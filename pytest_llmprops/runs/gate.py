@@ -23,6 +23,7 @@ from pytest_llmprops.runs.gate_data import RuleData
 from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.gate_targets import misplaced
+from pytest_llmprops.runs.integrity import added_hashes
 from pytest_llmprops.runs.reader import Run
 
 #: worst first
@@ -43,12 +44,14 @@ def decide(
     baseline: Run | None,
     *,
     running: bool = False,
+    problems: Sequence[str] = (),
 ) -> GateResult:
     """Judge a run by a gate.
 
     :param facts: the run's ``run.json``; ``sequential`` has the plan of a run that draws its items
         (:func:`~pytest_llmprops.runs.gate_draw.plan_of`). :param records: its verdicts.
     :param running: the run has not ended, so it may be incomplete.
+    :param problems: what is inconsistent in the run's record; those of the baseline are in ``baseline.problems``.
     """
     # A baseline with several models is rejected by unfit().
     first = baseline.models[:1] if baseline is not None else []
@@ -62,10 +65,10 @@ def decide(
     results = _results(gate, rules, _nothing(gate, facts, records))
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
-    reasons = unfit(gate, facts, baseline)
+    reasons = unfit(gate, facts, baseline, problems)
     ended = plan is not None and plan.ended
     if not (running or facts.complete or (ended and (decided or reasons))):
-        reasons.insert(0, f"this run is incomplete: {_why_incomplete(facts, plan)}")
+        reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
     reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
     reasons += [
         f"{result.name}: {check.reason}"
@@ -92,6 +95,7 @@ def decide(
         notes=(
             *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
             *unknown_benchmarks((r.benchmark for r in records), *runs),
+            *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
         ),
         rules=tuple(results),
     )

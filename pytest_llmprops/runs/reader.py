@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
+from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems
 from pytest_llmprops.runs.searches import FILE as SEARCHES
 from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -26,8 +27,10 @@ class Run:
 
     :param facts: ``run.json``. ``summary`` and ``metrics`` always agree with the records, and ``complete`` is false if
         verdicts are missing, even if the file says otherwise.
-    :param records: the lines of ``verdicts.jsonl``; of several with the same (model, benchmark, id, sample), the last.
+    :param records: the lines of ``verdicts.jsonl``; the last of each key.
     :param notes: one line per problem of the record, with how it was handled.
+    :param problems: what is inconsistent in the record, one line each (:mod:`~pytest_llmprops.runs.integrity`). A gate
+        does not judge a run that has any.
     :param writing: another process is writing this record now.
     :param searches: the lines of ``searches.jsonl``; of several on one item, the last. If there are any, ``searches``
         of ``facts`` agrees with them. A baseline may have only the counts.
@@ -39,6 +42,7 @@ class Run:
     notes: tuple[str, ...] = ()
     writing: bool = False
     searches: tuple[SearchRecord, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -72,18 +76,22 @@ def read_run(folder: Path) -> Run:
     :raises DataError: without a ``run.json``; if it is not a JSON object or has a newer schema; if a line of
         ``verdicts.jsonl`` or ``searches.jsonl`` other than the last is damaged.
     """
-    facts = read_facts(folder)
-    path = folder / "verdicts.jsonl"
+    raw = read_run_json(folder)
+    facts = _facts(raw, folder)
+    path = folder / VERDICTS
     writing = is_being_written(folder)
     lines, truncated = _verdicts(path)
     if not writing and facts.finished is None:
         # The writer may have finished after run.json was read.
-        facts = read_facts(folder)
+        raw = read_run_json(folder)
+        facts = _facts(raw, folder)
         lines, truncated = _verdicts(path)
     if facts.summary and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
     latest = {r.key: r for r in lines}
     records = tuple(latest.values())
+    hashes = {} if facts.finished is None else file_hashes(folder)
+    inconsistent = (*problems(facts, lines, records, hashes), *changed_content(raw))
     notes = []
     if truncated:
         notes.append("verdicts.jsonl: its last line is truncated and was ignored")
@@ -99,11 +107,19 @@ def read_run(folder: Path) -> Run:
     latest_searches = tuple({search.key: search for _, search in searches}.values())
     if latest_searches:
         facts = replace(facts, searches=search_counts(latest_searches))
-    return Run(folder, facts, records, tuple(notes), writing, latest_searches)
+    return Run(folder, facts, records, tuple(notes), writing, latest_searches, inconsistent)
 
 
 def read_facts(folder: Path) -> RunFacts:
     """Read ``run.json``; missing fields are empty.
+
+    :raises DataError: as :func:`read_run`.
+    """
+    return _facts(read_run_json(folder), folder)
+
+
+def read_run_json(folder: Path) -> dict[str, Any]:
+    """Read ``run.json`` as JSON.
 
     :raises DataError: as :func:`read_run`.
     """
@@ -123,10 +139,15 @@ def read_facts(folder: Path) -> RunFacts:
         raise DataError(
             f"{path}: written by a newer version: schema {schema}, this one reads {SCHEMA}; upgrade pytest-llmprops"
         )
+    assert isinstance(facts, dict)
+    return facts
+
+
+def _facts(raw: dict[str, Any], folder: Path) -> RunFacts:
     try:
-        return RunFacts.from_json(facts, folder.name)
+        return RunFacts.from_json(raw, folder.name)
     except ValueError as error:
-        raise DataError(f"{path}: {error}; restore the file or measure again") from None
+        raise DataError(f"{folder / 'run.json'}: {error}; restore the file or measure again") from None
 
 
 def is_being_written(folder: Path) -> bool:
@@ -139,7 +160,7 @@ def is_being_written(folder: Path) -> bool:
     except ImportError:
         return False
     try:
-        with open(folder / "verdicts.jsonl", "rb") as file:
+        with open(folder / VERDICTS, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -167,7 +188,7 @@ def json_lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[tu
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode())
         except (ValueError, RecursionError):
             if number == last:
                 return rows, True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import json
 import platform
 import re
@@ -16,12 +17,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_facts import GitState, RunFacts
 from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 DEFAULT_ROOT = Path("reports") / "runs"
+RECORD_FILES = ("run.json", VERDICTS, REQUESTS)
 
 
 def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> Path:
@@ -31,7 +34,7 @@ def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> 
     """
     if requested:
         folder = Path(requested)
-        if (folder / "run.json").exists():
+        if any((folder / name).exists() for name in RECORD_FILES):
             raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
         candidates = [folder]
     else:
@@ -58,19 +61,27 @@ class RunRecord:
     def __init__(self, folder: Path, facts: RunFacts) -> None:
         self.folder = folder
         self.facts = facts
-        self.records: list[VerdictRecord] = []
+        #: verdicts that a later one on the same item and sample replaced; a gate does not judge such a record
+        self.replaced: list[VerdictRecord] = []
+        self._latest: dict[VerdictKey, VerdictRecord] = {}
+        self._digest = hashlib.sha256()
         self.write_facts()
-        self._verdicts = open(folder / "verdicts.jsonl", "a", encoding="utf-8", errors="replace")
+        self._verdicts = open(folder / VERDICTS, "ab")
         _lock(self._verdicts)
 
+    @property
+    def records(self) -> list[VerdictRecord]:
+        """The verdicts so far; of several on the same item and sample, the last."""
+        return list(self._latest.values())
+
     def add(self, record: VerdictRecord) -> None:
-        """Append a verdict.
+        """Append a verdict. A case that is reported again with the same verdict is not repeated.
 
         :raises OSError: on a full disk; earlier lines are complete.
         """
-        self._verdicts.write(_encode(record.to_json()) + "\n")
-        self._verdicts.flush()
-        self.records.append(record)
+        if self._is_new(record):
+            self._append(_encode(record.to_json()) + "\n")
+            self._latest[record.key] = record
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many.
@@ -78,30 +89,60 @@ class RunRecord:
         :param lines: the lines as they are written. :param records: the same verdicts, if the caller has them.
         :raises OSError: on a full disk; earlier lines are complete.
         """
-        self._verdicts.write(lines)
-        self._verdicts.flush()
         if records is None:
             rows = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
             records = [VerdictRecord.from_json(row) for row in rows]
-        self.records += records
+        if any(record.key in self._latest for record in records):
+            for record in records:
+                self.add(record)
+            return
+        self._append(lines)
+        self._latest.update((record.key, record) for record in records)
+
+    def _is_new(self, record: VerdictRecord) -> bool:
+        before = self._latest.get(record.key)
+        if before == record:
+            return False
+        if before is not None:
+            self.replaced.append(before)
+        return True
+
+    def _append(self, lines: str) -> None:
+        raw = lines.encode("utf-8", "replace")
+        self._verdicts.write(raw)
+        self._verdicts.flush()
+        self._digest.update(raw)
+
+    def finished(self, facts: RunFacts) -> RunFacts:
+        """Return ``facts`` with the current time and the hashes of the record's files, which no one writes any more.
+
+        The hash of the verdicts is that of the lines that were added, so that a change of the file is seen.
+        """
+        return replace(
+            facts, finished=utc_now(), files={**file_hashes(self.folder), VERDICTS: self._digest.hexdigest()}
+        )
+
+    def problems(self, facts: RunFacts) -> list[str]:
+        """Return what is inconsistent in the record of these :meth:`finished` facts, one line each."""
+        records = self.records
+        return problems(facts, [*self.replaced, *records], records, file_hashes(self.folder))
 
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""
-        text = json.dumps(self.facts.to_json(), ensure_ascii=False, indent=1) + "\n"
         with replacing(self.folder / "run.json") as draft:
-            draft.write_text(text, encoding="utf-8", errors="replace")
+            draft.write_text(run_json(self.facts.to_json()), encoding="utf-8", errors="replace")
 
     def discard(self) -> None:
         """Delete the files of a run that did not start, and the folder if it is then empty."""
         self._verdicts.close()
-        for name in ("run.json", "verdicts.jsonl", "requests.jsonl"):
+        for name in RECORD_FILES:
             (self.folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
     def finish(self, facts: RunFacts) -> None:
-        """Write the final facts with the current time, and close the files."""
-        self.facts = replace(facts, finished=utc_now())
+        """Write the final facts with the current time and the hashes of the files, and close the files."""
+        self.facts = self.finished(facts)
         try:
             self.write_facts()
         finally:
@@ -109,7 +150,7 @@ class RunRecord:
             self._verdicts.close()
 
 
-def _lock(file: IO[str]) -> None:
+def _lock(file: IO[bytes]) -> None:
     """Lock ``file`` until it is closed or this process ends.
 
     Readers hold their shared lock only for an instant. Without file locks, a run that is being written looks like

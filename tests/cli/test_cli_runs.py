@@ -260,8 +260,7 @@ def test_promoted_run_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_promote_options(capsys: pytest.CaptureFixture[str]) -> None:
     """--without-replies leaves out requests.jsonl; an incomplete run needs --allow-incomplete."""
-    write_run(RUNS / "one", verdicts("cw"), complete=False)
-    (RUNS / "one" / "requests.jsonl").write_text("")
+    write_run(RUNS / "one", verdicts("cw"), complete=False, requests=[{"key": "k", "request": {}}])
     assert "--allow-incomplete" in one_error(capsys, "runs", "promote", "one", "base")
     output(capsys, "runs", "promote", "one", "base", "--allow-incomplete", "--without-replies")
     assert not (Path("baselines") / "base" / "requests.jsonl").exists()

@@ -144,8 +144,7 @@ def test_nothing_to_list(tmp_path: Path) -> None:
 
 def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
     """The baseline reads like the run, keeps its run_id, and records its source and date."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("cwe"))
-    (run / "requests.jsonl").write_text('{"key": "k", "request": {}}\n')
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("cwe"), requests=[{"key": "k", "request": {}}])
     target = promote(run, "base", tmp_path)
     assert target == tmp_path / "baselines" / "base"
     assert sorted(p.name for p in target.iterdir()) == ["requests.jsonl", "run.json", "verdicts.jsonl"]
@@ -161,10 +160,10 @@ def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
 
 def test_replies_can_be_left_out(tmp_path: Path) -> None:
     """Prompts and replies can be left out of a baseline."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
-    (run / "requests.jsonl").write_text("{}\n")
+    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"), requests=[{"key": "k", "request": {}}])
     target = promote(run, "base", tmp_path, replies=False)
     assert sorted(p.name for p in target.iterdir()) == ["run.json", "verdicts.jsonl"]
+    assert read_run(target).problems == ()
 
 
 def test_a_name_is_replaced_only_when_asked(tmp_path: Path) -> None:

@@ -1,0 +1,202 @@
+"""Whether a run record is consistent. A gate does not judge a record that is not.
+
+``run.json`` has the sha256 of the files next to it, and of its own content. These hashes show that a record was changed
+or damaged after the run. They do not show who wrote it: whoever changes a record can compute them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
+from pytest_llmprops.core.run_facts import RunFacts
+
+VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
+#: the key of ``run.json`` with the hash of its other content
+CONTENT = "content_sha256"
+#: number of ids that a line names
+NAMED = 3
+AGAIN = "restore the file or measure again"
+
+UNFINISHED = 'run.json has no time in "finished", so the run was killed or is not over; measure again'
+NO_HASHES = 'run.json has no hashes in "files", so that a change could not be seen; measure again'
+NO_HASHES_IN_SCHEMA_1 = (
+    "run.json is of schema 1, which has no hashes, so that a change could not be seen;"
+    " 'llmprops runs promote RUN NAME' makes a baseline with hashes of it"
+)
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """Return the sha256 of the verdicts and of the requests of a record, by file name; missing files are left out."""
+    hashes = {}
+    for name in (VERDICTS, REQUESTS):
+        try:
+            with open(folder / name, "rb") as file:
+                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            continue
+    return hashes
+
+
+def run_json(facts: Mapping[str, Any]) -> str:
+    """Return the text of ``run.json``, with the hash of its content if it has the hashes of the files."""
+    plain = dict(facts)
+    plain.pop(CONTENT, None)
+    if plain.get("files"):
+        plain[CONTENT] = content_hash(plain)
+    return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"
+
+
+def content_hash(facts: Mapping[str, Any]) -> str:
+    """Return the sha256 of the content of ``run.json`` without its own hash: as JSON with sorted keys, in UTF-8."""
+    # Keys that are not texts become texts, as in the file.
+    plain = json.loads(json.dumps({name: value for name, value in facts.items() if name != CONTENT}))
+    text = json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def problems(
+    facts: RunFacts,
+    lines: Sequence[VerdictRecord],
+    records: Sequence[VerdictRecord],
+    hashes: Mapping[str, str],
+) -> list[str]:
+    """Return what is inconsistent in the record of a run that has ended, one line each; the most specific first.
+
+    :param facts: ``run.json`` as written. :param lines: all lines of ``verdicts.jsonl``.
+    :param records: the last line of each key. :param hashes: the :func:`file_hashes` of the record.
+    """
+    found = [] if len(records) == len(lines) else [_repeated(lines)]
+    found += _foreign(facts, records)
+    if facts.finished is None:
+        return [*found, UNFINISHED]
+    found += [*_summary(facts, records), *_missing(facts, records), *_samples(records)]
+    return [*found, *_files(facts, hashes)]
+
+
+def changed_content(facts: Mapping[str, Any]) -> list[str]:
+    """Return one line if the content of ``run.json`` does not fit its hash.
+
+    :param facts: the file as JSON.
+    """
+    if not facts.get("files") or facts.get(CONTENT) == content_hash(facts):
+        return []
+    return [f"run.json was changed after the run: its content does not fit its {CONTENT}; {AGAIN}"]
+
+
+def added_hashes(facts: RunFacts) -> list[str]:
+    """Return one line if the hashes of a record of schema 1 were added when it was promoted."""
+    if facts.schema > 1 or not facts.files:
+        return []
+    return [
+        f"its hashes were added when it was promoted ({facts.promoted_at[:10]}), so that an earlier change is not seen"
+    ]
+
+
+def _repeated(lines: Sequence[VerdictRecord]) -> str:
+    counts = Counter(record.key for record in lines)
+    ids = [key.id for key, count in counts.items() if count > 1]
+    return f"{VERDICTS} has several verdicts on {len(ids)} items or samples ({_named(ids)}); {AGAIN}"
+
+
+def _foreign(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]:
+    foreign = sorted({record.model for record in records} - facts.models.keys())
+    if foreign:
+        yield f"{VERDICTS} has verdicts of {', '.join(foreign)}, which run.json does not name as a model; {AGAIN}"
+
+
+def _summary(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]:
+    """Compare the counts and the accuracy of each group. Intervals are not compared: versions compute them in
+    different ways, and no rule reads them from the summary.
+    """
+    groups: dict[Group, list[VerdictRecord]] = {}
+    for record in records:
+        groups.setdefault(record.group, []).append(record)
+    rows = {row.group: row for row in facts.summary}
+    if len(rows) < len(facts.summary):
+        yield f"run.json has several summary rows for the same group; {AGAIN}"
+    for group in dict.fromkeys([*rows, *groups]):
+        place = "/".join(group[1:])
+        if group not in rows:
+            yield f"run.json has no summary of {place}, and {VERDICTS} has {len(groups[group])} verdicts; {AGAIN}"
+            continue
+        recorded, counted = _counts_of_row(rows[group]), _counts(groups.get(group, ()))
+        for name, value in recorded.items():
+            if not math.isclose(value, counted[name], rel_tol=1e-9):
+                yield f"run.json has {name} {value:.6g} of {place}, {VERDICTS} has {counted[name]:.6g}; {AGAIN}"
+                break
+
+
+def _counts_of_row(row: SummaryRow) -> dict[str, float]:
+    names = ("correct", "wrong", "refused", "unparsed", "errors", "clusters")
+    accuracy = math.inf if row.accuracy is None else row.accuracy
+    return {**{name: getattr(row, name) for name in names}, "accuracy": accuracy}
+
+
+def _counts(records: Sequence[VerdictRecord]) -> dict[str, float]:
+    statuses: Counter[str] = Counter(map(attrgetter("status"), records))
+    return {
+        "errors": statuses.pop("error", 0),
+        **{name: statuses[name] for name in ("correct", "wrong", "refused", "unparsed")},
+        "clusters": len(set(map(attrgetter("cluster"), records))),
+        "accuracy": _accuracy(records, statuses),
+    }
+
+
+def _accuracy(records: Sequence[VerdictRecord], answered: Counter[str]) -> float:
+    """Return the mean over the items of the shares of their samples that are correct; infinite without an answer."""
+    if not any(record.sample for record in records):
+        return answered["correct"] / answered.total() if answered.total() else math.inf
+    samples: dict[str, list[bool]] = {}
+    for record in records:
+        if record.status != "error":
+            samples.setdefault(record.id, []).append(record.status == "correct")
+    return math.fsum(sum(s) / len(s) for s in samples.values()) / len(samples) if samples else math.inf
+
+
+def _missing(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]:
+    if facts.complete and facts.expected is not None and len(records) != facts.expected:
+        yield (
+            f"run.json says that the run is complete with {facts.expected} verdicts, and {VERDICTS} has {len(records)};"
+            f" {AGAIN}"
+        )
+
+
+def _samples(records: Sequence[VerdictRecord]) -> Iterator[str]:
+    repeats = 1 + max((record.sample for record in records), default=0)
+    if repeats == 1:
+        return
+    items = Counter(record.key._replace(sample=0) for record in records)
+    fewer = [item.id for item, samples in items.items() if samples < repeats]
+    if fewer:
+        yield (
+            f"{VERDICTS} has fewer than {repeats} samples of {len(fewer)} items ({_named(fewer)}); measure again:"
+            " the missing samples may be those that failed"
+        )
+
+
+def _files(facts: RunFacts, hashes: Mapping[str, str]) -> Iterator[str]:
+    if facts.schema == 1 and facts.benchmarks:
+        yield f'run.json says schema 1 but has "benchmarks", which only schema 2 has: it was changed; {AGAIN}'
+    if VERDICTS not in facts.files:
+        yield NO_HASHES if facts.schema > 1 or facts.files else NO_HASHES_IN_SCHEMA_1
+        return
+    for name in sorted({*facts.files, *hashes}):
+        if name not in hashes:
+            yield f"{name} is missing, and run.json has its hash; {AGAIN}"
+        elif name not in facts.files:
+            yield f"{name} was added after the run: run.json has no hash of it; remove the file or measure again"
+        elif hashes[name] != facts.files[name]:
+            yield f"{name} was changed after the run: it does not fit its hash in run.json; {AGAIN}"
+
+
+def _named(ids: Iterable[str]) -> str:
+    names = list(ids)
+    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")

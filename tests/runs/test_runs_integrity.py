@@ -1,0 +1,373 @@
+"""A record that was changed, or that contradicts itself, is not judged by a gate and is not promoted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.recorded import verdict, verdicts, write_run
+from fixtures.records import as_schema_1, exchange
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.runs.catalog import promote
+from pytest_llmprops.runs.integrity import file_hashes, run_json
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.record import RunRecord, first_facts
+from pytest_llmprops.runs.summary import summary_rows
+
+Edit = Callable[[dict[str, Any]], object]
+GATE = "[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.2\nmin_accuracy = 0.5\nmax_errors = 1.0\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of 60 sums, 54 of them correct, with two requests."""
+    requests = [exchange(key, f"{key} + 1", "4") for key in "ab"]
+    return write_run(tmp_path / "run", verdicts("c" * 54 + "w" * 6, model="new"), requests=requests)
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "baseline", verdicts("c" * 54 + "w" * 6))
+
+
+def change(folder: Path, edit: Edit, *, seal: bool = False) -> None:
+    """Edit ``run.json``.
+
+    :param seal: compute its own hash again, as someone who knows of it would.
+    """
+    path = folder / "run.json"
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    edit(facts)
+    path.write_text(run_json(facts) if seal else json.dumps(facts), encoding="utf-8")
+
+
+def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = False) -> None:
+    """Replace the verdicts.
+
+    :param seal: also replace all hashes, so that only the contents can contradict each other.
+    """
+    text = "".join(json.dumps(record.to_json()) + "\n" for record in records)
+    (folder / "verdicts.jsonl").write_text(text, encoding="utf-8")
+    if seal:
+        change(folder, lambda facts: facts.update(files=file_hashes(folder)), seal=True)
+
+
+def decision(
+    run: Path, baseline: Path, capsys: pytest.CaptureFixture[str], text: str = GATE
+) -> tuple[int, dict[str, Any]]:
+    """Return the exit status of ``llmprops gate`` and the decision as JSON."""
+    (run.parent / "gate.toml").write_text(text)
+    words = ["gate", str(run), "--baseline", str(baseline), "--gate", str(run.parent / "gate.toml")]
+    status = main([*words, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+# ---- hashes
+
+
+def test_run_json_has_the_hashes_of_the_files(run: Path) -> None:
+    """The hashes are those of the files on disk, as sha256sum computes them, and of the other keys."""
+    facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    assert facts["files"] == {
+        name: hashlib.sha256((run / name).read_bytes()).hexdigest()
+        for name in ("verdicts.jsonl", "requests.jsonl")
+    }
+    own = facts.pop("content_sha256")
+    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert own == hashlib.sha256(canonical.encode()).hexdigest()
+    assert read_run(run).problems == ()
+
+
+def test_texts_that_cannot_be_encoded_do_not_break_the_hash(tmp_path: Path) -> None:
+    """A lone surrogate is written as a question mark, and the hashes are those of what is written."""
+    rows = [verdict(given="\ud800")]
+    folder = write_run(tmp_path / "r", rows, notes=["\udcff"], options={"params": {"n": 1}})
+    assert read_run(folder).problems == ()
+
+
+def test_running_record_has_no_hashes(tmp_path: Path) -> None:
+    """The hashes are written last; before, the record says that the run is not over."""
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record.add(verdict())
+    assert "files" not in json.loads((tmp_path / "run.json").read_text())
+    (line,) = read_run(tmp_path).problems
+    assert 'no time in "finished"' in line
+    record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
+    assert read_run(tmp_path).problems == ()
+
+
+def test_hash_is_that_of_the_lines_that_were_added(tmp_path: Path) -> None:
+    """A verdict that is changed while the run is still going on is seen at its end."""
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record.add(verdict(status="wrong"))
+    path = tmp_path / "verdicts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"wrong"', b'"refused"'))
+    record.add(verdict("0002"))
+    facts = replace(record.facts, complete=True, expected=2, summary=summary_rows(record.records))
+    (line,) = record.problems(record.finished(facts))
+    assert line.startswith("verdicts.jsonl was changed after the run")
+    record.finish(facts)
+    assert "verdicts.jsonl was changed" in read_run(tmp_path).problems[-1]
+
+
+# ---- what a gate refuses
+
+
+def _drop_file(name: str) -> Edit:
+    return lambda facts: facts["files"].pop(name)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (
+            lambda facts: facts["summary"][0].update(correct=55, wrong=5),
+            "run.json has correct 55 of sums/add",
+        ),
+        (lambda facts: facts["summary"][0].update(accuracy=0.95), "run.json has accuracy 0.95 of sums/add"),
+        (lambda facts: facts["summary"][0].update(accuracy=None), "run.json has accuracy inf of sums/add"),
+        (lambda facts: facts["summary"][0].update(clusters=3), "run.json has clusters 3 of sums/add"),
+        (lambda facts: facts["summary"].clear(), "run.json has no summary of sums/add/en/builtin"),
+        (lambda facts: facts["summary"].append(facts["summary"][0]), "several summary rows"),
+        (lambda facts: facts.update(models={"other": {"spec": "x"}}), "verdicts of new, which run.json does"),
+        (lambda facts: facts.update(finished=None), 'run.json has no time in "finished"'),
+        (lambda facts: facts.update(files={}), 'run.json has no hashes in "files"'),
+        (lambda facts: facts.pop("files"), 'run.json has no hashes in "files"'),
+        (_drop_file("verdicts.jsonl"), 'run.json has no hashes in "files"'),
+        (_drop_file("requests.jsonl"), "requests.jsonl was added after the run"),
+        (lambda facts: facts["files"].update(other="00"), "other is missing"),
+        (lambda facts: facts.update(expected=61), "complete with 61 verdicts, and verdicts.jsonl has 60"),
+    ],
+)
+def test_run_json_that_contradicts_the_verdicts_is_invalid(
+    edit: Edit, reason: str, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is one reason of an invalid decision, with exit code 1, also if the hash of run.json was adjusted."""
+    change(run, edit, seal=True)
+    status, result = decision(run, baseline, capsys)
+    assert (status, result["decision"], result["passed"]) == (1, "invalid", False)
+    line = result["reasons"][0]
+    assert line.startswith("this run: ")
+    assert reason in line
+    assert line.endswith("measure again")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda facts: facts["options"].update(limit=5),
+        lambda facts: facts.update(protocols={"sums": {"name": "quick", "seed": 7}}),
+        lambda facts: next(iter(facts["models"].values())).update(served_as=["x"]),
+        lambda facts: facts.update(gate={"decision": "pass", "passed": True}),
+        lambda facts: facts.update(benchmarks={"sums": {"accuracy_targets": {"add": 1.0}}}),
+        lambda facts: facts.update(helpers={"reader": {"spec": "x"}}),
+        lambda facts: facts.update(deviations={"new": []}),
+        lambda facts: facts.update(data={"builtin:sums.csv": "aa"}),
+        lambda facts: facts.update(note="unknown keys count, too"),
+        lambda facts: facts.pop("content_sha256"),
+    ],
+)
+def test_every_other_edit_of_run_json_is_invalid(
+    edit: Edit, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be computed from the verdicts is protected by the hash of run.json."""
+    for folder, what in ((run, "this run"), (baseline, "baseline baseline")):
+        before = (folder / "run.json").read_bytes()
+        change(folder, edit)
+        status, result = decision(run, baseline, capsys)
+        assert (status, result["decision"]) == (1, "invalid")
+        assert any(r.startswith(f"{what}: run.json was changed after the run") for r in result["reasons"])
+        (folder / "run.json").write_bytes(before)
+    assert decision(run, baseline, capsys)[0] == 0
+
+
+def test_reformatted_run_json_is_not_changed(
+    run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The hash is of the content: other spaces, escapes and another order of the keys do not matter."""
+    facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    (run / "run.json").write_text(json.dumps(dict(reversed(facts.items())), indent=4))
+    assert decision(run, baseline, capsys)[1]["decision"] == "pass"
+
+
+def _repeated(rows: list[VerdictRecord]) -> list[VerdictRecord]:
+    return [*rows, replace(rows[-1], status="correct", score=1.0)]
+
+
+def _foreign(rows: list[VerdictRecord]) -> list[VerdictRecord]:
+    return [*rows[:-1], replace(rows[-1], model="better")]
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (_repeated, "verdicts.jsonl has several verdicts on 1 items or samples (sums/0059)"),
+        (
+            lambda rows: [*rows, rows[0]],
+            "verdicts.jsonl has several verdicts on 1 items or samples (sums/0000)",
+        ),
+        (_foreign, "verdicts.jsonl has verdicts of better, which run.json does not name as a model"),
+        (lambda rows: rows[:-1], "run.json has wrong 6 of sums/add/en/builtin, verdicts.jsonl has 5"),
+        (lambda rows: [*rows[:-1], replace(rows[-1], status="error")], "run.json has wrong 6 of sums/add"),
+        (
+            lambda rows: [*rows[:-1], replace(rows[-1], status="correct")],
+            "run.json has correct 54 of sums/add",
+        ),
+        (lambda rows: [*rows[:-1], replace(rows[-1], task="sub")], "run.json has wrong 6 of sums/add"),
+    ],
+)
+@pytest.mark.parametrize("seal", [False, True])
+@pytest.mark.parametrize("whose", ["this run", "baseline baseline"])
+def test_changed_verdicts_are_invalid(
+    edit: Callable[[list[VerdictRecord]], list[VerdictRecord]],
+    reason: str,
+    seal: bool,
+    whose: str,
+    run: Path,
+    baseline: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Verdicts that contradict run.json are invalid in either run, even if all hashes were computed again."""
+    folder = run if whose == "this run" else baseline
+    write_lines(folder, edit(list(read_run(folder).records)), seal=seal)
+    status, result = decision(run, baseline, capsys)
+    assert (status, result["decision"]) == (1, "invalid")
+    assert result["reasons"][0].startswith(f"{whose}: {reason}")
+    hashed = [
+        r for r in result["reasons"] if r.startswith(f"{whose}: verdicts.jsonl was changed after the run")
+    ]
+    assert len(hashed) == (not seal)
+    assert result["line"].startswith(f"invalid: {whose}: {reason}")
+
+
+def test_a_missing_sample_is_invalid(
+    tmp_path: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A failed sample cannot be left out: every item has the same number of samples."""
+    samples = [replace(r, sample=s) for r in verdicts("c" * 40, model="new") for s in range(3)]
+    kept = [r for r in samples if (r.id, r.sample) != ("sums/0003", 1)]
+    for rows, valid in ((samples, True), (kept, False)):
+        folder = write_run(tmp_path / f"run{valid}", rows)
+        _, result = decision(folder, baseline, capsys)
+        named = [r for r in result["reasons"] if "fewer than 3 samples of 1 items (sums/0003)" in r]
+        assert (result["decision"], len(named)) == (("pass", 0) if valid else ("invalid", 1))
+
+
+@pytest.mark.parametrize("name", ["requests.jsonl", "verdicts.jsonl"])
+def test_changed_or_missing_files_are_invalid(
+    name: str, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another space in a line is enough; a missing file of requests is named."""
+    path = run / name
+    path.write_bytes(path.read_bytes().replace(b'", "', b'",  "', 1))
+    _, result = decision(run, baseline, capsys)
+    (line,) = result["reasons"]
+    assert line.startswith(
+        f"this run: {name} was changed after the run: it does not fit its hash in run.json;"
+    )
+    if name == "requests.jsonl":
+        path.unlink()
+        assert "requests.jsonl is missing" in decision(run, baseline, capsys)[1]["line"]
+
+
+def test_baseline_that_no_rule_needs_is_not_checked(
+    run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gate that compares nothing ignores the baseline, also a changed one."""
+    change(baseline, lambda facts: facts.update(expected=99))
+    text = "[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.5\n"
+    assert decision(run, baseline, capsys, text)[0] == 0
+
+
+# ---- the writer
+
+
+def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
+    """Two test functions may report the same case; a different verdict is kept, and the gate names it."""
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record.add(verdict())
+    record.add(verdict())
+    lines = "".join(json.dumps(r.to_json()) + "\n" for r in (verdict(), verdict("0002")))
+    record.add_lines(lines)
+    assert (tmp_path / "verdicts.jsonl").read_text().count("\n") == 2
+    record.add(verdict("0002", "wrong"))
+    assert [r.status for r in record.records] == ["correct", "wrong"]
+    facts = replace(record.facts, complete=True, expected=2, summary=summary_rows(record.records))
+    (line,) = record.problems(record.finished(facts))
+    record.finish(facts)
+    assert line.startswith("verdicts.jsonl has several verdicts on 1 items or samples (sums/0002)")
+    assert read_run(tmp_path).problems == (line,)
+
+
+# ---- promote
+
+
+def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:
+    """Promoting writes hashes, so it accepts no record with a problem."""
+    rows = list(read_run(run).records)
+    write_lines(run, [replace(r, status="correct", score=1.0) for r in rows])
+    with pytest.raises(DataError) as caught:
+        promote(run, "base", tmp_path)
+    assert "run.json has correct 54" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    change(run, lambda facts: facts.pop("files"))
+    for allow_incomplete in (False, True):
+        with pytest.raises(DataError, match=r"run\.json"):
+            promote(run, "base", tmp_path, allow_incomplete=allow_incomplete)
+    assert not (tmp_path / "baselines").exists()
+
+
+def test_promoted_run_of_schema_1_gets_hashes(
+    run: Path, baseline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record of schema 1 has no hashes. Its promoted copy has, and each gate says since when."""
+    as_schema_1(baseline)
+    change(baseline, lambda facts: (facts.pop("files"), facts.pop("content_sha256")))
+    status, result = decision(run, baseline, capsys)
+    assert (status, result["decision"]) == (1, "invalid")
+    assert "is of schema 1, which has no hashes" in result["line"]
+    assert "llmprops runs promote" in result["line"]
+    target = promote(baseline, "base", tmp_path)
+    assert read_run(target).problems == ()
+    status, result = decision(run, target, capsys)
+    assert (status, result["decision"]) == (0, "pass")
+    assert [n for n in result["notes"] if "its hashes were added when it was promoted (20" in n]
+    write_lines(target, verdicts("w" * 60))
+    assert decision(run, target, capsys)[1]["decision"] == "invalid"
+
+
+def test_promotion_of_schema_1_does_not_hide_changes(run: Path, tmp_path: Path) -> None:
+    """A newer record that is called schema 1, or whose verdicts contradict run.json, is not promoted."""
+    facts = json.loads((run / "run.json").read_text())
+    bare = {k: v for k, v in facts.items() if k not in ("files", "content_sha256")} | {"schema": 1}
+    (run / "run.json").write_text(json.dumps(bare | {"benchmarks": {"sums": {"title": "Sums"}}}))
+    with pytest.raises(DataError, match='schema 1 but has "benchmarks"'):
+        promote(run, "base", tmp_path)
+    (run / "run.json").write_text(json.dumps(bare))
+    write_lines(run, verdicts("c" * 60, model="new"))
+    with pytest.raises(DataError, match=r"run\.json has correct 54"):
+        promote(run, "base", tmp_path)
+
+
+def test_killed_run_is_promoted_without_hashes(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --allow-incomplete, a killed run can be kept for comparisons; no gate accepts it."""
+    facts = json.loads((run / "run.json").read_text())
+    for name in ("files", "content_sha256", "summary", "finished"):
+        facts.pop(name)
+    (run / "run.json").write_text(json.dumps(facts | {"complete": False}))
+    target = promote(run, "base", tmp_path, allow_incomplete=True)
+    assert "files" not in json.loads((target / "run.json").read_text())
+    status, result = decision(run, target, capsys)
+    assert (status, result["decision"]) == (1, "invalid")
+    assert [r for r in result["reasons"] if r.startswith('baseline run: run.json has no time in "finished"')]
