@@ -16,11 +16,12 @@ from pytest_llmprops.core.gate_results import (
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs import gate_bounds, gate_checks
-from pytest_llmprops.runs.benchmark_facts import tasks_by_answer, unknown_benchmarks
+from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer, unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
 from pytest_llmprops.runs.gate_checks import percent
 from pytest_llmprops.runs.gate_data import RuleData
 from pytest_llmprops.runs.gate_draw import fingerprint
+from pytest_llmprops.runs.gate_errors import at_worst, confirmed
 from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.integrity import added_hashes
@@ -63,6 +64,8 @@ def decide(
         RuleData.of(rule, facts.metrics, records, theirs, plan, decided_by_answer) for rule in gate.rules
     ]
     results = _results(gate, rules, _nothing(gate, facts, records))
+    if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
+        results = _confirmed(gate, results, records, theirs, plan, decided_by_answer)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = unfit(gate, facts, baseline, problems)
@@ -163,6 +166,27 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
             data.partial,
         )
         for data, checks in zip(rules, checks_of_rules, strict=True)
+    ]
+
+
+def _confirmed(
+    gate: Gate,
+    results: Sequence[RuleResult],
+    records: Sequence[VerdictRecord],
+    theirs: Sequence[VerdictRecord],
+    plan: SequentialPlan | None,
+    decided: TasksByAnswer,
+) -> list[RuleResult]:
+    """Return the results in which errors and missing items cannot hide failures."""
+    worst = [at_worst(rule, records, theirs, plan, decided) for rule in gate.rules]
+    rules = [
+        RuleData.of(rule, (), w.candidate, w.baseline, w.plan, decided)
+        for rule, w in zip(gate.rules, worst, strict=True)
+    ]
+    at_worst_results = _results(gate, rules, dict.fromkeys((rule.name for rule in gate.rules), ""))
+    return [
+        confirmed(rule, result, other, w.unanswered)
+        for rule, result, other, w in zip(gate.rules, results, at_worst_results, worst, strict=True)
     ]
 
 

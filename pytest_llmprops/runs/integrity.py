@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
+from pytest_llmprops.core.repeats import items_of
 from pytest_llmprops.core.run_facts import RunFacts
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
@@ -135,30 +136,23 @@ def _summary(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]
 
 
 def _counts_of_row(row: SummaryRow) -> dict[str, float]:
-    names = ("correct", "wrong", "refused", "unparsed", "errors", "clusters")
+    names = ("correct", "wrong", "refused", "unparsed", "errors", "items", "samples", "clusters")
     accuracy = math.inf if row.accuracy is None else row.accuracy
     return {**{name: getattr(row, name) for name in names}, "accuracy": accuracy}
 
 
 def _counts(records: Sequence[VerdictRecord]) -> dict[str, float]:
     statuses: Counter[str] = Counter(map(attrgetter("status"), records))
+    items = items_of(records)
+    shares = [item.share for item in items if item.correct]
     return {
-        "errors": statuses.pop("error", 0),
+        "errors": statuses["error"],
         **{name: statuses[name] for name in ("correct", "wrong", "refused", "unparsed")},
-        "clusters": len(set(map(attrgetter("cluster"), records))),
-        "accuracy": _accuracy(records, statuses),
+        "items": len(items),
+        "samples": len(records),
+        "clusters": len({item.cluster for item in items}),
+        "accuracy": math.fsum(shares) / len(shares) if shares else math.inf,
     }
-
-
-def _accuracy(records: Sequence[VerdictRecord], answered: Counter[str]) -> float:
-    """Return the mean over the items of the shares of their samples that are correct; infinite without an answer."""
-    if not any(record.sample for record in records):
-        return answered["correct"] / answered.total() if answered.total() else math.inf
-    samples: dict[str, list[bool]] = {}
-    for record in records:
-        if record.status != "error":
-            samples.setdefault(record.id, []).append(record.status == "correct")
-    return math.fsum(sum(s) / len(s) for s in samples.values()) / len(samples) if samples else math.inf
 
 
 def _missing(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]:

@@ -253,7 +253,7 @@ def test_a_missing_sample_is_invalid(
     tmp_path: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A failed sample cannot be left out: every item has the same number of samples."""
-    samples = [replace(r, sample=s) for r in verdicts("c" * 40, model="new") for s in range(3)]
+    samples = [replace(r, sample=s) for r in verdicts("c" * 60, model="new") for s in range(3)]
     kept = [r for r in samples if (r.id, r.sample) != ("sums/0003", 1)]
     for rows, valid in ((samples, True), (kept, False)):
         folder = write_run(tmp_path / f"run{valid}", rows)
