@@ -49,7 +49,8 @@ _ASSUMED = (
     "rules, classes and pool of the synonym generator, and the guards on its replacements, are this project's",
     "node vectors are means of token vectors; unary chains of a tree are one node; punctuation counts as covered",
     "a phrase may be mapped onto the whole other sentence, as in Algorithm 1",
-    "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only",
+    "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only (section 5.2.3)",
+    "an indifferentiable paraphrase is drawn whenever one exists; if only one sentence has one, there is no fair coin",
 )
 RULES: tuple[Rule, ...] = ("any", "majority", "single")
 
@@ -86,6 +87,7 @@ class OracleSettings:
     no_tests: int = 1
     paraphrases: int = 5
     indifferentiable: Literal["asked", "potential", "random"] = "asked"
+    source: Literal["even", "indifferentiable"] = "indifferentiable"
     ask_identical: bool = True
     reference: bool = True
     askings: int = 5
@@ -131,6 +133,7 @@ class OracleSettings:
             self.no_tests,
             self.paraphrases,
             self.indifferentiable,
+            self.source,
             self.ask_identical,
             self.reference,
         )
@@ -169,6 +172,7 @@ class OracleChecker(Benchmark):
                 synonym_votes=1,
                 named_votes=1,
                 indifferentiable="potential",
+                source="even",
                 ask_identical=False,
                 reference=False,
                 askings=3,
@@ -217,7 +221,7 @@ class OracleChecker(Benchmark):
         if item.task == RANDOM:
             acceptance = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
             verdict = _verdict(acceptance)
-            if acceptance.outcome == "accepted-yes":
+            if acceptance.values["said_yes"] == 1:
                 return replace(
                     verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
                 )
@@ -263,9 +267,13 @@ class OracleChecker(Benchmark):
         no = [r.values for r in records if r.task == NO and r.values.get("tests_or")]
         if no:
             most = int(max(v["tests_or"] for v in no))
-            unfair = sum(bool(v["accepted"]) and not v[f"fair_coin_{phi_of(v)}"] for v in no)
+            one_sided = [v for v in no if not v[f"fair_coin_{phi_of(v)}"]]
+            unfair = sum(bool(v["accepted"]) for v in one_sided)
             exception = (
-                f"; no bound for {unfair}, where only one sentence had paraphrases to draw" if unfair else ""
+                f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
+                f" {len(one_sided)} of {len(no)} tested answers of no)"
+                if one_sided
+                else ""
             )
             passed = "1 test" if most == 1 else f"{most} tests"
             yield (
@@ -284,9 +292,5 @@ def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
 
 
 def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:
-    """Return a checker's decision as a verdict; ``unparsed`` if it cannot be measured or read."""
-    values = acceptance.values
-    verdict = replace(verdict_of(acceptance), values={**values, **(more_values or {})})
-    if values.get("answers_unreadable", 0.0) and not values["answers_yes"] + values["answers_no"]:
-        return replace(verdict, status="unparsed", score=0.0)
-    return verdict
+    """Return a checker's decision as a verdict, with ``more_values``."""
+    return replace(verdict_of(acceptance), values={**acceptance.values, **(more_values or {})})

@@ -1,7 +1,11 @@
 """Paraphrase decision: is the oracle's "yes" proved, or its "no" trusted? (Zeng et al., sections 4 and 5.2)
 
-Outcomes of :class:`ParaphraseChecker`: ``accepted-yes``, ``accepted-no`` and ``rejected``. If prompt 5 got no answer:
-``unreadable`` or ``refused`` (a content filter). A rejected answer is not trusted, but never turned into its opposite.
+Outcomes of :class:`ParaphraseChecker`: ``accepted-yes``, ``accepted-no`` and ``rejected``. A rejected answer is not
+trusted, but never turned into its opposite. Three outcomes are no decision:
+
+- ``unreadable``: prompt 5 got no answer, or the decision depends on a reply that cannot be read
+- ``refused``: the same, if a content filter withheld the reply
+- ``untested``: a yes whose sentences have no trees or vectors, or a no without a paraphrase to test
 
 ``paraphrase_record`` documents what is recorded of a decision.
 """
@@ -33,6 +37,7 @@ from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Trust,
     category_of,
+    pool_of,
     run_trust_tests,
     usable,
 )
@@ -52,6 +57,8 @@ class ParaphraseSettings:
         pairs the oracle confirms. ``potential``: by the potential alignments, without questions. ``random``: not at
         all, as in the third sanity check of section 5.2.1.
     :param ask_identical: also ask whether two phrases with the same words are equivalent.
+    :param source: how the source of a test is drawn. ``even``: by a fair coin if both sentences have paraphrases.
+        ``indifferentiable``: only among sentences with an indifferentiable paraphrase, if there is one.
     :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
     :raises ValueError: if there is less than one test or paraphrase.
     """
@@ -60,6 +67,7 @@ class ParaphraseSettings:
     tests: int = 1
     paraphrases: int = 5
     indifferentiable: Literal["asked", "potential", "random"] = "asked"
+    source: Literal["even", "indifferentiable"] = "indifferentiable"
     ask_identical: bool = True
     reference: bool = True
 
@@ -69,8 +77,8 @@ class ParaphraseSettings:
                 raise ValueError(f"{name} must be at least 1")
 
 
-#: no questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof
-QUICK = ParaphraseSettings(indifferentiable="potential", ask_identical=False, reference=False)
+#: no questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
+QUICK = ParaphraseSettings(indifferentiable="potential", source="even", ask_identical=False, reference=False)
 
 
 class ParaphraseChecker:
@@ -117,12 +125,21 @@ class ParaphraseChecker:
         proof = await self.proof(x.first, x.second, oracle)
         accepted = _holds(proof.rho, self.settings.phi)
         if accepted:
+            outcome = "accepted-yes"
             why = f"yes, proved by {len(proof.confirmed.pairs(aligned_only=True))} phrase pairs"
+        elif proof.potential.missing:
+            outcome, why = "untested", f"yes, but not tested: {proof.failure}"
+        elif _holds(proof.possible, self.settings.phi):
+            outcome = "refused" if proof.is_filtered else "unreadable"
+            unread = sum(answer.said is None for _, answer in proof.answers)
+            why = (
+                f"yes, but not decided: {unread} of {len(proof.answers)} answers about phrases cannot be read"
+            )
         else:
-            why = f"yes, but not proved: {proof.failure}"
+            outcome, why = "rejected", f"yes, but not proved: {proof.failure}"
         values |= proof.values | {"accepted": float(accepted), "accepted_paper": float(accepted)}
         shown = replace(evidence, proof=proof.evidence).to_json()
-        return Acceptance(accepted, "accepted-yes" if accepted else "rejected", why, shown, None, values)
+        return Acceptance(accepted, outcome, why, shown, None, values)
 
     async def _no(
         self,
@@ -151,8 +168,11 @@ class ParaphraseChecker:
         accepted = trust.outcome == "accepted"
         values |= {"accepted": float(accepted), "accepted_paper": float(trust.accepted_by_paper)}
         shown = trust_evidence(evidence, trust).to_json()
-        outcome = "accepted-no" if accepted else "rejected"
-        return Acceptance(accepted, outcome, why_no(trust), shown, trust.bound if accepted else None, values)
+        problem = "" if candidates else next((p.notes.problem for p in paraphrases if p.notes.problem), "")
+        bound = trust.bound if accepted else None
+        return Acceptance(
+            accepted, _outcome_no(trust, paraphrases), why_no(trust, problem), shown, bound, values
+        )
 
     async def _own_alignment(self, x: Pair, oracle: Oracle) -> tuple[Rho, dict[str, float]]:
         """Return the alignment of the two sentences (category A), as the settings define it, and its values."""
@@ -206,17 +226,26 @@ class ParaphraseChecker:
             "and": [c for c in candidates if c.phi_and],
         }
         results: dict[Phi, Trust] = {}
+        pool: list[Candidate] = []
         for phi in PHIS:
-            category = category_of(_holds(rho, phi), bool(pools[phi]))
-            pool = pools[phi] or candidates
-            before = results.get("or")
-            if before is not None and pool == (pools["or"] or candidates):
-                results[phi] = Trust(category, before.tests, before.fair)
+            before, pool = pool, pool_of(candidates, pools[phi], even=self.settings.source == "even")
+            if "or" in results and pool == before:
+                trust = results["or"]
             else:
-                results[phi] = await run_trust_tests(
-                    x.sentences, pool, oracle, rng, self.settings.tests, category=category
-                )
+                trust = await run_trust_tests(x.sentences, pool, oracle, rng, self.settings.tests)
+            drawn = [test.candidate in pools[phi] for test in trust.tests]
+            category = category_of(_holds(rho, phi), bool(drawn) and all(drawn))
+            results[phi] = replace(trust, category=category)
         return results
+
+
+def _outcome_no(trust: Trust, paraphrases: Sequence[Paraphrases]) -> str:
+    if trust.outcome == "unreadable":
+        unread = [a for test in trust.tests for a in (test.other, test.own) if a.said is None]
+        return "refused" if all(answer.notes.refused for answer in unread) else "unreadable"
+    if trust.outcome == "untested":
+        return "refused" if all(reply.notes.refused for reply in paraphrases) else "untested"
+    return "accepted-no" if trust.outcome == "accepted" else "rejected"
 
 
 def _holds(rho: Rho, phi: Phi) -> bool:

@@ -12,6 +12,7 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``trees_missing``                      1 if the parser or encoder failed, so that nothing is aligned
 ``potential_or``, ``potential_and``    1 if the sentences are aligned before the oracle is asked
 ``phi_or``, ``phi_and``                the same after the oracle was asked about phrase pairs
+``undecided_or``, ``undecided_and``    1 if they are aligned only if replies that cannot be read were a yes
 ``rho_12``, ``rho_star_12``,           the four alignments behind them (``alignment.Rho``)
 ``rho_21``, ``rho_star_21``
 ``phrase_pairs``                       distinct phrase pairs of the potential alignments
@@ -29,10 +30,11 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``trust_paper_or``,                    1 if there is no triangular evidence, so that the paper accepts; 0 also if there
 ``trust_paper_and``                    was no test or an answer cannot be read
 ``tests_or``, ``tests_and``            tests; those passed, with triangular evidence, inconsistent
-``passed_or``, ``passed_and``,
-``triangular_or``, ``triangular_and``,
+``passed_or``, ``passed_and``,         (answers other than no-yes and yes-yes), and of these with yes about the other
+``triangular_or``, ``triangular_and``, sentence and no about its own
 ``inconsistent_or``,
-``inconsistent_and``
+``inconsistent_and``, ``other_only_or``,
+``other_only_and``
 ``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
 =====================================  ============================================================================
 """
@@ -114,10 +116,13 @@ def trust_evidence(evidence: PairEvidence, trust: Trust) -> PairEvidence:
     return replace(evidence, category=trust.category or "", trust=trust.outcome, tests=tests)
 
 
-def why_no(trust: Trust) -> str:
-    """Return why a "no" is accepted or not, in one phrase."""
+def why_no(trust: Trust, problem: str = "") -> str:
+    """Return why a "no" is accepted or not, in one phrase.
+
+    :param problem: why no paraphrases can be read, if that is the reason.
+    """
     if trust.outcome == "untested":
-        return "no, but not tested: no paraphrase is left that differs from its sentence"
+        return f"no, but not tested: {problem or 'no paraphrase is left that differs from its sentence'}"
     about = f", category {trust.category}" if trust.category else ""
     passed = sum(test.outcome == "accepted" for test in trust.tests)
     if trust.outcome == "accepted":

@@ -2,12 +2,14 @@
 
 Algorithm 1 returns potential alignments. If one of them covers a sentence, the oracle gets prompt 6 for each distinct
 phrase pair of that direction, all at once. A refused pair is not a mapping: coverage is computed again without it.
+A pair whose reply cannot be read is not a mapping either. If the proof fails only for that reason, it is undecided.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import cached_property
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair, Rho
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, ask_answer
@@ -16,7 +18,7 @@ from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import phrases_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proof:
     """An attempt to prove that two sentences are equivalent.
 
@@ -33,6 +35,17 @@ class Proof:
     def rho(self) -> Rho:
         """The confirmed alignments. A proof needs their ``phi_or`` or ``phi_and``."""
         return self.confirmed.rho
+
+    @cached_property
+    def possible(self) -> Rho:
+        """The alignments if every reply that cannot be read were a yes."""
+        return self.potential.without([pair for pair, answer in self.answers if answer.said is False]).rho
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter withheld every reply that cannot be read; False if all can be read."""
+        unread = [answer for _, answer in self.answers if answer.said is None]
+        return bool(unread) and all(answer.notes.refused for answer in unread)
 
     @property
     def refused(self) -> tuple[PhrasePair, ...]:
@@ -72,6 +85,8 @@ class Proof:
             "potential_and": potential.phi_and,
             "phi_or": rho.phi_or,
             "phi_and": rho.phi_and,
+            "undecided_or": self.possible.phi_or and not rho.phi_or,
+            "undecided_and": self.possible.phi_and and not rho.phi_and,
             "rho_12": rho.forward,
             "rho_star_12": rho.forward_star,
             "rho_21": rho.backward,

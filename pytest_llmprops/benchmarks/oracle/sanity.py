@@ -22,8 +22,9 @@ ASKINGS = 5
 async def self_consistency(pair: Pair, oracle: Oracle, askings: int = ASKINGS) -> Acceptance:
     """Check whether prompt 5 gets the same answer every time (first check).
 
-    Outcomes: ``consistent`` and ``inconsistent``. Values: ``askings``, ``answers_yes``, ``answers_no``,
-    ``answers_unreadable`` and ``consistent``. A case with an unreadable answer is not consistent.
+    Outcomes: ``consistent``, ``inconsistent``, and ``unreadable`` or ``refused`` if some answers cannot be read and
+    the others are the same. Values: ``askings``, ``answers_yes``, ``answers_no``, ``answers_unreadable`` and
+    ``consistent``.
 
     :param askings: how often the prompt is sent, as samples 0, 1, 2 …
     :raises BackendError: if a call could not be made.
@@ -45,6 +46,9 @@ async def _ask_repeatedly(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acc
         counts += f", {values['answers_unreadable']:.0f} unreadable"
     why = f"{counts} in {askings} askings"
     outcome = "consistent" if consistent else "inconsistent"
+    unread = [answer for answer in answers if answer.said is None]
+    if unread and not (values["answers_yes"] and values["answers_no"]):
+        outcome = "refused" if all(answer.notes.refused for answer in unread) else "unreadable"
     return Acceptance(consistent, outcome, why, values=values), answers
 
 

@@ -6,7 +6,9 @@ source. The test is passed by no, then yes. Two times yes is *triangular evidenc
 but the oracle said that they are not equivalent. All other answers contradict the oracle's own paraphrase and are
 counted separately as *inconsistent*. Under the paper's rule (``paper``), only triangular evidence rejects.
 
-p is *indifferentiable* (it can be aligned with the other sentence) if such a paraphrase exists; otherwise any.
+p is *indifferentiable* if it can be aligned with the other sentence. By default (the paper's "whenever possible"), p is
+drawn from the indifferentiable paraphrases of both sentences, and from all of them if there are none. With ``even``,
+the coin chooses between the sentences first, and p is an indifferentiable paraphrase of the chosen one if it has any.
 
 **The bound.** Let A be the oracle's answer on (p, sentence 1) and B its answer on (p, sentence 2), with any joint
 distribution, and let the coin be fair. If the coin shows 1, A = yes and B = no pass the test. If it shows 2, A = no and
@@ -18,7 +20,8 @@ reaches this bound. One that answers at random passes with 4^-n, and one that al
 Indifferentiability is meant to ensure that the answers do not depend on the coin: p depends on it, but does not reveal
 it. The two questions are separate conversations with the same wording, so the oracle cannot tell them apart. The coin
 is fair if both sentences have paraphrases to draw from. If only one has, the coin has no choice, an oracle that names
-that sentence passes every test, and there is no bound.
+that sentence passes every test, and there is no bound. By default, that also happens if only one sentence has an
+indifferentiable paraphrase; with ``even``, only if one of the sentences has no paraphrase at all.
 """
 
 from __future__ import annotations
@@ -83,7 +86,7 @@ class Test:
 class Trust:
     """The tests of one "no".
 
-    :param category: of table 5; None if indifferentiable paraphrases were not searched for.
+    :param category: of table 5, by the drawn paraphrases; None if indifferentiable ones were not searched for.
     :param fair: whether the coin had a choice, so that the bound holds.
     """
 
@@ -136,6 +139,9 @@ class Trust:
             "passed": float(outcomes.count("accepted")),
             "triangular": float(outcomes.count("triangular")),
             "inconsistent": float(outcomes.count("inconsistent")),
+            "other_only": float(
+                sum(test.other.said is True and test.own.said is False for test in self.tests)
+            ),
             "fair_coin": float(self.fair),
         }
 
@@ -185,23 +191,38 @@ def draw_candidate(candidates: Sequence[Candidate], rng: random.Random) -> Candi
     return rng.choice(filled[coin % len(filled)])
 
 
+def pool_of(
+    candidates: Sequence[Candidate], preferred: Sequence[Candidate], *, even: bool
+) -> list[Candidate]:
+    """Return the paraphrases to draw from.
+
+    :param preferred: the indifferentiable ones among ``candidates``.
+    :param even: whether each sentence that has paraphrases must have some in the pool.
+    """
+    if not even:
+        return list(preferred or candidates)
+    pool: list[Candidate] = []
+    for source in (1, 2):
+        best = [c for c in preferred if c.source == source]
+        pool += best or [c for c in candidates if c.source == source]
+    return pool
+
+
 async def run_trust_tests(
     sentences: tuple[str, str],
     candidates: Sequence[Candidate],
     oracle: Oracle,
     rng: random.Random,
     tests: int,
-    *,
-    category: Category | None = None,
 ) -> Trust:
-    """Draw ``tests`` paraphrases with replacement, and ask about all of them at once.
+    """Draw ``tests`` paraphrases with replacement, and ask about all of them at once. The result has no category.
 
     Test t uses sample t of its prompts, so a paraphrase that is drawn twice is asked about twice.
 
     :raises BackendError: if a call could not be made.
     """
     if not candidates:
-        return Trust(category, (), fair=False)
+        return Trust(None, (), fair=False)
     chosen = [draw_candidate(candidates, rng) for _ in range(tests)]
     questions = []
     for sample, candidate in enumerate(chosen):
@@ -214,4 +235,4 @@ async def run_trust_tests(
     done = tuple(
         Test(candidate, answers[2 * index], answers[2 * index + 1]) for index, candidate in enumerate(chosen)
     )
-    return Trust(category, done, fair=len({c.source for c in candidates}) == 2)
+    return Trust(None, done, fair=len({c.source for c in candidates}) == 2)

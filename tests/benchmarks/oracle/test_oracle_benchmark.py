@@ -162,11 +162,11 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
 
 
 def test_pair_without_a_tree_is_not_proved() -> None:
-    """If the parser returns no tree, a "yes" is rejected with that reason, even if it agrees with
+    """If the parser returns no tree, a "yes" is untested with that reason, even if it agrees with
     the label.
     """
     verdict = verdict_on(pair("unparsable dogs", "unparsable dogs", 3), model())
-    assert verdict.status == "wrong"
+    assert (verdict.status, verdict.given) == ("unparsed", "untested")
     assert "no tree" in verdict.reason
     assert verdict.values["trees_missing"] == 1
 
@@ -182,11 +182,15 @@ def test_pair_without_a_tree_is_not_proved() -> None:
     ids=["parser error", "too long", "too few vectors", "vectors of another size"],
 )
 def test_text_that_a_helper_cannot_process(word: str, reason: str) -> None:
-    """A text without a tree or vectors is not an error: a "yes" about it is rejected with the reason."""
+    """A text without a tree or vectors is not an error: a "yes" about it is untested with the reason."""
     text = " ".join(f"{word} dogs".split())
     for item in (pair(text, DOGS, 3), pair(DOGS, text, 3)):
         verdict = verdict_on(item, model(lambda first, second: True))
-        assert (verdict.status, verdict.given, verdict.values["trees_missing"]) == ("wrong", "rejected", 1)
+        assert (verdict.status, verdict.given, verdict.values["trees_missing"]) == (
+            "unparsed",
+            "untested",
+            1,
+        )
         assert reason in verdict.reason
         assert "\n" not in verdict.reason
 
@@ -252,7 +256,7 @@ def test_record_of_a_text_that_a_helper_cannot_process() -> None:
     outcome = asyncio.run(evaluate(case, ask))
     assert [call.role for call in outcome.calls if call.error] == ["parse"]
     line = outcome.record()
-    assert line.status == "wrong"
+    assert line.status == "unparsed"
     assert outcome.error is None
 
 
@@ -397,7 +401,8 @@ def test_remarks_give_the_bound_of_an_acceptance() -> None:
     assert list(ORACLE.remarks(some)) == [
         (
             "accepted no: a model whose answers do not depend on the coin passes 3 tests with probability at most"
-            " 0.125; no bound for 1, where only one sentence had paraphrases to draw"
+            " 0.125; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
+            " tested answers of no)"
         ),
         "a rejected answer is not trusted; it is never turned into its opposite",
     ]

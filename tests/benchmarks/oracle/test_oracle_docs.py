@@ -111,7 +111,19 @@ def test_page_lists_the_existing_metrics_and_settings() -> None:
     settings = {field.name for field in fields(OracleSettings)}
     assert set(re.findall(r"oracle\.([a-z_]+)=", PAGE)) <= settings
     tables = PAGE[PAGE.index("## Settings") : PAGE.index("## Metrics")]
-    values = {"paper", "quick", "any", "majority", "or", "asked", "potential", "uniform", "informative"}
+    values = {
+        "paper",
+        "quick",
+        "any",
+        "majority",
+        "or",
+        "asked",
+        "potential",
+        "uniform",
+        "informative",
+        "even",
+        "indifferentiable",
+    }
     assert set(re.findall(r"`([a-z_]+)`", tables)) - values <= settings
     for name, what in (("general", "general"), ("technical", "technical"), ("pairs", "labelled pairs")):
         rows = len((ROOT / "data" / "oracle" / f"{name}.jsonl").read_text("utf-8").splitlines())

@@ -204,7 +204,49 @@ def test_yes_by_hand() -> None:
     ]
     assert values(some, "yes") == pytest.approx({
         "acceptance_rate": 2 / 3, "acceptance_rate/or": 2 / 3, "acceptance_rate/and": 1 / 3, "label_agreement": 1 / 2,
+        "unreadable_rate/or": 0.0, "unreadable_rate/and": 0.0, "untested_rate": 0.0,
     })  # fmt: skip
+
+
+def test_undecided_yes_is_in_no_acceptance_rate() -> None:
+    """A "yes" whose proof depends on unreadable replies, or was not tried, is counted apart."""
+    unread = {"undecided_or": 0.0, "undecided_and": 1.0, "trees_missing": 0.0}
+    some = [yes(0), yes(1, accepted=False, phi_or=False), yes(2, phi_and=False)]
+    some[2] = replace(some[2], values={**some[2].values, **unread})
+    missing = yes(3, accepted=False, phi_or=False)
+    some.append(replace(missing, values={**missing.values, "trees_missing": 1.0}))
+    metrics = rows(some)
+    assert [metrics["yes", "acceptance_rate", group].n for group in ("", "or", "and")] == [3, 3, 2]
+    assert metrics["yes", "unreadable_rate", "and"].value == 1 / 4
+    assert metrics["yes", "untested_rate", ""].value == 1 / 4
+    failed = metrics["pairs", "parse_failure_rate", ""]
+    assert (failed.value, failed.n) == (1 / 2, 2)
+
+
+def test_unreadable_answers_to_prompt_5_have_a_rate() -> None:
+    """A pair without an answer is in no task's acceptance, but in the rate over all pairs."""
+    assert rows([yes(0), no(1, (1, 1)), unreadable(2)])["pairs", "unreadable_rate", ""].value == 1 / 3
+
+
+def test_what_the_papers_rule_counts() -> None:
+    """ "Yes" about the other sentence only is accepted by the paper's rule; ``other_only_rate`` is their share."""
+    some = [no(0, (1, 1)), no(1, (3, 3), other_only_or=1.0), no(2, (3, 3)), no(3, (2, 2), other_only_or=1.0)]
+    measured = values(some, "no")
+    assert measured["acceptance_rate_paper"] == 3 / 4
+    assert measured["other_only_rate"] == 1 / 4
+
+
+def test_answers_tested_with_one_source_have_a_rate() -> None:
+    """The share of tested answers of "no" whose source could only be one sentence, by kind of alignment."""
+    coin: dict[str, Any] = {"tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0}
+    untested: dict[str, Any] = {"tests_or": 0.0, "tests_and": 0.0, "fair_coin_or": 0.0, "fair_coin_and": 0.0}
+    some = [
+        no(0, (1, 1), **coin),
+        no(1, (1, 1), **{**coin, "fair_coin_and": 0.0}),
+        no(2, (5, 5), **untested),
+    ]
+    measured = values(some, "no")
+    assert (measured["one_source_rate/or"], measured["one_source_rate/and"]) == (0.0, 1 / 2)
 
 
 def test_no_by_hand() -> None:
@@ -220,13 +262,13 @@ def test_no_by_hand() -> None:
         no(4, (5, 5)),
     ]
     assert values(some, "no") == pytest.approx({
-        "acceptance_rate": 1 / 5, "acceptance_rate_paper": 2 / 3, "label_agreement": 4 / 5,
+        "acceptance_rate": 1 / 3, "acceptance_rate_paper": 2 / 3, "label_agreement": 4 / 5, "other_only_rate": 0.0,
         "acceptance_rate/AI or": 1 / 2, "acceptance_rate_paper/AI or": 1 / 2,
         "acceptance_rate/ĀI or": 0.0, "acceptance_rate_paper/ĀI or": 1.0,
-        "acceptance_rate/ĀĪ or": 0.0,
+        "one_source_rate/or": None, "one_source_rate/and": None,
         "acceptance_rate/AI and": 0.0, "acceptance_rate_paper/AI and": 0.0,
         "acceptance_rate/ĀI and": 0.0, "acceptance_rate_paper/ĀI and": 0.0,
-        "acceptance_rate/ĀĪ and": 1 / 2, "acceptance_rate_paper/ĀĪ and": 1.0,
+        "acceptance_rate/ĀĪ and": 1.0, "acceptance_rate_paper/ĀĪ and": 1.0,
         "triangular_rate/or": 1 / 5, "inconsistent_rate/or": 1 / 5, "unreadable_rate/or": 1 / 5,
         "untested_rate/or": 1 / 5,
         "triangular_rate/and": 2 / 5, "inconsistent_rate/and": 0.0, "unreadable_rate/and": 1 / 5,
@@ -234,15 +276,15 @@ def test_no_by_hand() -> None:
     })  # fmt: skip
 
 
-def test_unreadable_tests_are_excluded_from_the_papers_rule() -> None:
-    """A "no" with unreadable tests is excluded from the paper's rule, which uses the run's own phi."""
+def test_unreadable_tests_are_excluded_from_both_rules() -> None:
+    """A "no" with unreadable tests is in no acceptance rate; the overall rates use the run's own phi."""
     some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
     metrics = rows(some)
     for group in ("", "ĀĪ or", "ĀĪ and"):
         paper = metrics["no", "acceptance_rate_paper", group]
         assert (paper.value, paper.n) == (1 / 2, 2)
         ours = metrics["no", "acceptance_rate", group]
-        assert (ours.value, ours.n) == (1 / 9, 9)
+        assert (ours.value, ours.n) == (1 / 2, 2)
     # Decided by "and": the first is unreadable. By "or", both are.
     by_and = [
         no(0, (3, 4), phi=1.0, accepted=0.0),
@@ -269,6 +311,7 @@ def test_tables_2_and_3_by_hand() -> None:
         unreadable(5),
     ]
     assert values(some, "pairs") == pytest.approx({
+        "unreadable_rate": 1 / 6, "parse_failure_rate": None,
         "label_agreement": 3 / 5, "yes_rate/label yes": 1 / 2, "yes_rate/label no": 1 / 3,
         "provable_rate/or, label yes": 1.0, "provable_rate/or, label no": 1 / 3,
         "provable_rate/or, answer yes": 1 / 2, "provable_rate/or, answer no": 2 / 3,
@@ -300,8 +343,8 @@ def test_sanity_checks_by_hand() -> None:
     """Consistency over repeats, table 4 by the first answer, and random pairs all exclude what was not
     tested.
 
-    A case without a readable answer is not in the consistency rate, because it has no answers that could
-    differ.
+    A case whose readable answers are the same, but that also has an unreadable one, is in no consistency
+    rate.
     """
 
     def askings(yes: int, no: int, unreadable: int = 0) -> dict[str, float]:
@@ -312,8 +355,8 @@ def test_sanity_checks_by_hand() -> None:
 
     many = [askings(1, 4), askings(5, 0), askings(0, 5), askings(0, 5), askings(0, 0, 5), askings(4, 0, 1)]
     asked = [record("consistency", n, result, "pair") for n, result in enumerate(many)]
-    assert values(asked, "consistency") == {"consistency_rate": 3 / 5}
-    assert rows(asked)["consistency", "consistency_rate", ""].n == 5
+    assert values(asked, "consistency") == {"consistency_rate": 3 / 4, "unreadable_rate": 2 / 6}
+    assert rows(asked)["consistency", "consistency_rate", ""].n == 4
     own = [
         record(
             "own_paraphrase",
@@ -333,7 +376,7 @@ def test_sanity_checks_by_hand() -> None:
     ]
     own.append(record("own_paraphrase", 5, {}, "pair", status="unparsed"))
     assert values(own, "own_paraphrase") == pytest.approx({
-        "consistency_rate": 2 / 4, "yes_rate": 2 / 3,
+        "consistency_rate": 2 / 3, "unreadable_rate": 2 / 5, "yes_rate": 2 / 3,
         "provable_rate/or, answer yes": 1 / 2, "provable_rate/and, answer yes": 0.0,
         "provable_rate/or, answer no": 1.0, "provable_rate/and, answer no": 1.0,
     })  # fmt: skip

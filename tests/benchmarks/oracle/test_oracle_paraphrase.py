@@ -12,9 +12,22 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from fixtures.paraphrase_oracles import FakeOracle, World, answer, parsed
+from fixtures.paraphrase_oracles import (
+    CAT,
+    DOG,
+    OF_CAT,
+    OF_DOG,
+    PAIR,
+    PARAPHRASES,
+    FakeOracle,
+    Stub,
+    World,
+    answer,
+    four_words,
+    perfect,
+)
 from pytest_llmprops.benchmarks.oracle import paraphrase_record
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
 from pytest_llmprops.benchmarks.oracle.paraphrase import QUICK, ParaphraseChecker, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
@@ -29,50 +42,11 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.seeds import generator
 
-DOG, CAT = "the dog slept quietly", "the cat ran away"
-PAIR = Pair(DOG, CAT, label=False)
-#: two paraphrases of each sentence
-OF_DOG, OF_CAT = (
-    ("a hound rested softly", "one dog napped calmly"),
-    ("a kitten rushed off", "one cat fled fast"),
-)
-PARAPHRASES = {DOG: OF_DOG, CAT: OF_CAT}
 PAPER = ParaphraseSettings()
 
 
-class Stub:
-    """An ``align`` that looks up pairs of sentences in a table, in either order.
-
-    ``and``: aligned in both directions; ``or``: aligned in one direction. A pair missing from the table is
-    not aligned.
-    """
-
-    def __init__(self, table: Table[tuple[str, str], str] | None = None) -> None:
-        self.table = {frozenset(pair): kind for pair, kind in (table or {}).items()}
-        self.asked: list[frozenset[str]] = []
-
-    async def __call__(self, first: str, second: str) -> Alignments:
-        self.asked.append(frozenset((first, second)))
-        kind = self.table.get(frozenset((first, second)), "none")
-        both = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
-        one, two = parsed(_brackets(first)), parsed(_brackets(second))
-        if kind == "none":
-            return Alignments(one, two)
-        return Alignments(one, two, both, both if kind == "and" else ())
-
-
-def _brackets(text: str) -> str:
-    words = text.split()
-    return "(S (NP (DT {}) (NN {})) (VP (VBD {}) (RB {})))".format(*words)
-
-
-def _perfect(first: str, second: str) -> bool:
-    """Return an oracle that knows which of the sentences each text paraphrases."""
-    return (first in (DOG, *OF_DOG)) == (second in (DOG, *OF_DOG))
-
-
 def _fake(
-    sentences: Any = _perfect, paraphrases: Table[str, Sequence[str]] = PARAPHRASES, **more: Any
+    sentences: Any = perfect, paraphrases: Table[str, Sequence[str]] = PARAPHRASES, **more: Any
 ) -> FakeOracle:
     return FakeOracle(sentences=sentences, paraphrases=lambda s: list(paraphrases[s]), **more)
 
@@ -141,7 +115,7 @@ def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
     assert acceptance.values["phi_and"] == 0
 
 
-def test_no_of_a_perfect_judge_is_accepted() -> None:
+def test_no_of_aperfect_judge_is_accepted() -> None:
     """A "no" that passes every test is accepted with the bound, whichever paraphrases are
     indifferentiable.
     """
@@ -294,7 +268,7 @@ def test_both_kinds_are_judged_separately() -> None:
     """A case can be accepted with one kind of indifferentiable paraphrase and rejected with the other."""
     table = {(OF_DOG[0], CAT): "or", (OF_DOG[1], CAT): "and"}
     paraphrases = {DOG: OF_DOG, CAT: ()}
-    judge = lambda first, second: _perfect(first, second) or first == OF_DOG[1]  # noqa: E731
+    judge = lambda first, second: perfect(first, second) or first == OF_DOG[1]  # noqa: E731
     for seed in range(20):
         acceptance = {
             phi: _check(_fake(judge, paraphrases), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")
@@ -409,7 +383,7 @@ def test_paraphrases_equal_to_their_source() -> None:
     assert acceptance.values["left_out_1"] == 2
     assert acceptance.values["left_out_2"] == 0
     nothing = _check(_fake(paraphrases={DOG: [DOG], CAT: [CAT]}))
-    assert nothing.outcome == "rejected"
+    assert nothing.outcome == "untested"
     assert "no paraphrase is left" in nothing.why
     assert nothing.values["trust_or"] == nothing.values["trust_and"] == 5
     assert nothing.values["accepted_paper"] == 0
@@ -419,7 +393,7 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
     """If one sentence's paraphrases are unreadable, the other's are used, the problem is shown and no bound
     is claimed.
     """
-    fake = FakeOracle(_perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
+    fake = FakeOracle(perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
     acceptance = _check(fake)
     assert acceptance.accepted
     assert acceptance.values["paraphrases_1"] == 0
@@ -439,10 +413,10 @@ def test_at_most_five_paraphrases() -> None:
 
 
 def test_sentences_without_a_tree() -> None:
-    """Without a tree, a "yes" is rejected with that reason and a "no" is tested with a random paraphrase."""
+    """Without a tree, a "yes" is untested with that reason and a "no" is tested with a random paraphrase."""
     world = World({})
     yes = _check(_fake(lambda *_: True), world.align)
-    assert yes.outcome == "rejected"
+    assert yes.outcome == "untested"
     assert "the parser gave no tree" in yes.why
     assert yes.values["trees_missing"] == 1
     no = _check(_fake(), world.align)
@@ -486,9 +460,9 @@ def test_trees_and_vectors_of_a_world() -> None:
     """Trees and token vectors lead to an accepted "yes" without a table of alignments."""
     world = World(
         {
-            DOG: (_brackets(DOG), "the dog sleep quiet"),
-            OF_DOG[0]: (_brackets(OF_DOG[0]), "the dog sleep quiet"),
-            CAT: (_brackets(CAT), "the2 cat run away"),
+            DOG: (four_words(DOG), "the dog sleep quiet"),
+            OF_DOG[0]: (four_words(OF_DOG[0]), "the dog sleep quiet"),
+            CAT: (four_words(CAT), "the2 cat run away"),
         }
     )
     assert _check(_fake(), world.align, Pair(DOG, OF_DOG[0])).outcome == "accepted-yes"
@@ -515,7 +489,7 @@ def test_the_same_generator_gives_the_same_decision() -> None:
 
 def test_values_are_flat_numbers() -> None:
     """All values are floats, and each one is in the table of paraphrase_record."""
-    for judge in (_perfect, lambda *_: True, lambda *_: "?"):
+    for judge in (perfect, lambda *_: True, lambda *_: "?"):
         values = _check(_fake(judge), Stub({(OF_DOG[0], CAT): "and"})).values
         assert all(type(value) is float for value in values.values())
         assert [name for name in values if f"``{name}``" not in (paraphrase_record.__doc__ or "")] == []
@@ -577,8 +551,9 @@ def test_own_paraphrases() -> None:
         ([True] * 5, "consistent", 1),
         ([True] * 4 + [False], "inconsistent", 0),
         ([False] * 4 + [True], "inconsistent", 0),
-        ([False, "eh", "eh", False, False, False], "inconsistent", 0),
-        (["eh"] * 10, "inconsistent", 0),
+        ([False, "eh", "eh", False, False, False], "unreadable", 0),
+        ([False, "eh", "eh", False, True, False], "inconsistent", 0),
+        (["eh"] * 10, "unreadable", 0),
     ],
 )
 def test_a_denied_paraphrase_is_not_accepted(
