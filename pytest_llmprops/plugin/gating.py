@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.repeats import DIRECTIONS
 from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.plugin.case_items import possible_tasks
@@ -37,6 +39,7 @@ class Gating:
     def __init__(self, settings: RunOptions, root: Path, *, read: bool) -> None:
         assert settings.gate is not None
         self.gate = read_gate(settings.gate)
+        self._has_repeats = settings.repeats > 1
         if len(settings.models) != 1:
             raise UsageError(
                 f"--llm-gate needs exactly one model, not {len(settings.models)}; run pytest once per model"
@@ -64,7 +67,17 @@ class Gating:
         return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}"
 
     def warnings(self, cases: Cases, settings: RunOptions) -> list[str]:
-        """Return the differences from the baseline that will make the gate invalid, before anything is measured."""
+        """Return what will make the gate invalid, before anything is measured."""
+        wanted = max(rule.repeats for rule in self.gate.rules)
+        fewer = (
+            []
+            if settings.repeats >= wanted
+            else [f"a rule has repeats = {wanted}; give --llm-repeats {wanted}"]
+        )
+        return [f"the gate will be invalid: {line}" for line in [*fewer, *self._differences(cases, settings)]]
+
+    def _differences(self, cases: Cases, settings: RunOptions) -> list[str]:
+        """Return the differences from the baseline that make the gate invalid."""
         if self.baseline is None or not self.gate.needs_baseline:
             return []
         patterns = [rule.where.get("benchmark", "*") for rule in self.gate.rules if rule.paired]
@@ -78,8 +91,7 @@ class Gating:
         }
         facts = replace(self.baseline.facts, protocols=protocols, options={"params": dict(settings.params)})
         lines = [f"baseline {self.baseline.run_id}: {line}" for line in self.baseline.problems]
-        lines += differences(self.baseline.facts, facts, names)
-        return [f"the gate will be invalid: {line}" for line in lines]
+        return [*lines, *differences(self.baseline.facts, facts, names)]
 
     def check(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check that each rule fits a selected benchmark; those that no model serves count as selected.
@@ -94,9 +106,12 @@ class Gating:
         for problem in misplaced(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)
-        self.gate.check_metrics(
-            {name: dict(s.benchmark.metric_directions) for name, s in cases.selections.items()}
-        )
+        self.gate.check_metrics({name: self._directions(s.benchmark) for name, s in cases.selections.items()})
+
+    def _directions(self, benchmark: Benchmark) -> dict[str, str]:
+        """Return the directions of a benchmark's metrics; empty if it does not declare them."""
+        own = dict(benchmark.metric_directions)
+        return own | DIRECTIONS if own and self._has_repeats and benchmark.one_decision else own
 
     def _check_sequential(self, cases: Cases) -> None:
         """Check that a sequential gate knows the items of each rule before the first reply."""

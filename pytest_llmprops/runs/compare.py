@@ -20,6 +20,7 @@ from pytest_llmprops.runs.pairing import (
     judge_pairs,
     pair_records,
     task_key_of,
+    with_one_task,
     with_tasks_of,
 )
 from pytest_llmprops.runs.reader import Run
@@ -159,8 +160,8 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
 
 
 def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, RequestRecord]]) -> Contrast:
-    after = candidate.records
     decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
+    after = with_one_task(candidate.records, decided)
     before = with_tasks_of(baseline.records, after, decided)
     paired = pair_records(before, after, decided)
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]

@@ -18,13 +18,14 @@ from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs import gate_bounds, gate_checks
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer, unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
-from pytest_llmprops.runs.gate_checks import percent
 from pytest_llmprops.runs.gate_data import RuleData
 from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_errors import at_worst, confirmed
 from pytest_llmprops.runs.gate_file import Gate
+from pytest_llmprops.runs.gate_fitness import fitness
 from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.integrity import added_hashes
+from pytest_llmprops.runs.pairing import with_one_task
 from pytest_llmprops.runs.reader import Run
 
 #: worst first
@@ -35,7 +36,6 @@ _DECISIONS: Mapping[CheckVerdict, GateDecision] = {
     "inconclusive": "inconclusive",
     "met": "pass",
 }
-NAMED = 3
 
 
 def decide(
@@ -60,6 +60,7 @@ def decide(
     plan = _same_terms(gate, facts, theirs)
     runs = [facts] if baseline is None else [facts, baseline.facts]
     decided_by_answer = tasks_by_answer(*runs)
+    records = with_one_task(records, decided_by_answer)
     rules = [
         RuleData.of(rule, facts.metrics, records, theirs, plan, decided_by_answer) for rule in gate.rules
     ]
@@ -147,7 +148,7 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
     bounds = sum(len(data.rule.checks) for data in rules if not data.rule.metric)
     checks_of_rules: list[list[Check]] = []
     for data in rules:
-        checks = _fitness(data) if data.total else [_no_items(nothing[data.rule.name])]
+        checks = fitness(data) if data.total else [_no_items(nothing[data.rule.name])]
         if not any(c.verdict == "invalid" for c in checks):
             if data.rule.metric:
                 checks += _metric_checks(data)
@@ -192,37 +193,6 @@ def _confirmed(
 
 def _no_items(why: str) -> Check:
     return Check("items", "items to judge", "none", "invalid", why)
-
-
-def _fitness(data: RuleData) -> list[Check]:
-    """Check ``min_items`` and ``max_errors``: whether there are enough items to judge."""
-    rule, checks = data.rule, []
-    n, what = data.population.items, "pairs" if rule.paired else "answered items"
-    if n < rule.min_items:
-        reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
-        checks.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
-    faulty, of = len(data.faulty), data.either
-    least, most = faulty / of, min(faulty + data.total - data.drawn, of) / of
-    so_far = data.drawn_faults / data.drawn if data.drawn else least
-    required = f"at most {percent(rule.max_errors)} in error or missing"
-    measured = f"{percent(faulty / of)}, {faulty} of {of}"
-    verdict: CheckVerdict = "met"
-    if least > rule.max_errors:
-        verdict = "invalid"
-    elif data.partial and (so_far > rule.max_errors or (not rule.checks and most > rule.max_errors)):
-        # The items to come may bring the share of the drawn ones down again, or the share of all up.
-        verdict = "inconclusive"
-    if verdict != "met" or faulty or not rule.checks:
-        reason = {"invalid": _faults(data), "inconclusive": gate_bounds.OPEN}.get(verdict, "")
-        checks.append(Check("max_errors", required, measured, verdict, reason, least))
-    return checks
-
-
-def _faults(data: RuleData) -> str:
-    kinds = [f"{len(ids)} {what}" for what, ids in data.faults.items() if ids]
-    faulty = data.faulty
-    more = ", …" if len(faulty) > NAMED else ""
-    return f"of {data.either} items {' and '.join(kinds)} ({', '.join(faulty[:NAMED])}{more})"
 
 
 def _metric_checks(data: RuleData) -> list[Check]:

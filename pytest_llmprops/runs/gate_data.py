@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
-from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, draw_key
+from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, PARTLY, draw_key
 from pytest_llmprops.runs.gate_file import Rule
 from pytest_llmprops.runs.pairing import Pair, pair_records, score_pairs, with_tasks_of
 
@@ -30,10 +31,14 @@ class RuleData:
     :param items: items of the full run, without the known errors.
     :param population: the same for what the rule judges: pairs if it compares, otherwise items.
     :param drawn: number of measured items. :param total: number of items of the full run.
-    :param faults: ids of items without an answer in at least one run, by kind of fault. For a partial run they
-        include those that its plan knows in advance.
+    :param faults: ids of items without all their answers in at least one run, by kind of fault. For a partial run
+        they include those that its plan knows in advance.
     :param either: number of items that at least one run has.
-    :param drawn_faults: number of drawn items among the faults.
+    :param fault_size: number of items among the faults. An item of which only some samples are in error counts as their
+        share, in the run where it is larger.
+    :param drawn_fault_size: the same for the drawn items.
+    :param samples: smallest number of samples of an item in this run, and in the baseline if the rule compares; None
+        without items.
     """
 
     rule: Rule
@@ -46,7 +51,9 @@ class RuleData:
     total: int
     faults: Mapping[str, Sequence[str]]
     either: int
-    drawn_faults: int
+    fault_size: float
+    drawn_fault_size: float
+    samples: tuple[int | None, int | None]
 
     @classmethod
     def of(
@@ -68,7 +75,7 @@ class RuleData:
         own = rule.select(records)
         # If the task depends on the answer, this run's task counts for both models.
         others = rule.select(with_tasks_of(baseline, records, decided)) if rule.paired else []
-        items = _by_id(own)
+        items, theirs = _by_id(own), _by_id(others)
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
         unanswered = [name for name in items if name not in answered]
@@ -88,7 +95,6 @@ class RuleData:
             if plan.pairs is not None and plan.pairs_effective is not None:
                 population = Population(plan.pairs, plan.pairs_effective).without(len(failed))
             either = total + len(plan.faults.get(ABSENT_HERE, ()))
-            drawn_faults = len(items.keys() & known) + len(failed)
         else:
             faults = {IN_ERROR: unanswered}
             if rule.paired:
@@ -98,11 +104,17 @@ class RuleData:
             if rule.paired:
                 population = Population.of([p.cluster for p in paired.pairs])
             either = len(items) + len(faults.get(ABSENT_HERE, ()))
-            drawn_faults = sum(map(len, faults.values()))
+        whole = {name for names in faults.values() for name in names}
+        shares = _largest(_error_shares(items), _error_shares(theirs))
+        partly = {name: share for name, share in shares.items() if share and name not in whole}
+        faults = {**faults, PARTLY: list(partly)}
+        drawn = items.keys() if drawn_only else items.keys() | whole
+        drawn_fault_size = len(whole & drawn) + math.fsum(partly[name] for name in partly.keys() & drawn)
         rows = [row for row in metrics if rule.metric and _row_matches(rule, row)]
         return cls(
             rule, answers, paired.pairs if rule.paired else (), rows, items_left, population, len(items),
-            total, faults, either, drawn_faults,
+            total, faults, either, len(whole) + math.fsum(partly.values()), drawn_fault_size,
+            (_fewest(items), _fewest({name: theirs[name] for name in theirs.keys() & items.keys()})),
         )  # fmt: skip
 
     @property
@@ -131,6 +143,20 @@ def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
     for record in records:
         items.setdefault(record.id, []).append(record)
     return items
+
+
+def _error_shares(items: Mapping[str, Sequence[VerdictRecord]]) -> dict[str, float]:
+    """Return the share of each item's samples that are errors."""
+    return {name: sum(r.status == "error" for r in rs) / len(rs) for name, rs in items.items()}
+
+
+def _largest(*shares: Mapping[str, float]) -> dict[str, float]:
+    names = dict.fromkeys(name for one in shares for name in one)
+    return {name: max(one.get(name, 0.0) for one in shares) for name in names}
+
+
+def _fewest(items: Mapping[str, Sequence[VerdictRecord]]) -> int | None:
+    return min(map(len, items.values()), default=None)
 
 
 def _answer(records: Sequence[VerdictRecord]) -> Answer | None:

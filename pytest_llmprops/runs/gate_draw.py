@@ -26,6 +26,8 @@ SMALLEST_BLOCK = 16
 
 #: kinds of faults of an item in a comparison
 IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
+#: some samples of the item are in error, others are not
+PARTLY = "partly in error"
 
 
 def draw_key(seed: int, item_id: str) -> bytes:

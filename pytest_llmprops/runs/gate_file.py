@@ -27,7 +27,13 @@ from pytest_llmprops.core.items import ItemPlace, Placed
 
 PLACE = ("benchmark", "task", "language", "source")
 PlacedT = TypeVar("PlacedT", bound=Placed)
-DEFAULTS: Mapping[str, Any] = {"alpha": 0.05, "detect": 0.10, "max_errors": 0.01, "min_items": 30}
+DEFAULTS: Mapping[str, Any] = {
+    "alpha": 0.05,
+    "detect": 0.10,
+    "max_errors": 0.01,
+    "min_items": 30,
+    "repeats": 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class Rule:
     Shares are fractions in [0, 1]; None means that the rule does not require this.
 
     :param where: shell-style patterns by ``benchmark``, ``task``, ``language``, ``source``.
+    :param repeats: least number of samples of each item, in both runs if the rule compares.
     :param basis: what must meet a limit: the 95% interval (``interval``) or the estimate (``point``).
     """
 
@@ -54,6 +61,7 @@ class Rule:
     max_unparsed: float | None = None
     max_errors: float = DEFAULTS["max_errors"]
     min_items: int = DEFAULTS["min_items"]
+    repeats: int = DEFAULTS["repeats"]
     min: float | None = None
     max: float | None = None
     within: float | None = None
@@ -65,7 +73,7 @@ class Rule:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The names of the requirements, without ``max_errors`` and ``min_items``."""
+        """The names of the requirements, without ``max_errors``, ``min_items`` and ``repeats``."""
         named = ("min_accuracy", "no_regression", "max_drop", "max_refused", "max_unparsed")
         values = ((name, getattr(self, name)) for name in (*named, "min", "max", "within"))
         # Not by truth value: 0 is a valid limit.
@@ -263,6 +271,7 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "max_unparsed": _share,
     "max_errors": _share,
     "min_items": _count,
+    "repeats": _count,
     "min": _number,
     "max": _number,
     "within": _distance,
@@ -277,6 +286,7 @@ _TOP: Mapping[str, Callable[[Any], Any]] = {
     "detect": _inner_share,
     "max_errors": _share,
     "min_items": _count,
+    "repeats": _count,
 }
 
 

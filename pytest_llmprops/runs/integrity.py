@@ -164,15 +164,20 @@ def _missing(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]
 
 
 def _samples(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    repeats = 1 + max((record.sample for record in records), default=0)
-    if repeats == 1:
+    if not any(record.sample for record in records):
         return
+    # A model may have one sample of the items of one benchmark and several of another.
+    repeats: dict[tuple[str, str], int] = {}
+    for record in records:
+        group = (record.model, record.benchmark)
+        repeats[group] = max(repeats.get(group, 1), 1 + record.sample)
     items = Counter(record.key._replace(sample=0) for record in records)
-    fewer = [item.id for item, samples in items.items() if samples < repeats]
+    fewer = [item for item, samples in items.items() if samples < repeats[item.model, item.benchmark]]
     if fewer:
+        number = max(repeats[item.model, item.benchmark] for item in fewer)
         yield (
-            f"{VERDICTS} has fewer than {repeats} samples of {len(fewer)} items ({_named(fewer)}); measure again:"
-            " the missing samples may be those that failed"
+            f"{VERDICTS} has fewer than {number} samples of {len(fewer)} items ({_named(item.id for item in fewer)});"
+            " measure again: the missing samples may be those that failed"
         )
 
 

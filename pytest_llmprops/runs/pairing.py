@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -87,6 +88,32 @@ def with_tasks_of(
     return moved
 
 
+def with_one_task(
+    records: Iterable[VerdictRecord], decided: TasksByAnswer | None = None
+) -> list[VerdictRecord]:
+    """Return ``records``, in which all samples of an item have the same task.
+
+    If a task depends on the answer, samples of an item may have different tasks. The most frequent one counts; of
+    equally frequent ones, that of the first sample.
+
+    :param decided: as for :func:`with_tasks_of`.
+    """
+    records = list(records)
+    if all(r.sample == 0 for r in records):
+        return records
+    tasks: dict[tuple[str, ...], Counter[str]] = {}
+    for r in records:
+        tasks.setdefault((r.model, *_without_task(r)), Counter())[r.task] += 1
+    most = {key: counts.most_common(1)[0][0] for key, counts in tasks.items() if len(counts) > 1}
+    decided = decided or tasks_by_answer()
+    return [
+        replace(r, task=task)
+        if (task := most.get((r.model, *_without_task(r)))) and {task, r.task} <= set(decided(r.benchmark))
+        else r
+        for r in records
+    ]
+
+
 def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
     return record.benchmark, record.language, record.source, record.id
 
@@ -103,7 +130,7 @@ def pair_records(
 
     :param decided: as for :func:`with_tasks_of`.
     """
-    candidate = list(candidate)
+    candidate = with_one_task(candidate, decided)
     before, after = by_item(with_tasks_of(baseline, candidate, decided)), by_item(candidate)
     paired = Paired([], [], [key for key in after if key not in before], [])
     for key, records in before.items():

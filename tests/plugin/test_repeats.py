@@ -207,6 +207,21 @@ def test_sequential_gate_draws_items_with_all_their_samples(run: Runner, workers
     assert f"the gate was decided after {2 * len(drawn)} of 400 samples" in done.output
 
 
+def test_a_gate_that_asks_for_repeats(run: Runner) -> None:
+    """A run with fewer repeats is announced and invalid; a rule may be on the metrics of repeats."""
+    model = noisy(run, 40)
+    file = gate(run, "repeats = 2\n", min_accuracy=0.5)
+    once = run("--model", model, "--llm-gate", str(file))
+    assert "the gate will be invalid: a rule has repeats = 2; give --llm-repeats 2" in once.output
+    assert (once.run["gate"]["decision"], once.code) == ("invalid", 1)
+    assert (
+        "this run has 1 sample per item, and repeats = 2; measure again with --llm-repeats 2" in once.output
+    )
+    twice = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2")
+    assert (twice.run["gate"]["decision"], twice.code) == ("pass", 0), twice.output
+    assert twice.run["calls"]["sent"] == 40
+
+
 def test_allure_result_has_a_step_per_sample(run: Runner) -> None:
     """The result of an item has one step per sample, with its call, prompt, reply and verdict."""
     pytest.importorskip("allure_pytest")

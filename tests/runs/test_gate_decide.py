@@ -251,13 +251,15 @@ def test_repeats_are_averaged_first() -> None:
 
 
 def test_item_is_in_error_if_no_sample_has_an_answer() -> None:
-    """An item is in error only if all of its samples are."""
+    """An item is in error if all of its samples are; otherwise it is answered, and its errors count in part."""
     records = repeated([3] * 40, 3, "new")
     records[0] = replace(records[0], status="error")
-    gate = gate_of({"min_accuracy": 0.5, "max_errors": 0.0})
+    gate = gate_of({"min_accuracy": 0.5, "max_errors": 1 / 120, "min_items": 40})
     assert judged(gate, records).decision == "pass"
+    assert judged(gate_of({"min_accuracy": 0.5, "max_errors": 1 / 121}), records).decision == "invalid"
     records[:3] = [replace(record, status="error") for record in records[:3]]
-    assert judged(gate, records).decision == "invalid"
+    result = judged(gate, records)
+    assert check_of(result, "min_items").verdict == check_of(result, "max_errors").verdict == "invalid"
 
 
 # ---- fitness
@@ -421,3 +423,56 @@ def test_inconclusive_may_pass() -> None:
     assert not judged(gate_of(rule), new("cw" * 20)).passed
     assert not judged(gate_of(rule, inconclusive="pass"), new("w" * 40)).passed
     assert not judged(gate_of(rule, inconclusive="pass"), new("c" * 4)).passed
+
+
+# ---- errors and numbers of samples
+
+
+def with_errors(records: list[VerdictRecord], items: int, errors: int) -> list[VerdictRecord]:
+    """Return the records with the first ``errors`` samples of the first ``items`` items in error."""
+    broken = {f"{n:04d}" for n in range(items)}
+    return [
+        replace(r, status="error") if r.id.rpartition("/")[2] in broken and r.sample < errors else r
+        for r in records
+    ]
+
+
+@pytest.mark.parametrize("required", [{"min_accuracy": 0.5}, {"max_drop": 0.5}])
+def test_errors_are_counted_per_sample(required: dict[str, float]) -> None:
+    """19 of 20 samples in error on 10 of 100 items are 9.5% errors, whether in this run or in the baseline."""
+    ours, theirs = repeated([20] * 100, 20, "new"), repeated([20] * 100, 20, "old")
+    for candidate, baseline in ((with_errors(ours, 10, 19), theirs), (ours, with_errors(theirs, 10, 19))):
+        if "max_drop" not in required and candidate is ours:
+            continue
+        result = judged(gate_of({**required, "max_errors": 0.0949}), candidate, baseline)
+        assert result.decision == "invalid"
+        check = check_of(result, "max_errors")
+        assert check.value == pytest.approx(0.095)
+        assert check.measured == "9.5%, 9.5 of 100"
+        assert "of 100 items 10 partly in error (sums/0000, sums/0001, sums/0002, …)" in check.reason
+        at_limit = judged(gate_of({**required, "max_errors": 0.0951}), candidate, baseline)
+        assert check_of(at_limit, "max_errors").verdict == "met"
+
+
+def test_the_larger_share_of_errors_of_an_item_counts() -> None:
+    """Errors of both runs on the same item are not added; a missing item counts whole."""
+    ours = with_errors(repeated([4] * 40, 4, "new"), 2, 1)
+    theirs = with_errors(repeated([4] * 41, 4, "old"), 2, 3)
+    check = check_of(judged(gate_of({"max_drop": 0.5, "max_errors": 1.0}), ours, theirs), "max_errors")
+    assert check.value == pytest.approx((2 * 0.75 + 1) / 41)
+    assert check.measured == "6.1%, 2.5 of 41"
+
+
+def test_a_rule_may_ask_for_repeats() -> None:
+    """With fewer samples per item in either run, the gate is invalid and says how to measure again."""
+    once, thrice = repeated([1] * 40, 1, "new"), repeated([3] * 40, 3, "new")
+    accuracy = gate_of({"min_accuracy": 0.5, "repeats": 3})
+    assert judged(accuracy, thrice).decision == "pass"
+    result = judged(accuracy, once)
+    assert result.decision == "invalid"
+    assert "1 sample per item, and repeats = 3; measure again with --llm-repeats 3" in result.line
+    thrice[5:6] = []
+    assert "2 samples per item" in judged(accuracy, thrice).line
+    paired = gate_of({"max_drop": 0.5, "repeats": 3})
+    result = judged(paired, repeated([3] * 40, 3, "new"), repeated([1] * 40, 1, "old"))
+    assert "the baseline has 1 sample per item, and repeats = 3; measure it again with" in result.line

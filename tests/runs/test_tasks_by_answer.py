@@ -16,7 +16,7 @@ from pytest_llmprops.reports.kit.generic import change_cell
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.gate_draw import plan_of
-from pytest_llmprops.runs.pairing import pair_records, with_tasks_of
+from pytest_llmprops.runs.pairing import pair_records, with_one_task, with_tasks_of
 from pytest_llmprops.runs.reader import read_run
 
 TASKS = {"y": "yes", "n": "no"}
@@ -76,6 +76,29 @@ def test_pairs_have_the_candidates_task() -> None:
         ("yes", 1.0, 1.0), ("no", 0.0, 1.0), ("yes", 1.0, 0.0),
     ]  # fmt: skip
     assert (paired.missing, paired.added, [k.task for k in paired.errors]) == ([], [], ["no"])
+
+
+def test_all_samples_of_an_item_have_its_most_frequent_task() -> None:
+    """Repeats with different answers are one item, under the answer that most of them gave, also in a gate."""
+    answers = ("ynn", "yny", "yyn")
+    samples = [
+        r for n, text in enumerate(zip(*answers, strict=True)) for r in pairs("".join(text), "ccw", sample=n)
+    ]
+    assert sorted((r.id[-1], r.task) for r in with_one_task(samples)) == [
+        *[("0", "no")] * 3, *[("1", "yes")] * 3, *[("2", "yes")] * 3,
+    ]  # fmt: skip
+    paired = pair_records(pairs("yyy", "ccc"), samples)
+    assert [(p.key.task, p.baseline, p.candidate) for p in paired.pairs] == [
+        ("no", 1.0, 1.0), ("yes", 1.0, 1.0), ("yes", 1.0, 0.0),
+    ]  # fmt: skip
+    assert (paired.missing, paired.added) == ([], [])
+    rules = [
+        {"task": task, "max_drop": 0.5, "min_items": 1, "repeats": repeats}
+        for task, repeats in (("no", 3), ("yes", 1))
+    ]
+    result = judged(gate_of(*rules), samples, pairs("yyy", "ccc"))
+    assert [rule.items for rule in result.rules] == [1, 2]
+    assert "the baseline has 1 sample per item" in result.line
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:
