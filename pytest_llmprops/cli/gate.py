@@ -33,10 +33,11 @@ def _gate(options: argparse.Namespace) -> int:
     from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.gate import decide
     from pytest_llmprops.runs.gate_file import read_gate
+    from pytest_llmprops.runs.gate_metrics import with_computed_metrics
     from pytest_llmprops.runs.reader import read_run
 
     gate = read_gate(options.gate)
-    run = read_run(find_run(options.run))
+    run = with_computed_metrics(gate, read_run(find_run(options.run)))
     baseline = read_run(find_run(options.baseline)) if options.baseline else None
     if baseline is None and gate.needs_baseline:
         raise UsageError(

@@ -185,6 +185,8 @@ class RunFacts:
     :param not_served: benchmark -> model -> number of items.
     :param stopped: why the run ended before its last case.
     :param notes: notes for the user, one line each.
+    :param selection: benchmark -> ``items``, the number of items selected for the models, and ``of``, the number that
+        there are without ``--llm-limit`` and pytest's selection.
     :param files: sha256 of the record's other files, by name; empty until the run has finished.
     :param promoted_from: for a baseline, the folder it was copied from.
     """
@@ -208,6 +210,7 @@ class RunFacts:
     metrics: tuple[MetricRow, ...] = ()
     expected: int | None = None
     not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    selection: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     searches: tuple[SearchCounts, ...] = ()
     sequential: SequentialPlan | None = None
@@ -223,6 +226,15 @@ class RunFacts:
         """Whether a sequential gate ended the run because its decision was settled."""
         # The gate's own "stopped_early" is also true of a run that was interrupted before its decision.
         return self.sequential is not None and self.sequential.ended
+
+    @property
+    def selected_items(self) -> dict[str, tuple[int, int]]:
+        """Benchmark -> number of selected items and of all items; empty for a record without them."""
+        return {
+            name: (counts["items"], counts["of"])
+            for name, counts in self.selection.items()
+            if isinstance(counts.get("items"), int) and isinstance(counts.get("of"), int)
+        }
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any], run_id: str) -> RunFacts:
@@ -265,7 +277,7 @@ class RunFacts:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
         written: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ORDER}
-        for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at", "files"):
+        for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at", "selection", "files"):
             if value := getattr(self, name):
                 written[name] = _plain(value)
         return written
@@ -273,7 +285,7 @@ class RunFacts:
 
 _OBJECTS = (
     "models", "helpers", "protocols", "options", "versions", "data", "deviations", "calls", "git", "not_served",
-    "sequential", "gate", "benchmarks", "files",
+    "sequential", "gate", "benchmarks", "files", "selection",
 )  # fmt: skip
 _LISTS = ("summary", "metrics", "searches", "remarks", "notes")
 _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -281,10 +293,18 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "metrics": MetricRow.from_json,
     "searches": SearchCounts.from_json,
 }
-_MEMBERS = {"models": dict, "helpers": dict, "protocols": dict, "deviations": list, "files": str}
+_MEMBERS = {
+    "models": dict,
+    "helpers": dict,
+    "protocols": dict,
+    "deviations": list,
+    "files": str,
+    "selection": dict,
+}
 _AS_WRITTEN = (
     "run_id", "schema", "started", "finished", "complete", "options", "versions", "data", "deviations", "expected",
     "not_served", "stopped", "promoted_from", "promoted_at", "files",
+    "selection",
 )  # fmt: skip
 _ORDER = (
     "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options", "versions",

@@ -119,6 +119,7 @@ class CollectionFacts:
     :param groups: the groups of the summary rows, in the order of the suites.
     :param classes: benchmark -> where its class can be loaded from.
     :param not_served: benchmark -> model -> number of items.
+    :param selection: see :class:`~pytest_llmprops.core.run_facts.RunFacts`.
     """
 
     cases: int = 0
@@ -130,6 +131,7 @@ class CollectionFacts:
     notes: Sequence[str] = ()
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    selection: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

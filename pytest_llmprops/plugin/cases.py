@@ -41,6 +41,8 @@ class Selection:
     cases: dict[str, Case | CaseGroup] = field(default_factory=dict)
     #: model label -> number of items that the model does not serve
     not_served: dict[str, int] = field(default_factory=dict)
+    #: number of items that the models serve, without ``--llm-limit`` and pytest's selection
+    available: int = 0
     #: (benchmark, task, language, source) of the items that at least one model does not serve
     places_not_served: set[tuple[str, str, str, str]] = field(default_factory=set)
 
@@ -149,6 +151,7 @@ class Cases:
             note = f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}"
             if note not in self.notes:
                 self.notes.append(note)
+        selection.available += sum(item.task not in refused for item in part.items)
         if not refused:
             return items
         others = [item for item in items if item.task in refused]

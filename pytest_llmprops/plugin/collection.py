@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +224,16 @@ class Collection:
             notes=list(cases.notes),
             classes={n: class_reference(type(s.benchmark)) for n, s in cases.selections.items()},
             not_served=self._not_served(),
+            selection=self._selection(),
         )
+
+    def _selection(self) -> dict[str, dict[str, int]]:
+        items = {(case.benchmark.name, case.model, case.item.id) for case in self.selected}
+        counts = Counter(benchmark for benchmark, _, _ in items)
+        return {
+            n: {"items": counts[n], "of": selection.available}
+            for n, selection in self._cases.selections.items()
+        }
 
 
 def _skip_not_served(metafunc: pytest.Metafunc, selection: Selection) -> None:

@@ -79,6 +79,7 @@ def final_facts(
         protocols=collection.protocols,
         data=collection.data,
         not_served=collection.not_served,
+        selection=collection.selection,
         deviations=deviations,
         calls=calls,
         summary=summary_rows(verdicts),

@@ -23,6 +23,7 @@ from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_errors import at_worst, confirmed
 from pytest_llmprops.runs.gate_file import Gate
 from pytest_llmprops.runs.gate_fitness import fitness
+from pytest_llmprops.runs.gate_selection import selection_notes
 from pytest_llmprops.runs.gate_targets import misplaced
 from pytest_llmprops.runs.integrity import added_hashes
 from pytest_llmprops.runs.pairing import with_one_task
@@ -67,6 +68,7 @@ def decide(
     results = _results(gate, rules, _nothing(gate, facts, records))
     if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
         results = _confirmed(gate, results, records, theirs, plan, decided_by_answer)
+    selection = selection_notes(gate, facts, rules, records, theirs, decided_by_answer)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = unfit(gate, facts, baseline, problems)
@@ -87,7 +89,7 @@ def decide(
     return GateResult(
         decision=decision,
         passed=passed,
-        line=_line(decision, results, reasons, passed=passed),
+        line=_line(decision, results, reasons, passed=passed, is_selection=bool(selection)),
         file=gate.file,
         sha256=gate.sha256,
         baseline=None if baseline is None else baseline.run_id,
@@ -98,6 +100,7 @@ def decide(
         reasons=tuple(reasons),
         notes=(
             *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
+            *selection,
             *unknown_benchmarks((r.benchmark for r in records), *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
         ),
@@ -260,13 +263,19 @@ def _add_regression_checks(
 
 
 def _line(
-    decision: GateDecision, results: Sequence[RuleResult], reasons: Sequence[str], *, passed: bool
+    decision: GateDecision,
+    results: Sequence[RuleResult],
+    reasons: Sequence[str],
+    *,
+    passed: bool,
+    is_selection: bool,
 ) -> str:
     if decision == "invalid":
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return f"invalid: {reasons[0]}{more}"
     if decision == "pass":
-        return f"pass: {len(results)} of {len(results)} rules are met"
+        where = ", on a selection of the items" if is_selection else ""
+        return f"pass: {len(results)} of {len(results)} rules are met{where}"
     wanted: CheckVerdict = "failed" if decision == "fail" else "inconclusive"
     reasons_of_checks = [
         f"{result.name}: {check.reason or check.measured}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -238,7 +238,7 @@ def _settle(
         return facts, notes
     if not facts.summary and facts.finished is not None and records:
         notes.append("run.json has no summary; it was computed from the verdicts")
-    metrics, unknown = _metrics(records)
+    metrics, unknown = computed_metrics(records)
     return replace(facts, summary=summary_rows(records), metrics=metrics), notes + unknown
 
 
@@ -254,7 +254,8 @@ def _counts_of_summary(rows: Iterable[SummaryRow]) -> Counter[tuple[str, ...]]:
     return total
 
 
-def _metrics(records: tuple[VerdictRecord, ...]) -> tuple[tuple[MetricRow, ...], list[str]]:
+def computed_metrics(records: Sequence[VerdictRecord]) -> tuple[tuple[MetricRow, ...], list[str]]:
+    """Compute the metrics from the verdicts; return also one note for each benchmark for which this is not possible."""
     from pytest_llmprops.benchmark_registry import find_benchmark
 
     rows: list[MetricRow] = []
