@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle import metrics
 from pytest_llmprops.benchmarks.oracle.aligning import EMBED, PARSE, Aligner
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES, items
-from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
+from pytest_llmprops.benchmarks.oracle.linear_tests import RULES, Rule
 from pytest_llmprops.benchmarks.oracle.linearity import (
     LinearityChecker,
     LinearitySettings,
@@ -18,7 +17,8 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     bound_of,
 )
 from pytest_llmprops.benchmarks.oracle.linearity_settings import Draw
-from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair, Phi, phi_of
 from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
@@ -52,7 +52,6 @@ _ASSUMED = (
     "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only (section 5.2.3)",
     "an indifferentiable paraphrase is drawn whenever one exists; if only one sentence has one, there is no fair coin",
 )
-RULES: tuple[Rule, ...] = ("any", "majority", "single")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class OracleChecker(Benchmark):
         RANDOM: "Sanity check: two unrelated sentences; the answer no must be accepted.",
     }
     controls = frozenset({CONSISTENCY, OWN, RANDOM})
-    metric_directions = metrics.DIRECTIONS
+    metric_directions = DIRECTIONS
     # A verdict says whether an answer was accepted, and each sample may have another answer.
     one_decision = False
     presentation = frozenset({"search", "shrink_calls"})
@@ -248,7 +247,7 @@ class OracleChecker(Benchmark):
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Return the metrics of figure 6 and tables 1 to 5."""
-        return metrics.metric_rows(records)
+        return metric_rows(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield the bound of an acceptance, and a note that a rejected answer is not turned into its opposite."""

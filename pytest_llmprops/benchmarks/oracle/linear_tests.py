@@ -26,6 +26,8 @@ from pytest_llmprops.core.linearity import is_informative, passing_combinations
 
 #: a test passes if any combination of samples does (the paper's rule), the most frequent sets do, or the first samples
 Rule = Literal["any", "majority", "single"]
+#: in the order of their numbers in a verdict's values
+RULES: tuple[Rule, ...] = ("any", "majority", "single")
 NO_SAMPLES = Samples("", ())
 #: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
 PARAPHRASE_TRIES = 3

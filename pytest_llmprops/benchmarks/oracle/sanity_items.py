@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import NO, YES
-from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.sanity import random_pairs
 from pytest_llmprops.core.items import CONTROL_MARK, Item
 from pytest_llmprops.core.seeds import generator

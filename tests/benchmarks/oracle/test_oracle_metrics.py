@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fixtures.records import verdict
-from pytest_llmprops.benchmarks.oracle.metrics import DIRECTIONS, metric_rows
+from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import wilson
@@ -19,13 +20,13 @@ GOOD: dict[str, float] = {
     "accepted": 1, "linear_not_faithful": 0, "entities": 4, "tested": 4, "named": 3, "not_literal": 0, "contained": 0,
     "no_synonym": 0, "con_o": 10, "con_rs": 8, "samples": 10, "unread": 0, "tests": 5, "tests_passed": 5,
     "combinations": 5000, "combinations_passed": 4000, "changed": 16, "sentences": 15, "identity": 12, "lost": 3,
-    "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3,
+    "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3, "labelled_tested": 2,
 }  # fmt: skip
 #: a rejected sentence
 BAD = {
     **GOOD, "accepted": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2, "tests_passed": 2,
     "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
-    "labelled": 2, "labelled_extracted": 1,
+    "labelled": 2, "labelled_extracted": 1, "labelled_tested": 1,
 }  # fmt: skip
 EMPTY = {"accepted": 1, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0}
 UNMEASURABLE = {
@@ -77,7 +78,7 @@ def test_linearity_by_hand() -> None:
     measured = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
     expected = {
         "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
-        "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 6, "labelled_entity_acceptance_rate": 3 / 4,
+        "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 5, "labelled_entity_acceptance_rate": 2 / 3,
         "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
         "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
         "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
@@ -103,12 +104,14 @@ def test_vacuous_tests_are_counted_apart() -> None:
 
 
 def test_intervals_and_numbers() -> None:
-    """A share of sentences has Wilson's interval and their number; a ratio of sums, its denominator."""
+    """A rate has the number of its units and an interval; a number per sentence has none."""
     metrics = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
     accepted = metrics["linearity", "acceptance_rate", ""]
     assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *wilson(7, 10)[:2])
     overlap = metrics["linearity", "label_overlap", ""]
-    assert (overlap.n, overlap.ci_low) == (34, None)
+    assert overlap.n == 34
+    unlimited = {name for (_, name, _), m in metrics.items() if m.ci_low is None or m.ci_high is None}
+    assert unlimited == {"entities", "extra_per_sentence", "spearman"}
     assert metrics["linearity", "a_rate", "accepted"].n == 7
 
 
@@ -121,6 +124,25 @@ def test_clusters_widen_intervals() -> None:
     widths = [m.ci_high - m.ci_low for m in (narrow, wide) if m.ci_high is not None and m.ci_low is not None]
     assert len(widths) == 2
     assert widths[1] > widths[0]
+
+
+def test_entities_of_a_sentence_are_dependent() -> None:
+    """Entities are accepted with their sentence, so their interval is as wide as that of the sentences."""
+    metrics = rows(sentences(*[GOOD] * 12, *[{**GOOD, "accepted": 0}] * 12))
+    entities, accepted = (
+        metrics["linearity", name, ""] for name in ("entity_acceptance_rate", "acceptance_rate")
+    )
+    assert (entities.value, entities.n, accepted.n) == (0.5, 96, 24)
+    limits = [(m.ci_low, m.ci_high) for m in (entities, accepted)]
+    assert limits[0] == pytest.approx(limits[1], abs=0.04)
+
+
+def test_entities_left_out_of_the_test_are_in_no_acceptance() -> None:
+    """An entity without a bit is neither accepted nor rejected with its sentence."""
+    half = {**GOOD, "entities": 8, "tested": 4}
+    rejected = {**GOOD, "accepted": 0, "entities": 4, "tested": 4}
+    metric = rows(sentences(half, rejected))["linearity", "entity_acceptance_rate", ""]
+    assert (metric.value, metric.n) == (1 / 2, 8)
 
 
 def test_domains_have_separate_rows() -> None:

@@ -99,7 +99,14 @@ def acceptance_plot(groups: Sequence[Bars]) -> Plot:
     axes.set_yticks(ticks, names, color=TEXT)
     share_axis(axes, "x")
     axes.set_ylim(at, 0)
-    _legend(figure, [("accepted", MUTED, 1.0), ("rejected", MUTED, _REJECTED), ("not extracted", PAPER, 1.0)])
+    _legend(
+        figure,
+        [
+            ("accepted", MUTED, 1.0),
+            ("rejected", MUTED, _REJECTED),
+            ("not extracted or not tested", PAPER, 1.0),
+        ],
+    )
     return figure
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.items import NO
-from pytest_llmprops.benchmarks.oracle.metrics import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     DASH,
     PAPER,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
-from pytest_llmprops.benchmarks.oracle.metrics import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.linear_tests import RULES
+from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.cases import linearity_cases, pair_cases
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
@@ -26,12 +27,14 @@ from pytest_llmprops.benchmarks.oracle.report.pair_tables import (
 from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     PAPER,
+    PAPERS_RULE,
     correlation_table,
     domain_name,
     domains,
     linear_places,
     linearity_table,
 )
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import labelled_tested
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
@@ -113,32 +116,42 @@ def _groups(measured: Measured, place: Place) -> list[DomainGroup]:
 def _figure(measured: Measured, groups: Sequence[DomainGroup]) -> Figure:
     several = len(measured.series) > 1
     shown = [
-        Bars(f"{s.starred}: {title}" if several else title.capitalize(), s.index, _bars(records))
-        for s, title, records in groups
+        Bars(_bars_title(s, title, records, several), s.index, _bars(records)) for s, title, records in groups
     ]
     shown += [_printed("DOCRED"), _printed("RISC-V")]
     return Figure(
         "oracle-acceptance",
         "What was accepted (figure 6)",
-        f"Shares of sentences, of extracted and of labelled entities that were accepted, of"
+        f"Shares of sentences, of tested and of labelled entities that were accepted, of"
         f" {joined([bars.title for bars in shown])}; the numbers are in the table below.",
         lambda: acceptance_plot(shown),
-        "Sentences with something to test. Entities are accepted with their sentence. Grey: the paper's GPT3.5 on the"
-        " authors' sentences. Its share of labelled entities is computed from the printed numbers.",
+        "Sentences with something to test. Tested entities are accepted with their sentence; the paper counts all"
+        " extracted ones. Acceptances by different rules cannot be compared; the paper's rule is any. Grey: the paper's"
+        " GPT3.5 on the authors' sentences. Its share of labelled entities is computed from the printed numbers.",
     )
+
+
+def _bars_title(s: Series, title: str, records: Sequence[VerdictRecord], several: bool) -> str:
+    """Return the title of a model's bars. A rule other than the paper's is named, because it accepts less."""
+    codes = {r.values.get("rule") for r in records if r.values.get("tests")}
+    rules = ", ".join(rule for code, rule in enumerate(RULES) if code in codes and rule != PAPERS_RULE)
+    mark = f" (rule {rules})" if rules else ""
+    return (f"{s.starred}: {title}" if several else title.capitalize()) + mark
 
 
 def _bars(records: Sequence[VerdictRecord]) -> tuple[Bar, ...]:
     tested = [r.values for r in records if r.values.get("tests")]
     accepted = [v for v in tested if v["accepted"]]
     bars = [_bar("Sentences", len(accepted), len(tested), len(tested))]
-    extracted = sum(v["entities"] for v in tested)
-    bars.append(_bar("Entities extracted", sum(v["entities"] for v in accepted), extracted, extracted))
+    entities = sum(v["tested"] for v in tested)
+    bars.append(_bar("Entities tested", sum(v["tested"] for v in accepted), entities, entities))
     labels = [r.values for r in records if r.values.get("labelled")]
     labelled = sum(v["labelled"] for v in labels)
     if labelled:
-        kept = sum(v["labelled_extracted"] for v in labels if v.get("tests") and v["accepted"])
-        bars.append(_bar("Entities labelled", kept, sum(v["labelled_extracted"] for v in labels), labelled))
+        decided = [v for v in labels if v.get("tests")]
+        number = sum(labelled_tested(v) for v in decided)
+        kept = sum(labelled_tested(v) for v in decided if v["accepted"])
+        bars.append(_bar("Entities labelled", kept, number, labelled))
     return tuple(bars)
 
 

@@ -131,10 +131,12 @@ def test_accepted_shares_are_shown_above_the_published_ones(tmp_path: Path) -> N
         "the paper, RISC-V": "500",
     }  # fmt: skip
     assert rows["builtin"]["Accepted"].startswith("50.0% (")
-    assert rows["builtin"]["Entities in accepted"] == "40.0%"
-    assert rows["builtin"]["Labelled in accepted"] == "50.0%"
-    assert rows["builtin"]["Overlap with labels"] == "80.0%"
-    assert rows["builtin, technical"]["Identity"] == "100.0%"
+    assert rows["builtin"]["Linear and faithful"].startswith("50.0% (")
+    assert rows["builtin"]["Entities in accepted"].startswith("40.0% (")
+    assert rows["builtin"]["Labelled in accepted"].startswith("50.0% (")
+    assert rows["builtin"]["Overlap with labels"].startswith("80.0% (")
+    assert rows["builtin, technical"]["Identity"].startswith("100.0% (")
+    assert [row["Rule"] for row in rows.values()] == ["majority"] * 3 + ["any"] * 2
     assert rows["builtin, technical"]["A_rate, accepted"].startswith("100.0%")
     assert rows["builtin, general"]["A_rate, accepted"] == "–"
     printed = rows["the paper, DOCRED"]
@@ -159,8 +161,13 @@ def test_figure_6_has_three_bars_per_model(tmp_path: Path) -> None:
     assert "DOCRED" in figure.alt
     axes = figure.draw().axes[0]
     counts = [text.get_text() for text in axes.texts]
-    assert counts[:4] == ["Builtin, general", "0.0% of 1", "0.0% of 3", "0.0% of 3"]
-    assert counts[4:8] == ["Builtin, technical", "100.0% of 1", "100.0% of 2", "100.0% of 2"]
+    assert counts[:4] == [
+        "Builtin, general (rule majority)",
+        "0.0% of 1",
+        "0.0% of 3",
+        "0.0% of 3",
+    ]
+    assert counts[4:8] == ["Builtin, technical (rule majority)", "100.0% of 1", "100.0% of 2", "100.0% of 2"]
     assert counts[8:12] == [
         "GPT3.5: the paper, DOCRED",
         "79.5% of 5,000",
@@ -251,7 +258,8 @@ def test_correlations_are_shown_with_table_1(tmp_path: Path) -> None:
         "−1.000",
     )
     assert own["A_test ~ #E"] == own["#E ~ Con_o"] == "–"
-    assert list(rows["the paper, DOCRED"].values())[3:] == [
+    assert (own["Rule"], rows["the paper, DOCRED"]["Rule"]) == ("–", "any")
+    assert list(rows["the paper, DOCRED"].values())[4:] == [
         "0.447", "0.422", "−0.399", "0.789", "0.859", "−0.414", "−0.264", "−0.302",
     ]  # fmt: skip
     assert rows["the paper, RISC-V"]["A_rate ~ #E"] == "−0.651"

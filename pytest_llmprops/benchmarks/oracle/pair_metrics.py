@@ -1,0 +1,117 @@
+"""The metrics of pairs of sentences (Zeng et al., section 5.2). A pair is the unit of every rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pytest_llmprops.benchmarks.oracle.metric_names import (
+    CATEGORIES,
+    DIRECTIONS,
+    NOT_JUDGED,
+    OWN,
+    RANDOM,
+    REJECTIONS,
+)
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, phi_of
+from pytest_llmprops.core.metrics import Metric, Place, rate
+
+Values = Mapping[str, float]
+
+
+def _hits(values: Iterable[Values], name: str) -> list[bool]:
+    return [v[name] > 0 for v in values if name in v]
+
+
+def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield the metrics of answers of yes."""
+    said = [v for v in values if v.get("said_yes") == 1]
+    decided = [v for v in said if not v.get("trees_missing") and not v.get(f"undecided_{phi_of(v)}")]
+    yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
+    for phi in PHIS:
+        undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
+        decided = [
+            v for v, unread in zip(said, undecided, strict=True) if not (unread or v.get("trees_missing"))
+        ]
+        yield rate(place, "acceptance_rate", _hits(decided, f"phi_{phi}"), "higher", group=phi)
+        yield rate(place, "unreadable_rate", undecided, "lower", group=phi)
+    yield rate(place, "untested_rate", [v.get("trees_missing") == 1 for v in said], "none")
+    yield from _agreement(place, said)
+
+
+def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield the metrics of answers of no, and table 5."""
+    said = [v for v in values if v.get("said_yes") == 0]
+    judged = [v for v in said if v.get(f"trust_{phi_of(v)}") not in NOT_JUDGED]
+    yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
+    yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
+    other_only = [v["accepted_paper"] == 1 and v.get(f"other_only_{phi_of(v)}", 0) > 0 for v in judged]
+    yield rate(place, "other_only_rate", other_only, "none")
+    for phi in PHIS:
+        tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
+        for number, name in CATEGORIES.items():
+            members = [v for v in tested if v.get(f"category_{phi}") == number]
+            if members:
+                hits = [v[f"trust_{phi}"] == 1 for v in members]
+                yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
+                hits = [v[f"trust_paper_{phi}"] == 1 for v in members]
+                yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
+        drawn = [v[f"fair_coin_{phi}"] != 1 for v in said if v.get(f"tests_{phi}")]
+        yield rate(place, "one_source_rate", drawn, "lower", group=phi)
+        trust = [v[f"trust_{phi}"] for v in said if f"trust_{phi}" in v]
+        for name, code in REJECTIONS.items():
+            yield rate(place, name, [t == code for t in trust], DIRECTIONS[name], group=phi)
+    yield from _agreement(place, said)
+
+
+def _agreement(place: Place, said: Sequence[Values]) -> Iterator[Metric]:
+    labelled = [v["said_yes"] == v["label"] for v in said if v["label"] >= 0]
+    if labelled:
+        yield rate(place, "label_agreement", labelled, "higher")
+
+
+def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield the metrics of tables 2 and 3, by label and by answer."""
+    said = [v for v in values if v.get("said_yes", -1) >= 0]
+    yield from _agreement(place, said)
+    answers = [v["said_yes"] < 0 for v in values if "said_yes" in v]
+    yield rate(place, "unreadable_rate", answers, "lower")
+    yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
+    groups = {
+        "label yes": [v for v in said if v["label"] == 1],
+        "label no": [v for v in said if v["label"] == 0],
+        "answer yes": [v for v in said if v["said_yes"] == 1],
+        "answer no": [v for v in said if v["said_yes"] == 0],
+    }
+    for name, members in groups.items():
+        if name.startswith("label") and members:
+            yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in members], "none", group=name)
+        for phi in PHIS:
+            proved = _hits(members, f"phi_{phi}")
+            # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
+            if proved and len(proved) == len(members):
+                yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
+
+
+def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield the metrics of a sanity check, and table 4."""
+    said = [v for v in values if v.get("said_yes", -1) >= 0]
+    if place[0] == RANDOM:
+        no = [v for v in said if v["said_yes"] == 0]
+        yield rate(place, "acceptance_rate", _hits(no, "accepted"), "higher", group="answer no")
+        yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
+        for phi in PHIS:
+            yield rate(place, "provable_rate", _hits(said, f"phi_{phi}"), "none", group=phi)
+        return
+    # If answers cannot be read and the others are the same, the case is neither consistent nor inconsistent.
+    asked = [v for v in values if "answers_unreadable" in v]
+    undecided = [bool(v["answers_unreadable"] and not (v["answers_yes"] and v["answers_no"])) for v in asked]
+    read = [v for v, unread in zip(asked, undecided, strict=True) if not unread]
+    yield rate(place, "consistency_rate", _hits(read, "consistent"), "higher")
+    yield rate(place, "unreadable_rate", undecided, "lower")
+    if place[0] == OWN:
+        yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
+        for answer, number in (("yes", 1), ("no", 0)):
+            members = [v for v in said if v["said_yes"] == number]
+            for phi in PHIS:
+                hits = _hits(members, f"phi_{phi}")
+                yield rate(place, "provable_rate", hits, "none", group=f"{phi}, answer {answer}")

@@ -1,0 +1,180 @@
+"""The metrics of the linearity test (Zeng et al., section 5.1).
+
+The unit of a rate is a sentence, an entity, a changed sentence, an entity in a changed sentence, or a test;
+``docs/oracle.md`` says which. Units of a sentence, and sentences of a document, are not independent: intervals are over
+clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
+from pytest_llmprops.core.metrics import Metric, Place, rate
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.statistics import mean_interval
+
+Values = Mapping[str, float]
+
+
+def _domain(record: VerdictRecord) -> str:
+    """Return the second part of the item's id: ``general``, ``technical`` …"""
+    return record.id.split("/")[1]
+
+
+def sentence_metrics(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the metrics of the sentences of one place, in total and by domain if there are several."""
+    read = [r for r in members if "entities" in r.values]
+    yield rate(place, "no_entities_rate", [bool(r.values.get("no_entities")) for r in read], "none")
+    yield rate(place, "unmeasurable_rate", [bool(r.values.get("unmeasurable")) for r in read], "none")
+    vacuous = [bool(r.values["no_informative_test"]) for r in read if "no_informative_test" in r.values]
+    if vacuous:
+        yield rate(place, "no_informative_test_rate", vacuous, "none")
+    domains = dict.fromkeys(map(_domain, read))
+    groups = {"": read}
+    if len(domains) > 1:
+        groups |= {name: [r for r in read if _domain(r) == name] for name in domains}
+    for group, group_records in groups.items():
+        # This includes sentences without extracted entities and sentences that cannot be tested.
+        labelled = _labelled(group_records)
+        extracted, whole = _value("labelled_extracted"), _value("labelled")
+        yield from _share(place, "label_overlap", labelled, extracted, whole, group)
+        tested = [r for r in group_records if r.values.get("tests")]
+        if tested:
+            yield from _tested(place, group, tested)
+            yield from _correlations(place, group, [r.values for r in tested])
+
+
+def _labelled(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
+    return [r for r in records if r.values.get("labelled")]
+
+
+def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the metrics of sentences with something to test. Those accepted trivially are counted separately."""
+    mean = _mean(place, records)
+    yield mean("acceptance_rate", lambda v: v["accepted"], group)
+    accepted = [r for r in records if r.values["accepted"]]
+    # Only tested entities are accepted or rejected; those left out of the vectors are neither.
+    yield from _share(place, "entity_acceptance_rate", records, _covered, _value("tested"), group)
+    labelled = _labelled(records)
+    yield from _share(
+        place, "labelled_entity_acceptance_rate", labelled, _labelled_covered, labelled_tested, group
+    )
+    yield mean("a_rate", _a_rate, group)
+    if accepted:
+        yield _mean(place, accepted)("a_rate", _a_rate, f"{group}, accepted" if group else "accepted")
+    yield mean("a_test", lambda v: v["tests_passed"] / v["tests"], group)
+    yield mean("con_o", lambda v: v["con_o"] / v["samples"], group)
+    yield mean("con_rs", lambda v: v["con_rs"] / v["samples"], group)
+    yield mean("entities", _value("entities"), group)
+    yield mean("linear_not_faithful_rate", _value("linear_not_faithful"), group)
+    informative = [r for r in records if not r.values.get("no_informative_test")]
+    if informative:
+        yield _mean(place, informative)("faithful_acceptance_rate", _is_faithful, group)
+    drawn = [r for r in records if "informative_tests" in r.values]
+    yield from _share(place, "vacuous_test_rate", drawn, _vacuous, _value("tests"), group)
+    yield from _share(place, "identity_rate", records, _value("identity"), _value("changed"), group)
+    yield from _share(place, "named_share", records, _value("named"), _value("tested"), group)
+    yield from _share(place, "lost_rate", records, _value("lost"), _slots, group)
+    yield from _share(place, "both_rate", records, _value("both"), _slots, group)
+    if sentences := math.fsum(r.values["sentences"] for r in records):
+        # A number per sentence, not a share: no interval.
+        extra = math.fsum(r.values["extra"] for r in records) / sentences
+        direction = DIRECTIONS["extra_per_sentence"]
+        yield Metric(*place, "extra_per_sentence", extra, int(sentences), group, direction=direction)
+
+
+Number = Callable[[Values], float]
+
+
+def _value(name: str) -> Number:
+    return lambda v: v[name]
+
+
+def _covered(values: Values) -> float:
+    return values["tested"] * values["accepted"]
+
+
+def labelled_tested(values: Values) -> float:
+    """Return the labelled entities in the vectors; in older records, those in the answer."""
+    return values.get("labelled_tested", values["labelled_extracted"])
+
+
+def _labelled_covered(values: Values) -> float:
+    return labelled_tested(values) * values["accepted"]
+
+
+def _vacuous(values: Values) -> float:
+    return values["tests"] - values["informative_tests"]
+
+
+def _slots(values: Values) -> float:
+    """Return the number of tested entities in all readable changed sentences."""
+    return values["sentences"] * values["tested"]
+
+
+def _is_faithful(values: Values) -> float:
+    return float(values["accepted"] and not values["linear_not_faithful"])
+
+
+def _a_rate(values: Values) -> float:
+    return values["combinations_passed"] / values["combinations"]
+
+
+def _mean(
+    place: Place, records: Sequence[VerdictRecord]
+) -> Callable[[str, Callable[[Values], float], str], Metric]:
+    """Return a function for the mean over sentences with its interval, which accounts for clusters."""
+    clusters = [r.cluster for r in records]
+
+    def row(name: str, number: Callable[[Values], float], group: str) -> Metric:
+        numbers = [number(r.values) for r in records]
+        value = math.fsum(numbers) / len(numbers)
+        low: float | None = None
+        high: float | None = None
+        if all(0 <= n <= 1 for n in numbers):
+            low, high, _ = mean_interval(numbers, clusters)
+        return Metric(*place, name, value, len(numbers), group, low, high, DIRECTIONS[name])
+
+    return row
+
+
+def _share(
+    place: Place, name: str, records: Sequence[VerdictRecord], part: Number, whole: Number, group: str = ""
+) -> Iterator[Metric]:
+    """Yield a share of units, such as entities. Its interval is over clusters, whose units are not independent.
+
+    :param part: units of a sentence that are counted, out of ``whole``.
+    """
+    units = [(int(part(r.values)), int(whole(r.values)), r.cluster) for r in records]
+    if total := sum(n for _, n, _ in units):
+        scores = [score for hits, n, _ in units for score in (*[1.0] * hits, *[0.0] * (n - hits))]
+        low, high, _ = mean_interval(scores, [cluster for _, n, cluster in units for _ in range(n)])
+        value = sum(hits for hits, _, _ in units) / total
+        yield Metric(*place, name, value, total, group, low, high, DIRECTIONS[name])
+
+
+def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield Spearman's rank correlations (table 1), except if one of the two values does not vary."""
+    prefix = f"{group}, " if group else ""
+    rows: dict[str, Callable[[Values], float]] = {
+        "a_test": lambda v: v["tests_passed"],
+        "a_rate": _a_rate,
+        "entities": lambda v: v["entities"],
+    }
+    columns: dict[str, Callable[[Values], float]] = {
+        "con_o": lambda v: v["con_o"],
+        "con_rs": lambda v: v["con_rs"],
+        "entities": lambda v: v["entities"],
+    }
+    if len(values) < 3:
+        return
+    from scipy.stats import spearmanr
+
+    for row, first in rows.items():
+        for column, second in columns.items():
+            a, b = [first(v) for v in values], [second(v) for v in values]
+            if row != column and len(set(a)) > 1 and len(set(b)) > 1:
+                rho = float(spearmanr(a, b).statistic)
+                yield Metric(*place, "spearman", rho, len(values), f"{prefix}{row} ~ {column}")
