@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,8 @@ class Collection:
             searched = self.searched_by(item)
             for case in self.cases_of(item) if searched is None else (searched,):
                 for task in possible_tasks(case):
-                    item.extra_keyword_matches.add(f"{case.benchmark.name}/{task}")
+                    # Up to a quarter of a million items share the text.
+                    item.extra_keyword_matches.add(sys.intern(f"{case.benchmark.name}/{task}"))
 
     def only_collects(self, session: pytest.Session) -> bool:
         """Whether pytest runs no tests: as requested, for a plan, or because of errors."""
